@@ -206,7 +206,8 @@ pub(crate) struct McpBridgeArgs {
     /// A header of each request to the server: `Name: value`; may be given several times
     #[arg(short = 'H', long, value_name = "HEADER", requires = "url")]
     pub(crate) header: Vec<String>,
-    /// How to speak to the server: `auto`, `modern`, `legacy`, or a revision such as `2025-11-25`
+    /// Era to use with the server: `auto` (that of each client, if the server speaks it), `modern`, `legacy`,
+    /// or a revision such as `2025-11-25`
     #[arg(long, default_value = "auto", value_parser = parse_era)]
     pub(crate) era: EraChoice,
     /// How long a call may take, or go on after the last report of its progress

@@ -9,7 +9,7 @@ mod request_state;
 mod rounds;
 
 pub(crate) use pending_requests::PendingRequests;
-pub(crate) use request_state::{BoundRequest, RequestBinding, StateKey};
+pub(crate) use request_state::{BoundRequest, RequestBinding, State, StateKey};
 pub(crate) use rounds::{Rounds, input_required};
 
 use serde::Serialize;

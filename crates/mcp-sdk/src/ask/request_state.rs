@@ -22,13 +22,21 @@ use crate::authorization::Caller;
 pub(crate) struct State {
     pub(crate) answers: BTreeMap<String, Box<RawValue>>,
     pub(crate) round: u32,
+    /// Behind a bridge: the state that the server gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) relayed: Option<String>,
     /// In seconds since the Unix epoch.
     expires: u64,
 }
 
 impl State {
     pub(crate) const fn new(answers: BTreeMap<String, Box<RawValue>>, round: u32) -> Self {
-        Self { answers, round, expires: 0 }
+        Self { answers, round, relayed: None, expires: 0 }
+    }
+
+    /// Returns a state that wraps the one of a server behind a bridge.
+    pub(crate) fn relayed(state: String) -> Self {
+        Self { relayed: Some(state), ..Self::default() }
     }
 }
 
@@ -70,7 +78,7 @@ impl BoundRequest {
 
 impl RequestBinding {
     /// `arguments` are compared as values: a client may write them in another order when it calls again.
-    fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
+    pub(crate) fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {
             digest.update((part.len() as u64).to_le_bytes());
@@ -149,6 +157,22 @@ impl StateKey {
             return Err(Error::invalid_params("`requestState` has expired"));
         }
         Ok(state)
+    }
+
+    /// Seals a text that a caller keeps without a time limit: `base64(text).base64(mac)`. The method of
+    /// `binding` must be one that no request has, so that the text is no valid [`State`].
+    pub(crate) fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
+        let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
+        format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))
+    }
+
+    /// Opens what [`seal_text`](Self::seal_text) sealed for the same binding.
+    pub(crate) fn open_text(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
+        let (text, mac) = sealed.split_once('.')?;
+        let text = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let mac = URL_SAFE_NO_PAD.decode(mac).ok()?;
+        self.mac(&text, binding).verify_slice(&mac).ok()?;
+        String::from_utf8(text).ok()
     }
 
     fn mac(&self, octets: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {

@@ -15,12 +15,12 @@ use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
 use super::in_flight::CallInFlight;
-use super::messages::{self, MESSAGES_MAX};
+use super::messages;
 use super::onward::onward;
 use super::session_party::SessionParty;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks, TasksOfSession};
-use super::{Bridge, Upstream};
-use crate::client::{Answer, McpClientError, Onward, Sender, empty_object, reporting};
+use super::{Bridge, FarSide, Upstream};
+use crate::client::{Answer, McpClientError, Onward, Outbox, Sender, empty_object, reporting};
 use crate::dispatch::{Exchange, Reply, Said, Status};
 use crate::server::{Change, Shared};
 use crate::session::Session;
@@ -35,9 +35,10 @@ pub(crate) fn handle_request(
     params: &Params<'_>,
     output: &mut Vec<u8>,
 ) -> Option<Reply> {
+    let far_side = session.and_then(|session| session.far_side()).unwrap_or(bridge.far_side(Era::Legacy));
     let forwarding = Forwarding {
         shared: shared.clone(),
-        bridge: bridge.clone(),
+        far_side: far_side.clone(),
         session: session.cloned(),
         revision,
         id: request.id.to_owned(),
@@ -50,7 +51,7 @@ pub(crate) fn handle_request(
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
-            if bridge.era() == Era::Modern {
+            if far_side.era() == Era::Modern {
                 // It is said with each request.
                 return None;
             }
@@ -64,7 +65,7 @@ pub(crate) fn handle_request(
         _ => {}
     }
     let mut onward = onward(request, params);
-    onward.sender = (bridge.era() == Era::Modern).then(|| sender(session));
+    onward.sender = (far_side.era() == Era::Modern).then(|| sender(session));
     let speaking = session.map(|session| Speaking::new(session, bridge, params));
     let (speaking, messages) = speaking.unzip();
     let exchange = match speaking {
@@ -112,7 +113,7 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
 /// The client of a session, and where it is told what belongs to one of its requests.
 pub(super) struct Speaking {
     session: Arc<Session>,
-    outbox: mpsc::Sender<Said>,
+    outbox: Outbox,
     progress_token: Option<RequestId>,
     /// How long its answers are waited for.
     wait: Duration,
@@ -120,7 +121,7 @@ pub(super) struct Speaking {
 
 impl Speaking {
     fn new(session: &Arc<Session>, bridge: &Bridge, params: &Params<'_>) -> (Self, mpsc::Receiver<Said>) {
-        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        let (outbox, messages) = Outbox::new(&bridge.dropped);
         let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
         let wait = bridge.suspended.wait();
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)
@@ -160,7 +161,7 @@ impl Speaking {
 /// A request that is being forwarded.
 pub(super) struct Forwarding {
     shared: Arc<Shared>,
-    bridge: Arc<Bridge>,
+    far_side: Arc<FarSide>,
     session: Option<Arc<Session>>,
     revision: Revision,
     id: RequestId,
@@ -182,7 +183,7 @@ impl Forwarding {
     }
 
     pub(super) fn tasks(&self) -> &Arc<Tasks> {
-        &self.bridge.upstreams.tasks
+        &self.far_side.upstreams.tasks
     }
 
     /// How the client and the server with this number call tasks, if there may be any.
@@ -198,7 +199,7 @@ impl Forwarding {
     ) -> Result<Answer, McpClientError> {
         for _ in 0..=ROUNDS_MAX {
             let answer = upstream.client.forward(onward).await?;
-            if self.bridge.era() == Era::Legacy {
+            if self.far_side.era() == Era::Legacy {
                 return Ok(answer);
             }
             match result_type(&answer) {
@@ -268,11 +269,11 @@ impl Forwarding {
     }
 
     pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
-        self.bridge.upstreams.of_session(self.session.as_ref()).await
+        self.far_side.upstreams.of_session(self.session.as_ref()).await
     }
 
     pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
-        let way = Way { near: self.revision, far: self.bridge.revision };
+        let way = Way { near: self.revision, far: self.far_side.revision };
         let mut output = Vec::new();
         let id = Id::from(&self.id);
         let status = answer::write(&mut output, &id, way, method, &self.shared.results, outcome);

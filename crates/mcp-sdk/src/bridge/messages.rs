@@ -5,40 +5,46 @@ use thruway_mcp::json_rpc::{Notification, write_notification};
 use thruway_mcp::members;
 use thruway_mcp::params;
 use thruway_mcp::schema::{LoggingLevel, ProgressNotificationParams, RequestId, methods};
-use tokio::sync::mpsc;
 
-use crate::dispatch::Said;
+use crate::client::{Outbox, Unsent};
 
-/// How many messages of one request wait for its client; more are dropped.
-pub(super) const MESSAGES_MAX: usize = 64;
-
-/// Forwards a report of progress, under the token that the client has chosen.
-pub(super) fn report(outbox: &mpsc::Sender<Said>, token: &RequestId, params: ProgressNotificationParams) {
+/// Forwards a report of progress, under the token that the client has chosen. Returns it if the client has to
+/// read first.
+pub(super) fn report(
+    outbox: &Outbox,
+    token: &RequestId,
+    params: ProgressNotificationParams,
+) -> Option<Unsent> {
     let params = ProgressNotificationParams { progress_token: token.clone(), ..params };
     let mut message = Vec::new();
     write_notification(&mut message, methods::NOTIFICATIONS_PROGRESS, &params);
-    // Who does not read is not told of everything.
-    let _ = outbox.try_send(Said::Message(message));
+    outbox.send(message)
 }
 
-/// Forwards a log message, if the client wants such of its level.
+/// Forwards a log message if the client wants messages of its level. Returns it if the client has to read
+/// first.
 pub(super) fn log(
-    outbox: &mpsc::Sender<Said>,
+    outbox: &Outbox,
     wanted: Option<LoggingLevel>,
     notification: &Notification<'_>,
-) {
+) -> Option<Unsent> {
+    outbox.send(log_message(wanted, notification)?)
+}
+
+/// Writes a log message for a client; `None` if the client does not want messages of its level.
+pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notification<'_>) -> Option<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Leveled {
         level: LoggingLevel,
     }
-    let Ok(Leveled { level }) = params::parse(notification.params) else { return };
+    let Leveled { level } = params::parse(notification.params).ok()?;
     if wanted.is_none_or(|wanted| level < wanted) {
-        return;
+        return None;
     }
-    let Some(params) = notification.params else { return };
+    let params = notification.params?;
     let mut message = Vec::with_capacity(params.get().len() + 64);
     write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &one_line(params));
-    let _ = outbox.try_send(Said::Message(message));
+    Some(message)
 }
 
 /// The same on one line.

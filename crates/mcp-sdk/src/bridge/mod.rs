@@ -4,6 +4,7 @@
 //! that it is, but for the id, the progress token, and what the eras say differently.
 
 // where requests go
+mod far_side;
 mod upstream;
 mod upstreams;
 mod leases;
@@ -16,7 +17,9 @@ mod modern;
 mod ongoing;
 mod suspended;
 mod answer;
+mod caller_bound;
 mod messages;
+mod logs;
 mod in_flight;
 mod tasks;
 
@@ -27,16 +30,21 @@ use std::time::Duration;
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
+use crate::client::{
+    DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
+};
 use crate::server::{McpServer, McpServerOptions, Shared};
+use far_side::{Connector, LegacyFarSide};
 use in_flight::CallsInFlight;
 use suspended::Suspended;
-use upstreams::Upstreams;
 
+pub(crate) use far_side::FarSide;
 pub(crate) use legacy::handle_request as handle_legacy_request;
-pub(crate) use modern::{asked, handle_request as handle_modern_request, watch_all};
+pub(crate) use logs::LogSubscription;
+pub(crate) use modern::{asked, handle_request as handle_modern_request, log_level, watch_all, watch_logs};
 pub(crate) use session_party::handle_notification;
 pub(crate) use tasks::TasksOfSession;
 pub(crate) use upstream::{Upstream, Watch};
@@ -44,11 +52,14 @@ pub(crate) use upstream::{Upstream, Watch};
 /// Options of a [bridge](McpServer::bridge), with defaults that suit most.
 #[derive(Clone, Debug)]
 pub struct BridgeOptions {
-    /// How the far side is talked to. Default: a call may take 5 minutes from its beginning or its last progress on, and an
-    /// hour in all.
+    /// Options of the connections to the server. Default: a call may take 5 minutes from its beginning or its
+    /// last progress on, and an hour in all. With [`EraChoice::Auto`], clients of each era meet the server in
+    /// their own era if the server speaks it: some servers can ask their client in the legacy era only.
+    /// Choose an era to avoid the second connection.
     pub client: McpClientOptions,
     /// How the near side serves. What the server says of itself is that of the far side. Default: sessions of the legacy era
-    /// end after 10 minutes without use.
+    /// end after 10 minutes without use. The `state_key` seals tasks and `requestState` of 2026-07-28 for the
+    /// caller that received them: bridges that stand in for each other need the same.
     pub server: McpServerOptions,
     /// Whether each session of the legacy era has a server of its own, such as a child process. Default: only those whose
     /// clients can be asked; the others share one.
@@ -93,13 +104,15 @@ impl Default for BridgeOptions {
 
 /// The far side of a server.
 pub(crate) struct Bridge {
-    /// What the far side speaks.
-    revision: Revision,
-    capabilities: ServerCapabilities,
-    upstreams: Upstreams,
+    /// The server for clients of the modern era, in the modern era if it speaks that.
+    far_side: Arc<FarSide>,
+    /// The server for clients of the legacy era, if it speaks both eras.
+    legacy_far_side: LegacyFarSide,
+    connector: Connector,
     shares_subscriptions: bool,
     suspended: Arc<Suspended>,
     calls: CallsInFlight,
+    dropped: Arc<DroppedMessages>,
 }
 
 /// The near side, for the far side to tell what changes.
@@ -107,8 +120,8 @@ pub(crate) type Near = Arc<OnceLock<Weak<Shared>>>;
 
 impl McpServer {
     /// A server that answers with what another one answers. `connect` makes a client of that one each time one is needed:
-    /// once here, to learn what the server is, and again when it is asked from another runtime, has gone, or is needed for
-    /// one client alone.
+    /// here, to learn what the server is in each era, and again when the server has gone or is needed for one
+    /// client alone.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -132,30 +145,27 @@ impl McpServer {
         connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
     ) -> Result<Self, McpClientError> {
         let near = Near::default();
-        let mut upstreams = Upstreams::new(&options, Box::new(connect), near.clone());
-        let first = upstreams.connect_first()?;
-        let discovered = first.client.discover().await;
-        let discovered = match discovered {
-            Ok(discovered) => discovered,
-            Err(error) => {
-                first.client.clone().close().await;
-                return Err(error);
-            }
+        let dropped = Arc::<DroppedMessages>::default();
+        let connector = Connector {
+            options: options.clone(),
+            connect: Arc::new(connect),
+            near: near.clone(),
+            permits: Arc::new(Semaphore::new(options.servers_max)),
+            dropped: dropped.clone(),
+            is_ending: Arc::default(),
         };
-        let revision = first.client.revision().await?;
-        if options.client.era == EraChoice::Auto {
-            // What is known is not asked each time.
-            upstreams.era = if revision.era() == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
-        }
-        upstreams.put(first);
+        let (far_side, discovered) = FarSide::connect(&connector, options.client.era).await?;
+        let may_speak_both = options.client.era == EraChoice::Auto && far_side.era() == Era::Modern;
         let bridge = Bridge {
-            revision,
-            capabilities: discovered.capabilities.clone(),
-            upstreams,
+            far_side: Arc::new(far_side),
+            legacy_far_side: LegacyFarSide::new(may_speak_both),
+            connector,
             shares_subscriptions: options.shares_subscriptions,
             suspended: Suspended::new(options.questions_max, options.question_wait),
             calls: CallsInFlight::default(),
+            dropped,
         };
+        bridge.probe_legacy_era().await;
         let server_options =
             McpServerOptions { instructions: discovered.instructions.clone(), ..options.server };
         let server = Self::bridging(info_of(&discovered), server_options, Arc::new(bridge));
@@ -167,8 +177,17 @@ impl McpServer {
     /// another server, nothing happens.
     pub async fn close_bridge(&self) {
         if let Some(bridge) = &self.shared.bridge {
-            bridge.upstreams.close().await;
+            for far_side in bridge.far_sides() {
+                far_side.upstreams.close().await;
+            }
         }
+    }
+
+    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: progress, log messages and the
+    /// status of tasks that a client did not read, and log messages of which it is unknown who may see them.
+    /// The log has the reasons. Of a server that is no bridge, it is 0.
+    pub fn bridge_dropped_messages(&self) -> u64 {
+        self.shared.bridge.as_ref().map_or(0, |bridge| bridge.dropped.count())
     }
 
     /// Waits until no call is being forwarded by a [bridge](Self::bridge), but no longer than `within`, and sees the servers
@@ -177,47 +196,55 @@ impl McpServer {
         if let Some(bridge) = &self.shared.bridge {
             // What is not answered by then is cut off.
             let _ = timeout(within, bridge.calls.none()).await;
-            bridge.upstreams.end().await;
+            for far_side in bridge.far_sides() {
+                far_side.upstreams.end().await;
+            }
         }
     }
 }
 
 impl Bridge {
-    /// The era of the far side.
-    const fn era(&self) -> Era {
-        self.revision.era()
+    /// Returns the era that the server speaks with clients of the modern era.
+    fn era(&self) -> Era {
+        self.far_side.era()
     }
 
-    /// What clients that speak `near` are told that the server can do.
-    pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
-        let mut capabilities = self.capabilities.clone();
-        capabilities.tasks = capabilities.tasks.filter(|_| self.passes_tasks(near));
-        capabilities
-    }
-
-    /// Whether clients that speak `near` know the same tasks as the server, those of 2025-11-25.
-    fn passes_tasks(&self, near: Revision) -> bool {
-        let is_known = near == Revision::R20251125 && self.revision == Revision::R20251125;
-        is_known && self.capabilities.has_calls_as_tasks()
-    }
-
-    /// Whether tasks of the server can be given up.
-    fn can_cancel_tasks(&self) -> bool {
-        self.capabilities.tasks.as_ref().is_some_and(|tasks| tasks.contains_key("cancel"))
-    }
-
-    /// What gives up the tasks of a session with it, if its calls may become tasks.
-    pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
-        let number = self.upstreams.next_party();
-        let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
-        self.passes_tasks(near).then(tasks)
-    }
-
-    /// Begins to hear of lists that change. A server that does not tell tells nothing.
-    pub(crate) async fn watch_lists(&self) {
-        if let Ok(upstream) = self.upstreams.plain().await {
-            let _ = upstream.watch_lists().await;
+    /// Returns the server for clients of `near`. Clients of the legacy era meet it in the legacy era if it
+    /// speaks that: some servers ask their client only there.
+    pub(crate) fn far_side(&self, near: Era) -> &Arc<FarSide> {
+        match near {
+            Era::Legacy => self.legacy_far_side.get().unwrap_or(&self.far_side),
+            Era::Modern => &self.far_side,
         }
+    }
+
+    /// Returns the server for a session of the legacy era that begins. If the server could not be asked so
+    /// far whether it speaks that era, it is asked for later sessions.
+    pub(crate) fn far_side_of_session(self: &Arc<Self>) -> &Arc<FarSide> {
+        if self.legacy_far_side.is_undecided() {
+            let bridge = self.clone();
+            tokio::spawn(async move { bridge.probe_legacy_era().await });
+        }
+        self.far_side(Era::Legacy)
+    }
+
+    async fn probe_legacy_era(&self) {
+        let is_on_stream = self.far_side.upstreams.are_on_stream();
+        self.legacy_far_side.probe(&self.connector, is_on_stream).await;
+    }
+
+    fn far_sides(&self) -> impl Iterator<Item = &Arc<FarSide>> {
+        [&self.far_side].into_iter().chain(self.legacy_far_side.get())
+    }
+
+    /// Returns the capabilities of the server for clients that speak `near`.
+    pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
+        self.far_side(near.era()).capabilities(near)
+    }
+
+    /// Begins to hear of lists that change, for clients of the modern era.
+    pub(crate) async fn watch_lists(&self) {
+        self.far_side.watch_lists().await;
     }
 }
 
@@ -231,6 +258,6 @@ fn info_of(discovered: &DiscoverResult) -> Implementation {
 
 impl fmt::Debug for Bridge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bridge").field("revision", &self.revision).finish_non_exhaustive()
+        f.debug_struct("Bridge").field("far_side", &self.far_side).finish_non_exhaustive()
     }
 }

@@ -13,16 +13,17 @@ use thruway_mcp::{Era, Revision};
 use thruway_message::FieldLines;
 
 use super::answer::{self, Way};
+use super::caller_bound::{self, CallerBound};
 use super::in_flight::CallInFlight;
 use super::leases::{Lease, Lessee};
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::onward::onward;
 use super::tasks;
 use super::upstreams::can_be_asked;
-use super::{Bridge, Upstream, Watch};
+use super::{Bridge, LogSubscription, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
-use crate::client::{McpClientError, Onward, ReceivedParamHeaders, may_ask};
+use crate::client::{Answer, McpClientError, Onward, ReceivedParamHeaders, may_ask};
 use crate::dispatch::{Exchange, Reply, Status};
 use crate::server::Shared;
 
@@ -35,7 +36,8 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    if bridge.era() == Era::Legacy && tasks::is_about_tasks(&request.method) {
+    let has_no_such_tasks = bridge.era() == Era::Legacy || !caller_bound::is_about_tasks(&request.method);
+    if tasks::is_about_tasks(&request.method) && has_no_such_tasks {
         return Reply::error(output, &request.id, &tasks::no_method());
     }
     let forwarding = Forwarding {
@@ -44,7 +46,7 @@ pub(crate) fn handle_request(
         id: request.id.to_owned(),
         _call: bridge.calls.begin(),
     };
-    let (listener, messages) = Listener::of(params);
+    let (listener, messages) = Listener::of(params, &bridge.dropped);
     let capabilities = match asked(bridge, params) {
         Ok(capabilities) => capabilities,
         Err(error) => return Reply::error(output, &request.id, &error),
@@ -54,7 +56,8 @@ pub(crate) fn handle_request(
         onward.param_headers = headers.map(ReceivedParamHeaders::of);
     }
     let Some(capabilities) = capabilities else {
-        let answer = forwarding.plain(onward, listener);
+        let bound = CallerBound::new(&shared.state_key, caller, &request.method, params);
+        let answer = forwarding.plain(onward, listener, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
     let lessee = lessee(caller, capabilities);
@@ -113,22 +116,33 @@ struct Forwarding {
 }
 
 impl Forwarding {
-    /// Forwards it to the server that all share. One of the modern era asks by its answers, which are forwarded as they are.
-    async fn plain(self, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
+    /// Forwards it to the server that all clients share. A server of the modern era asks by its answer; the
+    /// answer is forwarded as it is but for what is bound to the caller.
+    async fn plain(self, mut onward: Onward, listener: Listener, bound: CallerBound) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         if !listener.is_deaf() {
             ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
         }
-        let outcome = match self.bridge.upstreams.plain().await {
-            Ok(upstream) => {
-                if let Some(level) = log_level {
-                    upstream.log_from(level).await;
-                }
-                upstream.client.forward(&onward).await
-            }
-            Err(error) => Err(error),
-        };
+        let outcome = self.forward_bound(&mut onward, log_level, &bound).await;
         self.write(&onward.method, outcome)
+    }
+
+    async fn forward_bound(
+        &self,
+        onward: &mut Onward,
+        log_level: Option<LoggingLevel>,
+        bound: &CallerBound,
+    ) -> Result<Answer, McpClientError> {
+        let upstream = self.bridge.far_side.upstreams.plain().await?;
+        if let Some(level) = log_level {
+            upstream.log_from(level).await;
+        }
+        if self.bridge.era() == Era::Legacy {
+            return upstream.client.forward(onward).await;
+        }
+        let run = upstream.run();
+        bound.open(onward, &run)?;
+        bound.seal(upstream.client.forward(onward).await?, onward, &run, &upstream)
     }
 
     /// Forwards it to a server that knows what the client can be asked, and must not ask now.
@@ -201,12 +215,8 @@ impl Forwarding {
         Ok(())
     }
 
-    fn write(
-        &self,
-        method: &str,
-        outcome: Result<crate::client::Answer, McpClientError>,
-    ) -> (Vec<u8>, Status) {
-        let way = Way { near: Revision::LATEST, far: self.bridge.revision };
+    fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
+        let way = Way { near: Revision::LATEST, far: self.bridge.far_side.revision };
         let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
         let id = Id::from(&self.id);
@@ -216,7 +226,7 @@ impl Forwarding {
 
     /// A server for one call, which logs from `log_level` on.
     async fn lease(&self, lessee: Lessee, log_level: Option<LoggingLevel>) -> Result<Lease, McpClientError> {
-        let lease = self.bridge.upstreams.lease(lessee).await?;
+        let lease = self.bridge.far_side.upstreams.lease(lessee).await?;
         if let Some(level) = log_level {
             lease.log_from(level).await;
         }
@@ -225,12 +235,13 @@ impl Forwarding {
 
     /// From which level on a server that does not hear it with the request is to log.
     fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
-        let is_to_be_asked = self.bridge.era() == Era::Legacy && self.bridge.capabilities.logging.is_some();
+        let is_to_be_asked =
+            self.bridge.era() == Era::Legacy && self.bridge.far_side.capabilities.logging.is_some();
         listener.log_level().filter(|_| is_to_be_asked)
     }
 
     fn next_key(&self) -> u64 {
-        self.bridge.upstreams.next_party()
+        self.bridge.far_side.upstreams.next_party()
     }
 }
 
@@ -251,10 +262,7 @@ pub(crate) async fn watch_all(
     }
     let mut watches = Vec::new();
     if !filter.resource_subscriptions.is_empty() {
-        let upstream = match capabilities.filter(|_| !bridge.shares_subscriptions) {
-            None => bridge.upstreams.plain().await,
-            Some(capabilities) => bridge.upstreams.next_leased(lessee(caller, capabilities)).await,
-        };
+        let upstream = upstream_of_subscription(bridge, caller, capabilities).await;
         let upstream = match upstream {
             Err(error @ McpClientError::TooManyServers) => return Err(answer::error_of(error)),
             upstream => upstream.ok(),
@@ -268,6 +276,42 @@ pub(crate) async fn watch_all(
         }
     }
     Ok((filter, watches))
+}
+
+/// Returns the server for a subscription of `caller`, whose client can be asked what `capabilities` say.
+async fn upstream_of_subscription(
+    bridge: &Bridge,
+    caller: &Caller,
+    capabilities: Option<&str>,
+) -> Result<Arc<Upstream>, McpClientError> {
+    let upstreams = &bridge.far_side.upstreams;
+    match capabilities.filter(|_| !bridge.shares_subscriptions) {
+        None => upstreams.plain().await,
+        Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities)).await,
+    }
+}
+
+/// Returns the level from which on a subscription wants log messages that belong to no call. Servers of the
+/// modern era send none: there, a log message belongs to a request (2026-07-28, logging).
+pub(crate) fn log_level(bridge: &Bridge, params: &Params<'_>) -> Option<LoggingLevel> {
+    let has_logs = bridge.era() == Era::Legacy && bridge.far_side.capabilities.logging.is_some();
+    params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
+}
+
+/// Subscribes `caller` to the log messages of the server that belong to no call, from `level` on.
+///
+/// # Errors
+/// The server has no capacity, or cannot be reached.
+pub(crate) async fn watch_logs(
+    bridge: &Bridge,
+    caller: &Caller,
+    capabilities: Option<&str>,
+    level: LoggingLevel,
+) -> Result<LogSubscription, Error> {
+    let upstream = upstream_of_subscription(bridge, caller, capabilities).await.map_err(answer::error_of)?;
+    let subscription = upstream.log_listeners.subscribe(&upstream, level);
+    upstream.log_from(level).await;
+    Ok(subscription)
 }
 
 async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str) -> Option<Watch> {

@@ -17,8 +17,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::leases::Lease;
-use super::messages::{self, MESSAGES_MAX};
-use crate::client::{Answer, McpClientError, Onward, Party, RawAnswer, reporting};
+use super::messages;
+use crate::client::{
+    Answer, DroppedMessages, McpClientError, Onward, Outbox, Party, RawAnswer, Unsent, reporting,
+};
 use crate::dispatch::Said;
 
 /// Who is asked and told while a call goes on.
@@ -32,9 +34,11 @@ pub(super) struct ModernParty {
 /// The request that is open, if one is.
 #[derive(Default)]
 pub(super) struct Listener {
-    outbox: Option<mpsc::Sender<Said>>,
+    outbox: Option<Outbox>,
     progress_token: Option<RequestId>,
     log_level: Option<LoggingLevel>,
+    /// Counts messages that arrive after the client was asked and before it comes back, if it wants messages.
+    suspended: Option<Arc<DroppedMessages>>,
 }
 
 /// A question, and who waits for its answer.
@@ -68,20 +72,35 @@ pub(super) enum Step {
 
 impl Listener {
     /// The request with these parameters, and what it is told, if it wants to be told anything.
-    pub(super) fn of(params: &Params<'_>) -> (Self, Option<mpsc::Receiver<Said>>) {
+    pub(super) fn of(
+        params: &Params<'_>,
+        dropped: &Arc<DroppedMessages>,
+    ) -> (Self, Option<mpsc::Receiver<Said>>) {
         let meta = &params.meta;
         let progress_token = meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned);
         let log_level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
         if progress_token.is_none() && log_level.is_none() {
             return (Self::default(), None);
         }
-        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
-        (Self { outbox: Some(outbox), progress_token, log_level }, Some(messages))
+        let (outbox, messages) = Outbox::new(dropped);
+        (Self { outbox: Some(outbox), progress_token, log_level, suspended: None }, Some(messages))
     }
 
     /// From which level on it wants log messages, if it wants any.
     pub(super) const fn log_level(&self) -> Option<LoggingLevel> {
         self.log_level
+    }
+
+    /// The same client between two requests: it can be told nothing.
+    fn suspend(&mut self) {
+        let suspended = self.outbox.take().map(|outbox| outbox.dropped());
+        *self = Self { suspended: suspended.or(self.suspended.take()), ..Self::default() };
+    }
+
+    fn note_dropped(&self) {
+        if let Some(dropped) = &self.suspended {
+            dropped.note(1, "the client is answering a question");
+        }
     }
 
     /// Whether it wants to be told nothing.
@@ -101,9 +120,11 @@ impl ModernParty {
         let party = self.clone();
         onward.progress = Some(reporting(Arc::new(move |params| {
             let listener = party.listener();
-            if let (Some(outbox), Some(token)) = (&listener.outbox, &listener.progress_token) {
-                messages::report(outbox, token, params);
-            }
+            let (Some(outbox), Some(token)) = (&listener.outbox, &listener.progress_token) else {
+                listener.note_dropped();
+                return None;
+            };
+            messages::report(outbox, token, params)
         })));
         onward.party = Some(self.clone());
     }
@@ -138,10 +159,14 @@ impl Party for ModernParty {
         })
     }
 
-    fn tell(&self, notification: &Notification<'_>) {
+    fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let listener = self.listener();
-        if let Some(outbox) = &listener.outbox {
-            messages::log(outbox, listener.log_level, notification);
+        match &listener.outbox {
+            Some(outbox) => messages::log(outbox, listener.log_level, notification),
+            None => {
+                listener.note_dropped();
+                None
+            }
         }
     }
 }
@@ -189,9 +214,9 @@ impl Ongoing {
         self.asked.iter().map(|(name, asked)| (name.as_str(), &asked.question)).collect()
     }
 
-    /// Nobody listens until the client comes back.
+    /// Closes the response that messages went to. The client opens another one when it comes back.
     pub(super) fn suspend(&self) {
-        self.party.listen(Listener::default());
+        self.party.listener().suspend();
     }
 
     /// Goes on with what the client brings. What it does not answer is asked again.

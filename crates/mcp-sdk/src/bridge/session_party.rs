@@ -16,14 +16,14 @@ use tokio::time::timeout;
 use super::messages;
 use super::tasks::{Names, Reserved};
 use crate::ask::{PendingRequests, Question};
-use crate::client::{Answer, Party, RawAnswer};
+use crate::client::{Answer, DroppedMessages, Outbox, Party, RawAnswer, Unsent};
 use crate::dispatch::Said;
 use crate::session::Session;
 
 /// The client of a session, asked and told on the stream of one of its requests.
 pub(super) struct SessionParty {
     pub(super) session: Arc<Session>,
-    pub(super) outbox: mpsc::Sender<Said>,
+    pub(super) outbox: Outbox,
     /// How long an answer is waited for.
     pub(super) wait: Duration,
     /// How the client and the server call tasks, if there may be any.
@@ -44,7 +44,7 @@ impl Party for SessionParty {
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         // Not the session: it may end meanwhile.
-        let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.clone(), self.wait);
+        let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.sender().clone(), self.wait);
         Box::pin(ask(
             question(method, params, self.names.as_ref()),
             pending,
@@ -54,13 +54,13 @@ impl Party for SessionParty {
         ))
     }
 
-    fn tell(&self, notification: &Notification<'_>) {
+    fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let told = notification.params.and_then(|params| self.names.as_ref()?.told(params));
         let notification = Notification {
             method: notification.method.clone(),
             params: told.as_deref().or(notification.params),
         };
-        messages::log(&self.outbox, self.session.log_level(), &notification);
+        messages::log(&self.outbox, self.session.log_level(), &notification)
     }
 
     /// Closes the stream of the client too, if it knows how to come back: neither side keeps a connection
@@ -109,8 +109,10 @@ impl Party for AbsentParty {
         Box::pin(ask(question, pending, asides.outbox(), self.wait, names))
     }
 
-    /// What belongs to nothing is not worth the room of questions.
-    fn tell(&self, _: &Notification<'_>) {}
+    /// Log messages outside of requests go to the log inbox of the session.
+    fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
+        None
+    }
 }
 
 /// Tells the server that is a session's alone what its client says by itself.
@@ -123,17 +125,18 @@ pub(crate) fn handle_notification(session: &Session, notification: &Notification
     }
 }
 
-/// Tells the client of a session what the server says by itself, if it is what clients of its revision know: what they asked of a
-/// user on a page is done.
-pub(super) fn tell_aside(session: &Session, method: &str, params: &JsonObject) {
+/// Tells the client of a session that the user is done with a page (`notifications/elicitation/complete`),
+/// which only clients of 2025-11-25 know. Other notifications do not cross.
+pub(super) fn tell_aside(session: &Session, method: &str, params: &JsonObject, dropped: &DroppedMessages) {
     if method != methods::NOTIFICATIONS_ELICITATION_COMPLETE || session.revision != Revision::R20251125 {
         return;
     }
     if let Some(asides) = session.asides() {
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
-        // Who does not read is not told of everything.
-        let _ = asides.outbox().try_send(Said::Message(message));
+        if asides.outbox().try_send(Said::Message(message)).is_err() {
+            dropped.note(1, "the client opens no stream for messages outside of its requests");
+        }
     }
 }
 

@@ -11,19 +11,24 @@ use thruway_mcp::schema::{LoggingLevel, SubscriptionFilter};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
+use super::logs::LogListeners;
 use crate::client::{McpClient, McpClientError, Subscription};
-use crate::session::Session;
+use crate::session::{Session, unguessable_id};
 
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
     /// What tells it apart from others.
     number: u64,
+    /// Distinguishes it from upstreams of other bridges and of earlier runs of this one.
+    nonce: Box<str>,
     /// What is watched, by the URI of the resource.
     watches: Mutex<HashMap<String, Weak<OnceCell<Subscription>>>>,
     /// Tells of lists that change, once somebody wants to know.
     lists: Mutex<Watched>,
-    logs: tokio::sync::Mutex<Logs>,
+    /// The level of log messages that the server was asked for (legacy era).
+    log_level: tokio::sync::Mutex<Option<LoggingLevel>>,
+    pub(super) log_listeners: Arc<LogListeners>,
     /// That there may be one more, if it is for one client alone.
     permit: Mutex<Option<OwnedSemaphorePermit>>,
     is_alone: bool,
@@ -32,14 +37,6 @@ pub(crate) struct Upstream {
     /// Somebody is about to tell.
     roots_are_due: AtomicBool,
     since: Instant,
-}
-
-/// Which log messages a server of the legacy era is asked for.
-#[derive(Default)]
-struct Logs {
-    asked: Option<LoggingLevel>,
-    /// The sessions that have said what they want.
-    sessions: Vec<Weak<Session>>,
 }
 
 /// A subscription, once it stands: who wants it too waits for that, and nobody else does.
@@ -59,13 +56,20 @@ impl Watch {
 }
 
 impl Upstream {
-    pub(super) fn new(client: McpClient, number: u64, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
+    pub(super) fn new(
+        client: McpClient,
+        number: u64,
+        permit: Option<OwnedSemaphorePermit>,
+        log_listeners: Arc<LogListeners>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             client,
             number,
             watches: Mutex::default(),
             lists: Mutex::default(),
-            logs: tokio::sync::Mutex::default(),
+            log_level: tokio::sync::Mutex::default(),
+            log_listeners,
+            nonce: unguessable_id(),
             is_alone: permit.is_some(),
             permit: Mutex::new(permit),
             roots: tokio::sync::Mutex::default(),
@@ -77,6 +81,16 @@ impl Upstream {
     /// What tells it apart from others.
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns the name of the server process, which no other process has; empty for a server over HTTP, of
+    /// which nobody knows the process.
+    pub(super) fn run(&self) -> String {
+        if self.client.is_on_stream() {
+            format!("{}-{}", self.nonce, self.client.losses())
+        } else {
+            String::new()
+        }
     }
 
     /// Whether it has gone for good.
@@ -107,26 +121,23 @@ impl Upstream {
         });
     }
 
-    /// Logs as `gone` did, whose place this takes: nobody says again what is wanted.
+    /// Takes over the log level and the listeners of `gone`, which this server replaces: clients do not
+    /// repeat what they want.
     pub(super) fn log_as(&self, gone: &Self) {
-        // Who holds it says what is wanted to one or the other just now.
-        let (Ok(mut ours), Ok(theirs)) = (self.logs.try_lock(), gone.logs.try_lock()) else { return };
-        ours.sessions.clone_from(&theirs.sessions);
+        self.log_listeners.copy_from(&gone.log_listeners);
         self.client.log_as(&gone.client);
     }
 
     /// Asks for the log messages that `session` wants, and for all that other sessions want too: each is told what it wants
     /// itself.
     pub(super) async fn log_for(&self, session: &Arc<Session>) -> Result<(), McpClientError> {
-        let mut logs = self.logs.lock().await;
-        logs.sessions.retain(|one| one.upgrade().is_some_and(|one| !Arc::ptr_eq(&one, session)));
-        logs.sessions.push(Arc::downgrade(session));
-        let sessions = logs.sessions.iter().filter_map(Weak::upgrade);
-        let finest = sessions.filter_map(|session| session.log_level()).min();
+        let mut asked = self.log_level.lock().await;
+        self.log_listeners.add_session(session);
+        let finest = self.log_listeners.finest();
         // Sessions that have said nothing want what is usual.
         let finest = if self.is_alone { finest } else { finest.min(Some(LoggingLevel::Info)) };
         match finest {
-            Some(level) if logs.asked != finest => self.ask_for_logs(&mut logs, level).await,
+            Some(level) if *asked != finest => self.ask_for_logs(&mut asked, level).await,
             _ => Ok(()),
         }
     }
@@ -134,16 +145,20 @@ impl Upstream {
     /// Asks for log messages from `level` on, unless more are asked for. A server that does not want to sends what it likes, and
     /// no call waits for what somebody else asks.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
-        let Ok(mut logs) = self.logs.try_lock() else { return };
-        if logs.asked.is_none_or(|asked| level < asked) {
-            logs.asked = Some(level);
-            let _ = self.ask_for_logs(&mut logs, level).await;
+        let Ok(mut asked) = self.log_level.try_lock() else { return };
+        if asked.is_none_or(|asked| level < asked) {
+            *asked = Some(level);
+            let _ = self.ask_for_logs(&mut asked, level).await;
         }
     }
 
-    async fn ask_for_logs(&self, logs: &mut Logs, level: LoggingLevel) -> Result<(), McpClientError> {
+    async fn ask_for_logs(
+        &self,
+        asked: &mut Option<LoggingLevel>,
+        level: LoggingLevel,
+    ) -> Result<(), McpClientError> {
         self.client.clone().hurried(LOGS_WAIT).set_logging_level(level).await?;
-        logs.asked = Some(level);
+        *asked = Some(level);
         Ok(())
     }
 

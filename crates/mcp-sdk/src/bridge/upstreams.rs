@@ -9,19 +9,22 @@ use thruway_mcp::schema::{ClientCapabilities, Implementation};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Near;
+use super::far_side::Connector;
 use super::leases::{Lease, Leases, Lessee};
+use super::logs::{self, LogListeners};
 use super::session_party::{self, AbsentParty};
 use super::tasks::{Names, Tasks, TasksMax};
 use super::upstream::Upstream;
-use super::{BridgeOptions, Near};
 use crate::client::{
-    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+    DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
+    ServerNotification,
 };
 use crate::server::Change;
 use crate::session::Session;
 
 /// Makes a client of the far side.
-pub(super) type Connect = Box<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
+pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
 
 /// The servers behind a bridge.
 pub(super) struct Upstreams {
@@ -35,6 +38,7 @@ pub(super) struct Upstreams {
     near: Near,
     /// What is told of tasks goes here.
     pub(super) tasks: Arc<Tasks>,
+    dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
     /// When the shared one was connected to last; held while that is done.
     connecting: tokio::sync::Mutex<Option<Instant>>,
@@ -49,29 +53,32 @@ pub(super) struct Upstreams {
     idle: Duration,
     is_swept: AtomicBool,
     /// No server is started any more.
-    is_ending: AtomicBool,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Upstreams {
-    pub(super) fn new(options: &BridgeOptions, connect: Connect, near: Near) -> Self {
+    /// Returns the servers in `era`. None is connected to so far.
+    pub(super) fn new(connector: &Connector, era: EraChoice) -> Self {
+        let options = &connector.options;
         Self {
-            connect,
+            connect: connector.connect.clone(),
             options: options.client.clone(),
-            era: options.client.era,
+            era,
             has_server_per_session: options.has_server_per_session,
             question_wait: options.question_wait,
-            near,
+            near: connector.near.clone(),
             tasks: Tasks::new(TasksMax { all: options.tasks_max, of_client: options.tasks_per_client_max }),
+            dropped: connector.dropped.clone(),
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
             of_sessions: Mutex::default(),
             leases: Leases::new(options.server.session_idle),
-            permits: Arc::new(Semaphore::new(options.servers_max)),
+            permits: connector.permits.clone(),
             servers_max: options.servers_max,
             last_party: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
+            is_ending: connector.is_ending.clone(),
         }
     }
 
@@ -87,7 +94,14 @@ impl Upstreams {
 
     fn connect_to_share(&self) -> Result<Arc<Upstream>, McpClientError> {
         let number = self.next_party();
-        Ok(Upstream::new(self.client(number, None, None, self.telling_all())?, number, None))
+        let listeners = Arc::<LogListeners>::default();
+        let builder = self.telling_all(number, &listeners).shared_by_clients();
+        Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
+    }
+
+    /// Returns `true` if the server is at the other end of a stream, such as a child process.
+    pub(super) fn are_on_stream(&self) -> bool {
+        self.shared.load().as_ref().is_some_and(|upstream| upstream.client.is_on_stream())
     }
 
     /// Shares `upstream`.
@@ -130,6 +144,9 @@ impl Upstreams {
         let Some(session) = session else { return self.plain().await };
         let is_alone = self.has_server_per_session || can_be_asked(&session.client_capabilities());
         let upstream = if is_alone { self.own_of(session)? } else { self.plain().await? };
+        if !is_alone && session.begins_to_hear_logs() {
+            upstream.log_listeners.add_session(session);
+        }
         watch_again(session, &upstream);
         Ok(upstream)
     }
@@ -161,11 +178,13 @@ impl Upstreams {
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let number = self.next_party();
         let names = session.tasks().map(|own| Names::new(self.tasks.clone(), own.owner().clone(), number));
+        let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
         let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait, names };
-        let builder = McpClient::builder().on_notification(tell_session(session)).answers_by(Arc::new(party));
+        let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
+        let builder = builder.on_log(on_log).answers_by(Arc::new(party));
         let client = self.client(number, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
-        let upstream = Upstream::new(client, number, Some(permit));
+        let upstream = Upstream::new(client, number, Some(permit), Arc::default());
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
@@ -202,9 +221,10 @@ impl Upstreams {
         let said = serde_json::from_str(&lessee.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
         let number = self.next_party();
-        let client = self.client(number, None, Some(said), self.telling_all())?;
+        let listeners = Arc::<LogListeners>::default();
+        let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
         self.sweep_from_now_on();
-        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(permit))))
+        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(permit), listeners)))
     }
 
     /// Whether those for one client alone are all kept by sessions and subscriptions, so that no call that ends makes room.
@@ -252,10 +272,11 @@ impl Upstreams {
         (self.connect)(builder.options(options))
     }
 
-    /// Changes are told to all who want to know.
-    fn telling_all(&self) -> McpClientBuilder {
+    /// Returns the builder of client `number`, which passes changes and log messages to all that want them.
+    fn telling_all(&self, number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
-        McpClient::builder().on_notification(move |told| {
+        let on_log = listeners.handler(&self.tasks, number, &self.dropped);
+        McpClient::builder().on_log(on_log).on_notification(move |told| {
             if let Some(shared) = near.get().and_then(Weak::upgrade)
                 && let Some(change) = change(told)
             {
@@ -314,13 +335,16 @@ fn watch_again(session: &Arc<Session>, upstream: &Arc<Upstream>) {
 }
 
 /// What the server of one session tells by itself is told to that one.
-fn tell_session(session: &Arc<Session>) -> impl Fn(ServerNotification) + Send + Sync + 'static {
-    let session = Arc::downgrade(session);
+fn tell_session(
+    session: &Arc<Session>,
+    dropped: &Arc<DroppedMessages>,
+) -> impl Fn(ServerNotification) + Send + Sync + 'static {
+    let (session, dropped) = (Arc::downgrade(session), dropped.clone());
     move |told| {
         let Some(session) = session.upgrade() else { return };
         match told {
             ServerNotification::Other { method, params } => {
-                session_party::tell_aside(&session, &method, &params);
+                session_party::tell_aside(&session, &method, &params, &dropped);
             }
             told => {
                 if let Some(change) = change(told) {

@@ -14,7 +14,7 @@ use super::authorization::OAuth;
 use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
 use super::conversation::Conversation;
 use super::error::McpClientError;
-use super::handlers::{Direction, Handlers, OnTask, ServerNotification};
+use super::handlers::{Direction, Handlers, OnLog, OnTask, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
 use super::party::Party;
 use crate::server::McpServer;
@@ -82,6 +82,19 @@ impl McpClientBuilder {
     /// call has been answered. It must be quick.
     pub(crate) fn on_task(mut self, on_task: OnTask) -> Self {
         self.handlers.tasks = Some(on_task);
+        self
+    }
+
+    /// Passes log messages that belong to no party to `on_log`, as they were sent. It must be quick.
+    pub(crate) fn on_log(mut self, on_log: OnLog) -> Self {
+        self.handlers.logs = Some(on_log);
+        self
+    }
+
+    /// Declares that several clients of a bridge share this client: none of them may stop the others by not
+    /// reading.
+    pub(crate) const fn shared_by_clients(mut self) -> Self {
+        self.handlers.is_shared = true;
         self
     }
 

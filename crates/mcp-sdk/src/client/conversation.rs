@@ -72,6 +72,8 @@ pub(super) struct Waiter {
     pub(super) queue: Option<Arc<Queue>>,
     /// Who is asked and told, if that is not the client itself.
     pub(super) party: Option<Arc<dyn Party>>,
+    /// `true` for a request of somebody else, such as the client of a bridge.
+    pub(super) is_forwarded: bool,
     /// Whether the server is told when nobody waits any more.
     pub(super) cancels: bool,
 }
@@ -287,8 +289,9 @@ impl Conversation {
         self.incoming.handlers.trace(Direction::Sent, &outgoing.octets);
         let (sender, answer) = self.binding.has_common_stream().then(oneshot::channel).unzip();
         let progress = waiter.progress.clone();
-        let Waiter { progress: reported, queue, party, .. } = waiter;
-        let waiting = Waiting { answer: sender, progress: reported, queue, party, ..Waiting::default() };
+        let Waiter { progress: reported, queue, party, is_forwarded, .. } = waiter;
+        let waiting =
+            Waiting { answer: sender, progress: reported, queue, party, is_forwarded, ..Waiting::default() };
         self.incoming.expect(id, waiting)?;
         let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
         let answer = pin!(self.binding.exchange(self, id, outgoing, answer));

@@ -10,9 +10,11 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::McpClientError;
+use super::outbox::Unsent;
 
-/// What is told of progress.
-pub(crate) type OnProgress = Arc<dyn Fn(ProgressNotificationParams) + Send + Sync>;
+/// Receives reports of progress. Returns the message that a bridge makes of one if its client has to read
+/// first.
+pub(crate) type OnProgress = Arc<dyn Fn(ProgressNotificationParams) -> Option<Unsent> + Send + Sync>;
 
 /// The progress of a request.
 pub(crate) struct Progress {
@@ -34,9 +36,9 @@ impl Progress {
         Self { last: Mutex::new(None), on_progress }
     }
 
-    pub(super) fn handle(&self, params: ProgressNotificationParams) {
+    pub(super) fn handle(&self, params: ProgressNotificationParams) -> Option<Unsent> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        (self.on_progress)(params);
+        (self.on_progress)(params)
     }
 
     fn last(&self) -> Option<Instant> {

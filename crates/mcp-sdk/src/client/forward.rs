@@ -111,6 +111,7 @@ impl McpClient {
             progress: onward.progress.clone(),
             queue: None,
             party: onward.party.clone(),
+            is_forwarded: true,
             cancels: spoken.era() == Era::Legacy || self.conversation.binding.has_common_stream(),
         };
         Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer.into_raw())
@@ -142,7 +143,8 @@ impl Onward {
                 meta = Some(value);
                 false
             }
-            "inputResponses" | "requestState" => self.round.is_empty(),
+            // A client of the legacy era has no rounds: its members would be those of another client.
+            "inputResponses" | "requestState" => self.round.is_empty() && self.sender.is_none(),
             _ => true,
         })?;
         self.append_meta(output, meta, id, revision)?;

@@ -11,6 +11,7 @@ use thruway_mcp::schema::{
     LoggingMessageNotificationParams, ResourceUpdatedNotificationParams, methods,
 };
 
+use super::outbox::Unsent;
 use super::party::Party;
 
 /// What a server tells by itself.
@@ -49,10 +50,19 @@ pub(super) struct Handlers {
     pub(super) party: Option<Arc<dyn Party>>,
     /// Who is told of tasks (2025-11-25), instead of `notify`.
     pub(super) tasks: Option<OnTask>,
+    /// Receives log messages that belong to no party, instead of `notify`.
+    pub(super) logs: Option<OnLog>,
+    /// `true` if several clients of a bridge share this client.
+    pub(super) is_shared: bool,
 }
 
-/// Is shown each notification about a task.
-pub(crate) type OnTask = Arc<dyn Fn(&Notification<'_>) + Send + Sync>;
+/// Receives each notification about a task. Returns the message for the client of a bridge if it has to read
+/// first.
+pub(crate) type OnTask = Arc<dyn Fn(&Notification<'_>) -> Option<Unsent> + Send + Sync>;
+
+/// Receives log messages that arrive outside of the response to a request. The second argument is `true` if
+/// the message cannot belong to a call: none is in flight.
+pub(crate) type OnLog = Arc<dyn Fn(&Notification<'_>, bool) + Send + Sync>;
 
 /// Is shown each message.
 pub(super) type OnMessage = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;

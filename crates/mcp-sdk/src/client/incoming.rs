@@ -20,6 +20,7 @@ use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
 use super::handlers::{self, Direction, Handlers};
+use super::outbox::{Unsent, WaitBudget};
 use super::party::Party;
 use super::questions::RESPONSES_MAX;
 use super::subscription::Queue;
@@ -65,6 +66,8 @@ pub(super) struct Waiting {
     pub(super) queue: Option<Arc<Queue>>,
     /// Who is asked and told, if that is not the client itself.
     pub(super) party: Option<Arc<dyn Party>>,
+    /// `true` for a request of somebody else, such as the client of a bridge.
+    pub(super) is_forwarded: bool,
     /// Goes with this: who answers a question meanwhile learns by it that nobody waits any more.
     pub(super) end: Option<watch::Sender<()>>,
 }
@@ -253,23 +256,47 @@ impl Incoming {
         }
     }
 
-    fn handle_notification(&self, notification: &Notification<'_>, of: Option<i64>, cache: &Cache) {
-        if notification.method == methods::NOTIFICATIONS_PROGRESS {
-            return self.handle_progress(notification);
+    /// Returns `true` if a message that came by itself belongs to no call: none is in flight.
+    fn is_outside_of_calls(&self) -> bool {
+        let is_call = |one: &Waiting| one.is_forwarded && one.queue.is_none() && !one.is_answered;
+        !self.table().in_flight.values().any(is_call)
+    }
+
+    /// Handles a notification. Returns a message that has to be delivered before anything else is read.
+    fn handle_notification(
+        &self,
+        notification: &Notification<'_>,
+        of: Option<i64>,
+        cache: &Cache,
+    ) -> Option<Unsent> {
+        match &*notification.method {
+            methods::NOTIFICATIONS_PROGRESS => return self.handle_progress(notification),
+            methods::NOTIFICATIONS_MESSAGE => {
+                if let Some(party) = self.party(of) {
+                    return party.tell(notification);
+                }
+                if let Some(on_log) = &self.handlers.logs {
+                    // A message with the response to a request is for the client of that request only.
+                    if of.is_none() {
+                        on_log(notification, self.is_outside_of_calls());
+                    }
+                    return None;
+                }
+            }
+            methods::NOTIFICATIONS_TASKS_STATUS => {
+                if let Some(on_task) = &self.handlers.tasks {
+                    return on_task(notification);
+                }
+            }
+            methods::NOTIFICATIONS_CANCELLED => self.give_up(notification),
+            _ => {}
         }
-        if notification.method == methods::NOTIFICATIONS_TASKS_STATUS
-            && let Some(on_task) = &self.handlers.tasks
-        {
-            return on_task(notification);
-        }
-        if notification.method == methods::NOTIFICATIONS_MESSAGE
-            && let Some(party) = self.party(of)
-        {
-            return party.tell(notification);
-        }
-        if notification.method == methods::NOTIFICATIONS_CANCELLED {
-            self.give_up(notification);
-        }
+        self.handle_change(notification, cache);
+        None
+    }
+
+    /// Passes what is neither progress nor for somebody else to subscriptions and to the user of the client.
+    fn handle_change(&self, notification: &Notification<'_>, cache: &Cache) {
         let Some(told) = handlers::notification(notification) else { return };
         cache.forget(&told);
         match subscription_id(notification) {
@@ -286,15 +313,13 @@ impl Incoming {
         }
     }
 
-    fn handle_progress(&self, notification: &Notification<'_>) {
-        let Ok(params) = params::parse::<ProgressNotificationParams>(notification.params) else { return };
+    fn handle_progress(&self, notification: &Notification<'_>) -> Option<Unsent> {
+        let params = params::parse::<ProgressNotificationParams>(notification.params).ok()?;
         let RequestId::Integer(id) = params.progress_token else {
-            return self.handlers.tasks.iter().for_each(|on_task| on_task(notification));
+            return self.handlers.tasks.as_ref().and_then(|on_task| on_task(notification));
         };
         let progress = self.table().in_flight.get(&id).and_then(|waiting| waiting.progress.clone());
-        if let Some(progress) = progress {
-            progress.handle(params);
-        }
+        progress?.handle(params)
     }
 
     /// What is done under it cannot be interrupted half-way by a panic of somebody else.
@@ -334,21 +359,36 @@ impl Drop for Questioned {
 }
 
 impl Conversation {
-    /// Handles octets that should be a message.
+    /// Handles a message from a stream that requests have in common. Waits for a client of a bridge that
+    /// reads slowly, as long as `budget` allows.
     ///
     /// # Errors
-    /// They are none.
-    pub(super) fn handle_octets(self: &Arc<Self>, octets: &[u8]) -> Result<(), McpClientError> {
+    /// The bytes are no message.
+    pub(super) async fn handle_octets(
+        self: &Arc<Self>,
+        octets: &[u8],
+        budget: &mut WaitBudget,
+    ) -> Result<(), McpClientError> {
         self.incoming.handlers.trace(Direction::Received, octets);
         if let Ok(message) = json_rpc::parse(octets) {
-            self.handle_message(&message, None);
+            if let Some(unsent) = self.handle_message(&message, None) {
+                budget.deliver(unsent).await;
+            }
             return Ok(());
         }
         for message in self.batch(octets)? {
             let message = json_rpc::parse(message.get().as_bytes());
-            self.handle_message(&message.map_err(|_| McpClientError::MessageInvalid)?, None);
+            let message = message.map_err(|_| McpClientError::MessageInvalid)?;
+            if let Some(unsent) = self.handle_message(&message, None) {
+                budget.deliver(unsent).await;
+            }
         }
         Ok(())
+    }
+
+    /// Returns the budget for a stream that requests have in common.
+    pub(super) fn wait_budget(&self) -> WaitBudget {
+        WaitBudget::new(self.incoming.handlers.is_shared)
     }
 
     /// The messages of a batch, which servers of one revision may send.
@@ -361,18 +401,20 @@ impl Conversation {
         batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
     }
 
-    /// Handles a message that nobody else has taken; it came with the answer to request `of`, or by itself.
-    pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) {
+    /// Handles a message that came with the answer to request `of`, or by itself. Returns a message for a
+    /// client of a bridge that has to read first; the caller delivers it before it reads on.
+    pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) -> Option<Unsent> {
         match message {
             Message::Response(response) => self.incoming.deliver(response),
             Message::Notification(notification) => {
                 if notification.method == methods::NOTIFICATIONS_TOOLS_LIST_CHANGED {
                     self.param_headers.invalidate();
                 }
-                self.incoming.handle_notification(notification, of, &self.cache);
+                return self.incoming.handle_notification(notification, of, &self.cache);
             }
             Message::Request(request) => self.handle_request(request, of),
         }
+        None
     }
 }
 
@@ -411,7 +453,9 @@ mod tests {
             Box::pin(async { Err(Error::internal("nobody is asked here")) })
         }
 
-        fn tell(&self, _: &Notification<'_>) {}
+        fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
+            None
+        }
     }
 
     fn incoming(parties: &[Option<u64>]) -> Incoming {

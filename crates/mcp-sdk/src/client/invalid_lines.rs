@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::conversation::Conversation;
 use super::error::McpClientError;
+use super::outbox::WaitBudget;
 use crate::stdio::{Passed, passed};
 
 /// The invalid lines of one stream.
@@ -65,7 +66,14 @@ impl InvalidLines {
 impl Conversation {
     /// Handles a line or an event that should be a message. An invalid one is logged, and fails the calls
     /// that it may have been the answer of. A byte order mark is skipped (RFC 8259 §8.1).
-    pub(super) fn handle_line(self: &Arc<Self>, line: &[u8], invalid: &mut InvalidLines) {
+    ///
+    /// Waits for the reader of a message as far as `budget` allows.
+    pub(super) async fn handle_line(
+        self: &Arc<Self>,
+        line: &[u8],
+        invalid: &mut InvalidLines,
+        budget: &mut WaitBudget,
+    ) {
         let message = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         if message.len() < line.len() && !std::mem::replace(&mut invalid.has_byte_order_mark, true) {
             tracing::warn!(
@@ -75,7 +83,7 @@ impl Conversation {
         if message.trim_ascii().is_empty() {
             return;
         }
-        if self.handle_octets(message).is_ok() {
+        if self.handle_octets(message, budget).await.is_ok() {
             invalid.in_a_row = 0;
             return;
         }

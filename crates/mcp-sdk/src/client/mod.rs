@@ -14,6 +14,7 @@ mod resubscription;
 // a request and its answer
 mod conversation;
 mod party;
+mod outbox;
 mod forward;
 mod deadline;
 mod incoming;
@@ -55,12 +56,14 @@ use reading::{Read, Wanted};
 
 pub use builder::McpClientBuilder;
 pub(crate) use cache::is_cacheable;
-pub(crate) use eras::may_ask;
+pub(crate) use eras::{is_refusal_of_era, may_ask};
 pub use error::McpClientError;
 pub(crate) use forward::{Onward, Sender, reporting};
+pub(crate) use handlers::OnLog;
 pub use handlers::{Direction, ServerNotification};
 pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
+pub(crate) use outbox::{DroppedMessages, Outbox, Unsent, WeakOutbox};
 pub(crate) use pages::required_pages;
 pub(crate) use param_headers::ReceivedParamHeaders;
 pub(crate) use party::{Party, RawAnswer};
@@ -144,7 +147,10 @@ impl McpClient {
         mut self,
         on_progress: impl Fn(ProgressNotificationParams) + Send + Sync + 'static,
     ) -> Self {
-        self.options.on_progress = Some(Arc::new(on_progress));
+        self.options.on_progress = Some(Arc::new(move |progress| {
+            on_progress(progress);
+            None
+        }));
         self
     }
 
@@ -185,6 +191,12 @@ impl McpClient {
     /// Whether nothing can come any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.conversation.incoming.closed().is_some()
+    }
+
+    /// Returns `true` if the server is at the other end of a stream, such as a child process: it ends with
+    /// the stream.
+    pub(crate) fn is_on_stream(&self) -> bool {
+        self.conversation.binding.is_stream()
     }
 
     /// How often the server has gone and was, or will be, started again: what the one before kept in mind is lost.

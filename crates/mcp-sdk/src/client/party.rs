@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Notification};
 
 use super::incoming::Answer;
+use super::outbox::Unsent;
 
 /// The answer to a question as it was given.
 pub(crate) type RawAnswer = Result<Box<RawValue>, Error>;
@@ -22,8 +23,9 @@ pub(crate) trait Party: Send + Sync {
     fn ask(&self, method: &str, params: Option<&RawValue>)
     -> Pin<Box<dyn Future<Output = RawAnswer> + Send>>;
 
-    /// Is told what is no answer. It must be quick: nothing is read meanwhile.
-    fn tell(&self, notification: &Notification<'_>);
+    /// Forwards a log message. Returns it if the client has to read first; the caller then delivers it before
+    /// it reads on.
+    fn tell(&self, notification: &Notification<'_>) -> Option<Unsent>;
 
     /// Learns that the server has closed the event stream of a request, and wants the client to come back for
     /// the rest after

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::Status;
 use super::telling::Telling;
@@ -36,6 +36,8 @@ pub(super) type Answered = (Vec<u8>, Status);
 pub(crate) enum Said {
     /// A notification or a request of the server.
     Message(Vec<u8>),
+    /// A notification that crosses a bridge, with the permit for its bytes in the outbox.
+    Forwarded { message: Vec<u8>, _capacity: OwnedSemaphorePermit },
     /// The client is to come back for the rest after this time, so that no connection is kept open for it. For bindings
     /// where it can: others go on.
     Disconnect(Duration),
@@ -54,8 +56,18 @@ impl Outgoing {
     /// The message, for bindings that only carry those.
     pub(crate) fn into_message(self) -> Option<Vec<u8>> {
         match self {
-            Self::Said(Said::Message(message)) | Self::Answer(message, _) => Some(message),
-            Self::Said(Said::Disconnect(_)) => None,
+            Self::Said(said) => said.into_message(),
+            Self::Answer(message, _) => Some(message),
+        }
+    }
+}
+
+impl Said {
+    /// Returns the message, if it is one, and frees its capacity.
+    pub(crate) fn into_message(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Message(message) | Self::Forwarded { message, .. } => Some(message),
+            Self::Disconnect(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use thruway_mcp::{Revision, legacy};
 
 use super::{Answering, Reply, Status};
 use crate::authorization::Caller;
-use crate::bridge;
+use crate::bridge::{self, Bridge};
 use crate::handlers::{Call, ClientSide};
 use crate::server::{Change, McpServer};
 use crate::session::Session;
@@ -39,9 +39,11 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     }
     let params: InitializeRequestParams = params::parse(request.params)?;
     let revision = legacy::negotiate(&params.protocol_version);
+    let far_side = shared.bridge.as_ref().map(Bridge::far_side_of_session);
     let result = InitializeResult {
         protocol_version: revision.as_str().to_owned(),
-        capabilities: shared.capabilities(revision),
+        capabilities: far_side
+            .map_or_else(|| shared.capabilities(revision), |side| side.capabilities(revision)),
         server_info: shared.info.clone(),
         instructions: shared.options.instructions.clone(),
         meta: None,
@@ -49,10 +51,11 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     let lists = [Change::Tools, Change::Prompts, Change::Resources];
     let subscription = shared.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
     let session = Session::new(revision, &params, subscription);
-    let Some(bridge) = shared.bridge.clone() else { return Ok((session, result)) };
-    let tasks = bridge.tasks_of_session(revision);
-    tokio::spawn(async move { bridge.watch_lists().await });
-    Ok((session.behind_bridge(tasks), result))
+    let Some(far_side) = far_side.cloned() else { return Ok((session, result)) };
+    let tasks = far_side.tasks_of_session(revision);
+    let session = session.behind_bridge(far_side.clone(), tasks);
+    tokio::spawn(async move { far_side.watch_lists().await });
+    Ok((session, result))
 }
 
 /// Answers any other request. Without a session, the client is not known.

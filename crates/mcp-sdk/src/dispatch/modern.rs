@@ -9,7 +9,8 @@ use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error, write_no
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::{self, Params, meta_keys};
 use thruway_mcp::schema::{
-    JsonObject, RequestId, SubscriptionFilter, TASKS_EXTENSION, TaskSubscriptionNotifications, methods,
+    JsonObject, LoggingLevel, RequestId, SubscriptionFilter, TASKS_EXTENSION, TaskSubscriptionNotifications,
+    methods,
 };
 use thruway_message::FieldLines;
 
@@ -153,69 +154,91 @@ fn listen(
         return Reply::error(output, &request.id, &error);
     };
     let Some(bridge) = &shared.bridge else {
-        let telling = telling(shared, subscription, wanted, &request.id, caller);
+        let mut wanted = wanted;
+        let told = told(shared, subscription, &mut wanted, &request.id, caller);
+        let telling = Telling::new(acknowledgement(&wanted, &request.id), told);
         return Reply::Later(Exchange::subscription(telling));
     };
     match bridge::asked(bridge, params) {
         Ok(capabilities) => {
-            let capabilities = capabilities.map(str::to_owned);
-            let telling = tell_beyond(
-                shared.clone(),
-                bridge.clone(),
-                (caller.clone(), capabilities),
-                subscription,
-                wanted.filter,
-                request.id.to_owned(),
-            );
+            let listener = Listener {
+                caller: caller.clone(),
+                capabilities: capabilities.map(str::to_owned),
+                log_level: bridge::log_level(bridge, params),
+            };
+            let telling =
+                tell_beyond(bridge.clone(), listener, subscription, wanted.filter, request.id.to_owned());
             Reply::Later(Exchange::prepared(telling))
         }
         Err(error) => Reply::error(output, &request.id, &error),
     }
 }
 
+/// A client that subscribes to a server behind a bridge.
+struct Listener {
+    caller: Caller,
+    /// Its capabilities as JSON, if the server may ask it.
+    capabilities: Option<String>,
+    /// The level from which on it wants log messages that belong to no call.
+    log_level: Option<LoggingLevel>,
+}
+
 /// What a subscription tells that another server tells of.
 async fn tell_beyond(
-    shared: Arc<Shared>,
     bridge: Arc<Bridge>,
-    (caller, capabilities): (Caller, Option<String>),
+    listener: Listener,
     subscription: Subscription,
     filter: SubscriptionFilter,
     id: RequestId,
 ) -> Result<Telling, Answered> {
     let uris = filter.resource_subscriptions.clone();
-    let beyond = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
-    let (filter, watches) = beyond.map_err(|error| {
+    let refusal = |error: Error| {
         let mut output = Vec::new();
         write_error(&mut output, Some(&Id::from(&id)), &error);
         (output, Status::Unavailable)
-    })?;
+    };
+    let Listener { caller, capabilities, log_level } = listener;
+    let beyond = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
+    let (filter, watches) = beyond.map_err(refusal)?;
+    let logs = match log_level {
+        Some(level) => {
+            let logs = bridge::watch_logs(&bridge, &caller, capabilities.as_deref(), level).await;
+            Some(logs.map_err(refusal)?)
+        }
+        None => None,
+    };
     let accepted: HashSet<_> = filter.resource_subscriptions.iter().collect();
     for uri in uris.iter().filter(|uri| !accepted.contains(uri)) {
         subscription.remove(&Change::Resource(uri.as_str().into()));
     }
     let wanted = Wanted { filter, tasks: TaskSubscriptionNotifications::default() };
-    Ok(telling(&shared, subscription, wanted, &Id::from(&id), &Caller::Anonymous).keeping(watches))
+    let told = Told { subscription, tasks: None, logs: logs.map(Box::new), id: id.clone() };
+    Ok(Telling::new(acknowledgement(&wanted, &Id::from(&id)), told).keeping(watches))
 }
 
-/// What a subscription tells.
-fn telling(
+/// Returns what a subscription tells of. Tasks that the caller may not see are removed from `wanted`.
+fn told(
     shared: &Arc<Shared>,
     subscription: Subscription,
-    mut wanted: Wanted,
+    wanted: &mut Wanted,
     id: &Id<'_>,
     caller: &Caller,
-) -> Telling {
+) -> Told {
     let task_ids = &mut wanted.tasks.task_ids;
     let of_tasks = if task_ids.is_empty() { None } else { shared.tasks.subscribe(task_ids, caller) };
     let tasks = of_tasks.map(|subscription| Box::new(TasksTold { shared: shared.clone(), subscription }));
+    Told { subscription, tasks, logs: None, id: id.to_owned() }
+}
+
+/// Returns the first message of a subscription, which says what was accepted.
+fn acknowledgement(wanted: &Wanted, id: &Id<'_>) -> Vec<u8> {
     let acknowledged = json!({
         "notifications": wanted,
         "_meta": {meta_keys::SUBSCRIPTION_ID: id},
     });
     let mut message = Vec::new();
     write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
-    let told = Told { subscription, tasks, id: id.to_owned() };
-    Telling::new(message, told)
+    message
 }
 
 fn read_wanted(request: &Request<'_>, params: &Params<'_>) -> Result<Wanted, Error> {

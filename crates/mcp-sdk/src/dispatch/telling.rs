@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use serde_json::json;
-use thruway_mcp::json_rpc::{Id, write_result};
+use thruway_mcp::json_rpc::{Id, write_notification, write_result};
 use thruway_mcp::modern::ResultType;
 use thruway_mcp::params::meta_keys;
-use thruway_mcp::schema::{JsonObject, MetaObject, RequestId};
+use thruway_mcp::schema::{JsonObject, MetaObject, RequestId, methods};
 
 use super::{modern, tasks};
-use crate::bridge::Watch;
+use crate::bridge::{LogSubscription, Watch};
 use crate::server::{Shared, Subscription};
 
 /// The messages of a subscription, which end only by being dropped.
@@ -32,6 +32,8 @@ type Next = Pin<Box<dyn Future<Output = (Vec<u8>, Told)> + Send>>;
 pub(super) struct Told {
     pub(super) subscription: Subscription,
     pub(super) tasks: Option<Box<TasksTold>>,
+    /// Behind a bridge: the log messages that belong to no call, if the client wants them.
+    pub(super) logs: Option<Box<LogSubscription>>,
     /// That of the request, by which the subscription is known.
     pub(super) id: RequestId,
 }
@@ -89,8 +91,8 @@ impl Telling {
 }
 
 fn next(told: Told) -> Next {
-    if told.tasks.is_some() {
-        return Box::pin(next_with_tasks(told));
+    if told.tasks.is_some() || told.logs.is_some() {
+        return Box::pin(next_of_all(told));
     }
     Box::pin(async move {
         let change = told.subscription.next().await;
@@ -98,11 +100,14 @@ fn next(told: Told) -> Next {
     })
 }
 
-async fn next_with_tasks(told: Told) -> (Vec<u8>, Told) {
+async fn next_of_all(told: Told) -> (Vec<u8>, Told) {
     let message = loop {
         tokio::select! {
             change = told.subscription.next() => break modern::notification(&change, Some(&told.id)),
             message = told.next_of_tasks() => if let Some(message) = message {
+                break message;
+            },
+            message = told.next_of_logs() => if let Some(message) = message {
                 break message;
             },
         }
@@ -116,5 +121,19 @@ impl Told {
         let Some(tasks) = &self.tasks else { return std::future::pending().await };
         let task = tasks.subscription.next().await;
         tasks::notification(&tasks.shared, &task, &subscription_meta(&self.id))
+    }
+
+    /// Returns the next log message; `None` if it is no object. Waits for ever if the client wants none.
+    ///
+    /// # Cancel safety
+    /// No message is lost.
+    async fn next_of_logs(&self) -> Option<Vec<u8>> {
+        let Some(logs) = &self.logs else { return std::future::pending().await };
+        let mut params: JsonObject = serde_json::from_str(logs.next().await.get()).ok()?;
+        let meta = params.entry("_meta").or_insert_with(|| json!({}));
+        meta.as_object_mut()?.insert(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(self.id));
+        let mut message = Vec::new();
+        write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &params);
+        Some(message)
     }
 }

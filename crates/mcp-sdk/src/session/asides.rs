@@ -31,9 +31,12 @@ impl Asides {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {
-                Some(Said::Message(message)) => return message,
-                // It is for streams that can be taken up again.
-                Some(Said::Disconnect(_)) => {}
+                // Only streams that can be resumed use the other kind.
+                Some(said) => {
+                    if let Some(message) = said.into_message() {
+                        return message;
+                    }
+                }
                 // There is a sender for as long as this is there.
                 None => return std::future::pending().await,
             }

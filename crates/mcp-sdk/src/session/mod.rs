@@ -2,6 +2,7 @@
 
 mod in_flight;
 mod asides;
+mod log_inbox;
 mod streams;
 
 use std::collections::HashMap;
@@ -11,18 +12,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use thruway_mcp::Revision;
-use thruway_mcp::schema::{ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel};
+use thruway_mcp::json_rpc::write_notification;
+use thruway_mcp::schema::{
+    ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel, methods,
+};
 use thruway_net::Clock;
 use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
-use crate::bridge::{TasksOfSession, Upstream, Watch};
+use crate::bridge::{FarSide, TasksOfSession, Upstream, Watch};
 use crate::server::Subscription;
 
 pub(crate) use asides::Asides;
 pub(crate) use in_flight::{InFlight, InFlightGuard};
-pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
+pub(crate) use log_inbox::LogInbox;
+pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
 
 /// What is remembered of a client between its requests.
 #[derive(Debug)]
@@ -44,6 +50,12 @@ pub(crate) struct Session {
     pub(crate) in_flight: InFlight,
     /// Behind a bridge: what the server asks by itself.
     asides: Option<Asides>,
+    /// Behind a bridge: log messages that belong to no request.
+    logs: LogInbox,
+    /// `true` once the shared server behind the bridge knows that the session wants log messages.
+    hears_logs: AtomicBool,
+    /// Behind a bridge: the server as it appears in the era that the session was begun with.
+    far_side: Option<Arc<FarSide>>,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
     /// In seconds.
@@ -77,6 +89,9 @@ impl Session {
             subscription,
             in_flight: InFlight::default(),
             asides: None,
+            logs: LogInbox::default(),
+            hears_logs: AtomicBool::new(false),
+            far_side: None,
             streams: Streams::default(),
             last_used: AtomicU64::new(now().as_secs()),
             is_ended: AtomicBool::new(false),
@@ -87,9 +102,25 @@ impl Session {
         }
     }
 
-    /// The same, behind a bridge, whose servers may ask by themselves, and make tasks.
-    pub(crate) fn behind_bridge(self, tasks: Option<TasksOfSession>) -> Self {
-        Self { asides: Some(Asides::default()), tasks, ..self }
+    /// Returns the session behind a bridge to `far_side`, whose server may ask outside of requests and make
+    /// tasks.
+    pub(crate) fn behind_bridge(self, far_side: Arc<FarSide>, tasks: Option<TasksOfSession>) -> Self {
+        Self { asides: Some(Asides::default()), far_side: Some(far_side), tasks, ..self }
+    }
+
+    /// Returns the server behind the bridge, if there is one.
+    pub(crate) const fn far_side(&self) -> Option<&Arc<FarSide>> {
+        self.far_side.as_ref()
+    }
+
+    /// Adds a log message that belongs to no request. Returns the number of older messages that were dropped.
+    pub(crate) fn note_log(&self, params: Arc<RawValue>) -> u64 {
+        self.logs.push(params)
+    }
+
+    /// Returns `true` the first time only: the shared server then gets to know the session.
+    pub(crate) fn begins_to_hear_logs(&self) -> bool {
+        !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
     }
 
     /// Whose the tasks of the client are, if calls may become some.
@@ -102,14 +133,21 @@ impl Session {
         self.asides.as_ref()
     }
 
-    /// What the server asks by itself next.
+    /// Returns the next message behind a bridge that belongs to no request: a question or a log message.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No message is lost.
     pub(crate) async fn next_aside(&self) -> Vec<u8> {
         let Some(asides) = &self.asides else { return std::future::pending().await };
         loop {
-            let message = asides.next().await;
+            let message = tokio::select! {
+                message = asides.next() => message,
+                params = self.logs.next() => {
+                    let mut message = Vec::new();
+                    write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &&*params);
+                    return message;
+                }
+            };
             if self.pending.is_waiting_for(&message) {
                 return message;
             }

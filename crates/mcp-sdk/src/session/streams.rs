@@ -29,6 +29,8 @@ pub(crate) struct EventStream {
     number: u64,
     state: Mutex<State>,
     changed: Notify,
+    /// A reader has taken an event, or has gone.
+    read: Notify,
     /// Octets of all streams of the session.
     session_bytes: Arc<AtomicUsize>,
 }
@@ -57,6 +59,29 @@ struct State {
     last: u64,
     bytes: usize,
     is_ended: bool,
+    /// The last event that any reader has taken.
+    taken: u64,
+    /// Number of messages that were forgotten before a reader took them.
+    dropped: u64,
+    /// The connection that the stream is sent on. If there are several, the client opened the latest because
+    /// the others broke, so the latest sets the pace.
+    reader: Option<Pace>,
+    last_reader: u64,
+}
+
+/// How far a reader has come.
+#[derive(Debug)]
+struct Pace {
+    reader: u64,
+    last: u64,
+}
+
+/// A client that is being sent a stream. While there is one, the stream waits for it.
+#[derive(Debug)]
+pub(crate) struct StreamReader {
+    stream: Arc<EventStream>,
+    number: u64,
+    last: u64,
 }
 
 /// Tells events of a session apart: which stream, and which event of it.
@@ -98,12 +123,50 @@ impl Streams {
 
 impl EventStream {
     fn new(number: u64, session_bytes: Arc<AtomicUsize>) -> Self {
-        Self { number, state: Mutex::default(), changed: Notify::new(), session_bytes }
+        Self { number, state: Mutex::default(), changed: Notify::new(), read: Notify::new(), session_bytes }
     }
 
     /// The id of event `event` of this stream.
     pub(crate) const fn id(&self, event: u64) -> EventId {
         EventId { stream: self.number, event }
+    }
+
+    /// Returns a reader of the events after event `after`.
+    pub(crate) fn read_after(self: &Arc<Self>, after: u64) -> StreamReader {
+        let mut state = self.lock();
+        state.last_reader += 1;
+        let number = state.last_reader;
+        state.reader = Some(Pace { reader: number, last: after });
+        drop(state);
+        self.read.notify_waiters();
+        StreamReader { stream: self.clone(), number, last: after }
+    }
+
+    /// Adds an event. Waits while a client reads the stream and an event would be forgotten that it has not
+    /// read.
+    pub(crate) async fn send(&self, kind: EventKind) {
+        loop {
+            let read = self.read.notified();
+            if self.has_capacity(kind.bytes()) {
+                return self.push(kind);
+            }
+            read.await;
+        }
+    }
+
+    /// Returns `true` if an event of `bytes` bytes displaces no event that the current reader has not read.
+    fn has_capacity(&self, bytes: usize) -> bool {
+        let state = self.lock();
+        let Some(pace) = &state.reader else { return true };
+        let unread = state.events.iter().rev().take_while(|event| event.number > pace.last);
+        let (count, unread_bytes) =
+            unread.fold((0, 0), |(count, bytes), event| (count + 1, bytes + event.kind.bytes()));
+        let read_bytes = state.bytes - unread_bytes;
+        let session_bytes = self.session_bytes.load(Ordering::Relaxed).saturating_sub(read_bytes);
+        count == 0
+            || (count < UNREAD_MAX
+                && unread_bytes + bytes <= EVENTS_BYTES_MAX
+                && session_bytes + bytes <= SESSION_BYTES_MAX)
     }
 
     /// Adds an event. The oldest of this stream are forgotten when there are too many, of it or of its session.
@@ -115,9 +178,10 @@ impl EventStream {
         let event = Event { number: state.last, kind };
         state.events.push_back(event);
         while state.events.len() > EVENTS_MAX || (state.events.len() > 1 && self.has_too_much(&state)) {
-            let forgotten = state.events.pop_front().map_or(0, |event| event.kind.bytes());
-            state.bytes -= forgotten;
-            self.session_bytes.fetch_sub(forgotten, Ordering::Relaxed);
+            let Some(forgotten) = state.events.pop_front() else { break };
+            state.dropped += u64::from(forgotten.number > state.taken);
+            state.bytes -= forgotten.kind.bytes();
+            self.session_bytes.fetch_sub(forgotten.kind.bytes(), Ordering::Relaxed);
         }
         drop(state);
         self.changed.notify_waiters();
@@ -129,7 +193,15 @@ impl EventStream {
 
     /// No more events will come.
     pub(crate) fn end(&self) {
-        self.lock().is_ended = true;
+        let mut state = self.lock();
+        state.is_ended = true;
+        if state.dropped > 0 {
+            tracing::debug!(
+                dropped = state.dropped,
+                "dropped messages of a request whose client does not read"
+            );
+        }
+        drop(state);
         self.changed.notify_waiters();
     }
 
@@ -137,7 +209,7 @@ impl EventStream {
     ///
     /// # Cancel safety
     /// No event is lost.
-    pub(crate) async fn next_after(&self, event: u64) -> Option<Event> {
+    async fn next_after(&self, event: u64) -> Option<Event> {
         loop {
             let changed = self.changed.notified();
             {
@@ -155,6 +227,49 @@ impl EventStream {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StreamReader {
+    /// Returns the next event, which is still the next one afterwards; `None` if none will come.
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub(crate) async fn peek(&self) -> Option<Event> {
+        self.stream.next_after(self.last).await
+    }
+
+    /// Takes the next event; `None` if none will come.
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        let event = self.peek().await?;
+        self.last = event.number;
+        let mut state = self.stream.lock();
+        state.taken = state.taken.max(event.number);
+        if let Some(pace) = state.reader.as_mut().filter(|pace| pace.reader == self.number) {
+            pace.last = event.number;
+        }
+        drop(state);
+        self.stream.read.notify_waiters();
+        Some(event)
+    }
+
+    /// Returns the id of the event that was taken last.
+    pub(crate) fn last_id(&self) -> EventId {
+        self.stream.id(self.last)
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        let mut state = self.stream.lock();
+        if state.reader.as_ref().is_some_and(|pace| pace.reader == self.number) {
+            state.reader = None;
+        }
+        drop(state);
+        self.stream.read.notify_waiters();
     }
 }
 
@@ -197,6 +312,9 @@ const STREAMS_BYTES_MAX: usize = 1 << 20;
 /// How many events of a stream are remembered.
 const EVENTS_MAX: usize = 256;
 
+/// Number of events that wait for a client that reads the stream.
+const UNREAD_MAX: usize = 64;
+
 /// How many octets of a stream are remembered; the last event is in any case.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
@@ -227,6 +345,60 @@ mod tests {
         stream.end();
         assert_eq!((next_after(&stream, 0), next_after(&stream, 1)), (Some(1), Some(2)));
         assert_eq!((next_after(&stream, 2), next_after(&stream, 3)), (Some(3), None));
+    }
+
+    fn is_sent(stream: &EventStream) -> bool {
+        let kind = EventKind::Message(b"m".as_slice().into());
+        pin!(stream.send(kind)).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    fn read(reader: &mut StreamReader) -> Option<u64> {
+        match pin!(reader.next()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => event.map(|event| event.number),
+            Poll::Pending => None,
+        }
+    }
+
+    /// A burst of messages displaced those that the client was about to read: of 1,000 it got 256.
+    #[test]
+    fn no_event_is_forgotten_before_a_client_that_reads_has_read_it() {
+        let streams = Streams::default();
+        let stream = streams.begin();
+        let mut reader = stream.read_after(0);
+        let mut received = Vec::new();
+        for _ in 0..1000 {
+            while !is_sent(&stream) {
+                received.extend(read(&mut reader));
+            }
+        }
+        assert!(stream.lock().events.len() <= EVENTS_MAX);
+        received.extend(std::iter::from_fn(|| read(&mut reader)));
+        assert_eq!(received, (1..=1000).collect::<Vec<_>>());
+        assert_eq!(stream.lock().dropped, 0);
+    }
+
+    #[test]
+    fn a_stream_that_nobody_reads_keeps_the_latest_events() {
+        let streams = Streams::default();
+        let stream = streams.begin();
+        let reader = stream.read_after(0);
+        assert!((0..UNREAD_MAX).all(|_| is_sent(&stream)) && !is_sent(&stream));
+        drop(reader);
+        assert!((0..1000).all(|_| is_sent(&stream)));
+        assert_eq!(stream.lock().dropped, (UNREAD_MAX + 1000 - EVENTS_MAX) as u64);
+    }
+
+    /// The old connection of a client that has come back on another one may seem to be open for long.
+    #[test]
+    fn the_latest_reader_sets_the_pace() {
+        let streams = Streams::default();
+        let stream = streams.begin();
+        let broken = stream.read_after(0);
+        assert!((0..UNREAD_MAX).all(|_| is_sent(&stream)));
+        let mut reader = stream.read_after(0);
+        while read(&mut reader).is_some() {}
+        drop(broken);
+        assert!((0..UNREAD_MAX).all(|_| is_sent(&stream)) && !is_sent(&stream));
     }
 
     #[test]

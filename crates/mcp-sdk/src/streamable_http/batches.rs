@@ -66,6 +66,7 @@ fn batch_as_events(
     exchanges: Vec<(Exchange, Option<InFlightGuard>)>,
 ) -> Events {
     let stream = session.streams.begin();
+    let reader = stream.read_after(0);
     let ends = EndsStream::new(&stream);
     if !answers.is_empty() {
         stream.push(EventKind::Message(as_array(answers).into()));
@@ -75,7 +76,7 @@ fn batch_as_events(
             spawn(exchange, in_flight, ends.clone());
         }
     }
-    Events::replay(stream, 0, session.revision.primes_event_streams())
+    Events::replay(reader, session.revision.primes_event_streams())
 }
 
 /// What comes of one message of a batch.

@@ -1,12 +1,10 @@
 //! Answers that come as events.
 
-use std::sync::Arc;
-
 use thruway_server::Event;
 
 use super::answer::event;
 use crate::dispatch::{Exchange, Farewell, Outgoing, modern};
-use crate::session::{self, EventId, EventKind, EventStream, InUse};
+use crate::session::{EventId, EventKind, InUse, StreamReader};
 
 /// The events of one answer. They are made when they are asked for: nothing goes on without being sent.
 pub(super) enum Events {
@@ -30,16 +28,15 @@ pub(super) enum Events {
 
 /// A stream, and how far the client has got in it.
 pub(super) struct Replay {
-    stream: Arc<EventStream>,
-    last: u64,
+    reader: StreamReader,
     is_to_be_primed: bool,
     is_over: bool,
 }
 
 impl Events {
-    /// What comes after event `after` of a stream.
-    pub(super) const fn replay(stream: Arc<EventStream>, after: u64, is_to_be_primed: bool) -> Self {
-        Self::Replay(Replay { stream, last: after, is_to_be_primed, is_over: false })
+    /// The rest of a stream.
+    pub(super) const fn replay(reader: StreamReader, is_to_be_primed: bool) -> Self {
+        Self::Replay(Replay { reader, is_to_be_primed, is_over: false })
     }
 
     /// The next event; `None` at the end.
@@ -89,14 +86,13 @@ impl Events {
 impl Replay {
     async fn next(&mut self) -> Option<Event> {
         if std::mem::take(&mut self.is_to_be_primed) {
-            return Some(only_id(self.stream.id(self.last)));
+            return Some(only_id(self.reader.last_id()));
         }
         if self.is_over {
             return None;
         }
-        let session::Event { number, kind } = self.stream.next_after(self.last).await?;
-        self.last = number;
-        let id = self.stream.id(number);
+        let kind = self.reader.next().await?.kind;
+        let id = self.reader.last_id();
         Some(match kind {
             EventKind::Message(message) | EventKind::Answer(message) => {
                 event(&message).with_id(&id.to_string())

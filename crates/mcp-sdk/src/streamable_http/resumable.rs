@@ -31,14 +31,15 @@ pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: 
         }
     };
     let stream = session.streams.begin();
+    let reader = stream.read_after(0);
     spawn(exchange, in_flight, EndsStream::new(&stream));
     Answer::later(async move {
-        match stream.next_after(0).await {
+        match reader.peek().await {
             Some(Event { kind: EventKind::Answer(answer), .. }) => {
                 session.streams.forget(&stream);
                 json_of(Status::Ok, answer.to_vec()).into()
             }
-            Some(_) => Events::replay(stream, 0, session.revision.primes_event_streams()).into(),
+            Some(_) => Events::replay(reader, session.revision.primes_event_streams()).into(),
             // It was cancelled.
             None => accepted().into(),
         }
@@ -58,11 +59,14 @@ pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlight
 pub(super) fn spawn(mut exchange: Exchange, in_flight: InFlightGuard, stream: Arc<EndsStream>) {
     let pump = async move {
         while let Some(outgoing) = exchange.next().await {
-            stream.0.push(match outgoing {
-                Outgoing::Said(Said::Message(message)) => EventKind::Message(message.into()),
+            let kind = match outgoing {
+                Outgoing::Said(Said::Message(message) | Said::Forwarded { message, .. }) => {
+                    EventKind::Message(message.into())
+                }
                 Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
                 Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
-            });
+            };
+            stream.0.send(kind).await;
         }
     };
     tokio::spawn(async move {
@@ -111,7 +115,7 @@ pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
 /// Goes on with a stream after an event of it.
 pub(super) fn take_up(session: &Session, id: EventId) -> Answer {
     match session.streams.find(id.stream) {
-        Some(stream) => Answer::now(Events::replay(stream, id.event, false)),
+        Some(stream) => Answer::now(Events::replay(stream.read_after(id.event), false)),
         None => Answer::now(no_such_event()),
     }
 }

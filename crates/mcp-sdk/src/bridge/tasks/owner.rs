@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
-use thruway_mcp::schema::RequestId;
-use tokio::sync::mpsc;
-
 use super::table::Tasks;
+use crate::client::{Outbox, Unsent, WeakOutbox};
 use crate::dispatch::Said;
 use crate::session::Session;
+use thruway_mcp::schema::RequestId;
 
 /// Whose a task is: for everybody else it is not there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +29,7 @@ pub(crate) struct TasksOfSession {
 pub(in crate::bridge) struct Listener {
     session: Weak<Session>,
     /// The request that is open and about the task, if one is.
-    outbox: mpsc::WeakSender<Said>,
+    outbox: WeakOutbox,
     /// What progress is reported under.
     progress_token: Option<RequestId>,
 }
@@ -56,14 +55,14 @@ impl Drop for TasksOfSession {
 impl Listener {
     pub(in crate::bridge) fn new(
         session: &Arc<Session>,
-        outbox: &mpsc::Sender<Said>,
+        outbox: &Outbox,
         progress_token: Option<RequestId>,
     ) -> Self {
         Self { session: Arc::downgrade(session), outbox: outbox.downgrade(), progress_token }
     }
 
     /// The same, told on the stream of another request.
-    pub(in crate::bridge) fn listen_on(&mut self, outbox: &mpsc::Sender<Said>) {
+    pub(in crate::bridge) fn listen_on(&mut self, outbox: &Outbox) {
         self.outbox = outbox.downgrade();
     }
 
@@ -71,19 +70,16 @@ impl Listener {
         self.progress_token.as_ref()
     }
 
-    /// Tells a message, on the stream of the request that is open, or where the server speaks by itself. Who does not read is
-    /// not told of everything.
-    pub(super) fn tell(&self, message: Vec<u8>) {
-        let message = Said::Message(message);
-        let rest = match self.outbox.upgrade() {
-            Some(outbox) => outbox.try_send(message).map_err(mpsc::error::TrySendError::into_inner),
-            None => Err(message),
-        };
-        let Err(message) = rest else { return };
-        if let Some(session) = self.session.upgrade()
-            && let Some(asides) = session.asides()
-        {
-            let _ = asides.outbox().try_send(message);
+    /// Sends a message on the stream of the request that is open, or else on the stream for messages outside
+    /// of requests. Returns it if the client has to read first.
+    pub(super) fn tell(&self, message: Vec<u8>) -> Option<Unsent> {
+        if let Some(outbox) = self.outbox.upgrade() {
+            return outbox.send(message);
         }
+        let session = self.session.upgrade()?;
+        if session.asides()?.outbox().try_send(Said::Message(message)).is_err() {
+            self.outbox.dropped().note(1, "the client opens no stream for messages outside of its requests");
+        }
+        None
     }
 }

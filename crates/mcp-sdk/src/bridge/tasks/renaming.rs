@@ -5,7 +5,7 @@ use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::params::meta_keys;
 
 /// Where the id stands in parameters, and in how a task stands.
-pub(super) const TASK_ID: &[&str] = &["taskId"];
+pub(in crate::bridge) const TASK_ID: &[&str] = &["taskId"];
 
 /// Where it stands in what a call has become.
 pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];
@@ -14,7 +14,7 @@ pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];
 pub(super) const RELATED_ID: &[&str] = &["_meta", meta_keys::RELATED_TASK, "taskId"];
 
 /// The same, with another string where `path` leads; `None` if it leads nowhere.
-pub(super) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
+pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
     let Some((first, rest)) = path.split_first() else {
         return to_raw_value(string).ok();
     };
@@ -29,8 +29,14 @@ pub(in crate::bridge) fn stripped(json: &RawValue, member: &str) -> Option<Box<R
     without(json, member).and_then(|(output, _)| close(output))
 }
 
+/// Returns `true` if a message belongs to a task.
+pub(in crate::bridge) fn is_related_to_task(params: &RawValue) -> bool {
+    // Most do not.
+    params.get().contains(meta_keys::RELATED_TASK) && string_at(params, RELATED_ID).is_some()
+}
+
 /// The string where `path` leads.
-pub(super) fn string_at(json: &RawValue, path: &[&str]) -> Option<String> {
+pub(in crate::bridge) fn string_at(json: &RawValue, path: &[&str]) -> Option<String> {
     match path.split_first() {
         Some((first, rest)) => string_at(member(json, first)?, rest),
         None => serde_json::from_str(json.get()).ok(),

@@ -61,4 +61,4 @@ impl TaskSaid {
 }
 
 /// The longest id of a task.
-const ID_BYTES_MAX: usize = 1024;
+pub(in crate::bridge) const ID_BYTES_MAX: usize = 1024;

@@ -15,7 +15,7 @@ use super::said::TaskSaid;
 use super::{Listener, Owner};
 use crate::bridge::Upstream;
 use crate::bridge::messages::one_line;
-use crate::client::{Answer, McpClientError};
+use crate::client::{Answer, McpClientError, Unsent};
 use crate::session::unguessable_id;
 
 /// The tasks that cross a bridge.
@@ -230,15 +230,15 @@ impl Tasks {
         }
     }
 
-    /// Tells the client of a task what server `number` says of it by itself. That of tasks which nobody knows is passed over.
-    pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) {
+    /// Forwards a notification of server `number` to the client of the task that it is about; one about an
+    /// unknown task is discarded. Returns the message if the client has to read first.
+    pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) -> Option<Unsent> {
         let told = match &*notification.method {
             methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
             _ => self.status(number, notification),
         };
-        if let Some((listener, message)) = told {
-            listener.tell(message);
-        }
+        let (listener, message) = told?;
+        listener.tell(message)
     }
 
     fn status(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {

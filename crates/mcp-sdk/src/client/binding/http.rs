@@ -265,7 +265,7 @@ async fn answer<R: Wanted>(
             outcome(&response)
         }
         _ if status.is_success() => {
-            take_batch(conversation, id, &content)?.ok_or(McpClientError::MessageInvalid)
+            take_batch(conversation, id, &content).await?.ok_or(McpClientError::MessageInvalid)
         }
         _ => Err(refusal(status, outgoing)),
     };

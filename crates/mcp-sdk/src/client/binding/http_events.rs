@@ -15,6 +15,8 @@ use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
 use super::super::invalid_lines::InvalidLines;
+use super::super::outbox::WaitBudget;
+use super::super::resubscription::may_pass;
 use super::Outgoing;
 use super::http::{Http, Kind, framing_invalid, kind_of};
 
@@ -34,7 +36,7 @@ impl Http {
             consume_budget().await;
             let reason = match events.next().await {
                 Some(Ok(event)) if event.data.is_empty() => continue,
-                Some(Ok(event)) => match take(conversation, id, event.data.as_bytes())? {
+                Some(Ok(event)) => match take(conversation, id, event.data.as_bytes()).await? {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 },
@@ -153,18 +155,24 @@ fn opened_stream(response: Response) -> Result<Response, McpClientError> {
 /// Handles what the server says by itself until the stream breaks.
 async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
     let mut invalid_events = InvalidLines::default();
+    let Some(mut budget) = conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
+        return;
+    };
     while let Some(event) = events.next().await {
         consume_budget().await;
         let Some(conversation) = conversation.upgrade() else { return };
         match event {
             // An event without data has no message: it only carries an id.
-            Ok(event) => conversation.handle_line(event.data.as_bytes(), &mut invalid_events),
+            Ok(event) => {
+                conversation.handle_line(event.data.as_bytes(), &mut invalid_events, &mut budget).await;
+            }
             Err(ClientError::EventsInvalid) => {
                 framing_invalid();
                 return;
             }
             Err(_) => return,
         }
+    }
     }
 }
 
@@ -173,16 +181,20 @@ pub(super) fn events_of(conversation: &Conversation, response: Response) -> Even
 }
 
 /// The answer to request `id`, if the event is it; anything else is handled.
-fn take(conversation: &Arc<Conversation>, id: i64, octets: &[u8]) -> Result<Option<Answer>, McpClientError> {
+async fn take(
+    conversation: &Arc<Conversation>,
+    id: i64,
+    octets: &[u8],
+) -> Result<Option<Answer>, McpClientError> {
     conversation.incoming.handlers.trace(Direction::Received, octets);
     match json_rpc::parse(octets) {
-        Ok(message) => take_one(conversation, id, &message),
-        Err(_) => take_batch(conversation, id, octets),
+        Ok(message) => take_one(conversation, id, &message).await,
+        Err(_) => take_batch(conversation, id, octets).await,
     }
 }
 
 /// The answer to request `id`, if one of a batch is it; all others are handled.
-pub(super) fn take_batch(
+pub(super) async fn take_batch(
     conversation: &Arc<Conversation>,
     id: i64,
     octets: &[u8],
@@ -191,12 +203,12 @@ pub(super) fn take_batch(
     for message in conversation.batch(octets)? {
         let message =
             json_rpc::parse(message.get().as_bytes()).map_err(|_| McpClientError::MessageInvalid)?;
-        answer = take_one(conversation, id, &message)?.or(answer);
+        answer = take_one(conversation, id, &message).await?.or(answer);
     }
     Ok(answer)
 }
 
-fn take_one(
+async fn take_one(
     conversation: &Arc<Conversation>,
     id: i64,
     message: &Message<'_>,
@@ -208,7 +220,10 @@ fn take_one(
             _ => Err(McpClientError::MessageInvalid),
         },
         message => {
-            conversation.handle_message(message, Some(id));
+            if let Some(unsent) = conversation.handle_message(message, Some(id)) {
+                // The stream is that of one request: only its client waits.
+                WaitBudget::new(false).deliver(unsent).await;
+            }
             Ok(None)
         }
     }

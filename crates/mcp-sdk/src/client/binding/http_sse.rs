@@ -88,12 +88,15 @@ impl Http {
 
 async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Events) {
     let mut invalid_events = InvalidLines::default();
+    let Some(mut budget) = conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
+        return;
+    };
     let error = loop {
         match events.next().await {
             Some(Ok(event)) => {
                 consume_budget().await;
                 let Some(conversation) = conversation.upgrade() else { return };
-                conversation.handle_line(event.data.as_bytes(), &mut invalid_events);
+                conversation.handle_line(event.data.as_bytes(), &mut invalid_events, &mut budget).await;
             }
             Some(Err(error)) => break Some(McpClientError::from(error)),
             None => break None,

@@ -90,6 +90,11 @@ pub(super) struct Received<R> {
 }
 
 impl Binding {
+    /// Returns `true` for a stream to one server process.
+    pub(super) const fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
     /// Whether answers to all requests come on one stream.
     pub(super) fn has_common_stream(&self) -> bool {
         match self {

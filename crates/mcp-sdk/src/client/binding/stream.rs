@@ -188,6 +188,9 @@ impl Near {
 async fn read(near: Near, mut input: Input, bytes_max: usize) {
     let mut lines = Lines::with_bytes_max(bytes_max);
     let mut invalid_lines = InvalidLines::default();
+    let Some(mut budget) = near.conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
+        return;
+    };
     while input.read(lines.room()).await.is_ok_and(|read| read > 0) {
         let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next() {
@@ -195,7 +198,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
                 // Whose answer it is shows at its end.
                 Line::TooLong => {}
                 Line::Passed(passed) => conversation.incoming.handle_passed(passed),
-                Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines),
+                Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines, &mut budget).await,
             }
         }
         if invalid_lines.are_too_many() {
@@ -204,7 +207,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
     }
     if let (Some(conversation), Some(line)) = (near.conversation.upgrade(), lines.rest()) {
         // What the end has cut off is no message.
-        let _ = conversation.handle_octets(line);
+        let _ = conversation.handle_octets(line, &mut budget).await;
     }
     near.lose();
 }

@@ -70,7 +70,14 @@ impl Legacy {
         write_request(&mut octets, &Id::Integer(id), methods::INITIALIZE, &params);
         let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
         // The specification forbids that this one is cancelled.
-        let waiter = Waiter { patience, progress: None, queue: None, party: None, cancels: false };
+        let waiter = Waiter {
+            patience,
+            progress: None,
+            queue: None,
+            party: None,
+            is_forwarded: false,
+            cancels: false,
+        };
         let outgoing = Outgoing { octets, ..Outgoing::default() };
         let received = conversation.exchange(id, outgoing, waiter).await?;
         let answer = received.answer.into_raw();
@@ -131,6 +138,7 @@ impl Legacy {
             progress: call.progress.clone(),
             queue: None,
             party: None,
+            is_forwarded: false,
             cancels: true,
         };
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)

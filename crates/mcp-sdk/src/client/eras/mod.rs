@@ -22,6 +22,7 @@ use legacy::Legacy;
 use modern::Modern;
 
 pub(crate) use modern::may_ask;
+pub(crate) use negotiation::is_refusal_of_era;
 pub(super) use thruway_mcp::Era;
 
 /// What was agreed upon with the server.

@@ -105,6 +105,7 @@ impl Modern {
             progress: call.progress.clone(),
             queue: call.queue.clone(),
             party: None,
+            is_forwarded: false,
             // Over HTTP, to close the response says it; and a server that does not know the question is not told more.
             cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
         };

@@ -38,7 +38,7 @@ async fn legacy(
 ) -> Result<Spoken, McpClientError> {
     let mut outcome = Legacy::initialize(conversation, requested, is_pinned).await;
     if let Err(McpClientError::Status(status)) = outcome
-        && is_refusal(status.as_u16())
+        && is_refusal_of_era(status.as_u16())
         && conversation.binding.open_stream(conversation).await?
     {
         // A server that knows HTTP with SSE only.
@@ -106,7 +106,7 @@ fn decide(
             }
             _ => Ok(Decision::Legacy(Revision::LATEST_LEGACY)),
         },
-        Err(McpClientError::Status(status)) if is_refusal(status.as_u16()) => {
+        Err(McpClientError::Status(status)) if is_refusal_of_era(status.as_u16()) => {
             Ok(Decision::Legacy(Revision::LATEST_LEGACY))
         }
         Err(McpClientError::TimedOut) if is_stream => Ok(Decision::Legacy(Revision::LATEST_LEGACY)),
@@ -115,8 +115,9 @@ fn decide(
     }
 }
 
-/// Whether a server that does not know the modern era answers with this status: not for want of credentials, or of time.
-const fn is_refusal(status: u16) -> bool {
+/// Returns `true` if a server that does not know an era answers with this status. Missing credentials and a
+/// lack of time say nothing about the era.
+pub(crate) const fn is_refusal_of_era(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 401 | 403 | 407 | 408 | 429)
 }
 

@@ -10,3 +10,7 @@ mod bounds;
 mod ends;
 mod task_server;
 mod legacy_tasks;
+mod both_eras;
+mod bursts;
+mod logs;
+mod callers;

@@ -1,0 +1,294 @@
+//! Messages of a server on their way to the client of a bridge whose request they belong to.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
+
+use crate::dispatch::Said;
+
+/// Messages that wait until the client of one request reads them. Their number and their bytes are limited.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbox {
+    sender: mpsc::Sender<Said>,
+    shared: Arc<Shared>,
+}
+
+/// An outbox that does not keep the response of its request open.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakOutbox {
+    sender: mpsc::WeakSender<Said>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// A permit for each byte that may wait.
+    bytes: Arc<Semaphore>,
+    /// `true` after the reader gave up waiting, until the client reads again.
+    is_stalled: AtomicBool,
+    dropped: Arc<DroppedMessages>,
+}
+
+/// A message for an outbox that is full. The reader of the server's stream waits until it is delivered, and
+/// reads no further meanwhile.
+#[derive(Debug)]
+#[must_use = "the message is lost unless it is delivered"]
+pub(crate) struct Unsent {
+    outbox: Outbox,
+    message: Vec<u8>,
+}
+
+/// Counts the messages that a bridge drops, and logs them.
+#[derive(Default, Debug)]
+pub(crate) struct DroppedMessages {
+    count: AtomicU64,
+    logged: Mutex<Option<Instant>>,
+}
+
+/// Limits the time that the reader of a stream waits for clients that do not read.
+///
+/// A stream that serves one client waits for it without limit: only that client is affected, and its calls
+/// have timeouts. A stream that serves several clients waits for [`WAIT_MAX`] at once and for a tenth of the
+/// time in the long run, so that a client that does not read delays the others only briefly.
+#[derive(Debug)]
+pub(super) struct WaitBudget {
+    is_shared: bool,
+    left: Duration,
+    updated: Instant,
+}
+
+impl Outbox {
+    /// Returns the outbox of a request, and the messages for its response.
+    pub(crate) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<Said>) {
+        let (sender, messages) = mpsc::channel(MESSAGES_MAX);
+        let bytes = Arc::new(Semaphore::new(BYTES_MAX as usize));
+        let shared = Arc::new(Shared { bytes, is_stalled: AtomicBool::new(false), dropped: dropped.clone() });
+        (Self { sender, shared }, messages)
+    }
+
+    /// Sends a message, or returns it if the outbox is full. A message for a request that has ended is
+    /// discarded: its client does not wait for it.
+    pub(crate) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
+        let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
+        let (Ok(bytes), Ok(place)) = (bytes, self.sender.try_reserve()) else {
+            return (!self.sender.is_closed()).then(|| Unsent { outbox: self.clone(), message });
+        };
+        place.send(Said::Forwarded { message, _capacity: bytes });
+        self.shared.is_stalled.store(false, Ordering::Relaxed);
+        None
+    }
+
+    /// Returns the channel, for questions: these wait for their turn in any case.
+    pub(crate) const fn sender(&self) -> &mpsc::Sender<Said> {
+        &self.sender
+    }
+
+    /// Returns the counter of the bridge.
+    pub(crate) fn dropped(&self) -> Arc<DroppedMessages> {
+        self.shared.dropped.clone()
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakOutbox {
+        WeakOutbox { sender: self.sender.downgrade(), shared: self.shared.clone() }
+    }
+
+    /// Waits until there is capacity for a message, and sends it. A request that has ended discards it.
+    async fn send_when_read(&self, message: Vec<u8>) {
+        let bytes = self.shared.bytes.clone().acquire_many_owned(permits(&message));
+        let sending = async {
+            let bytes = bytes.await.ok()?;
+            self.sender.send(Said::Forwarded { message, _capacity: bytes }).await.ok()
+        };
+        tokio::select! {
+            _ = sending => {}
+            () = self.sender.closed() => {}
+        }
+    }
+}
+
+impl WeakOutbox {
+    /// Returns the outbox if its request is still open.
+    pub(crate) fn upgrade(&self) -> Option<Outbox> {
+        Some(Outbox { sender: self.sender.upgrade()?, shared: self.shared.clone() })
+    }
+
+    /// Returns the counter for messages that have no request to go to.
+    pub(crate) fn dropped(&self) -> &DroppedMessages {
+        &self.shared.dropped
+    }
+}
+
+impl Unsent {
+    /// Waits until the outbox has capacity, or its request has ended.
+    async fn deliver(self) {
+        self.outbox.send_when_read(self.message).await;
+    }
+
+    /// Waits for at most `limit`, then drops the message. A client that has used up such a limit gets no
+    /// further time until it reads again.
+    async fn deliver_within(self, limit: Duration) {
+        let Outbox { shared, .. } = &self.outbox;
+        let limit = if shared.is_stalled.load(Ordering::Relaxed) { Duration::ZERO } else { limit };
+        let is_stalled = timeout(limit, self.outbox.send_when_read(self.message)).await.is_err();
+        shared.is_stalled.store(is_stalled, Ordering::Relaxed);
+        if is_stalled {
+            shared.dropped.note(1, "a client does not read the response to its request");
+        }
+    }
+}
+
+/// Returns the number of permits for a message. The largest messages take all.
+fn permits(message: &[u8]) -> u32 {
+    u32::try_from(message.len()).unwrap_or(BYTES_MAX).min(BYTES_MAX)
+}
+
+impl DroppedMessages {
+    /// Returns the number of messages dropped so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Counts dropped messages, and logs the count at most once per [`LOG_INTERVAL`]: a client decides how
+    /// many there are.
+    pub(crate) fn note(&self, messages: u64, reason: &'static str) {
+        if messages == 0 {
+            return;
+        }
+        let count = self.count.fetch_add(messages, Ordering::Relaxed) + messages;
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_some_and(|logged| logged.elapsed() < LOG_INTERVAL) {
+            return;
+        }
+        *logged = Some(Instant::now());
+        drop(logged);
+        tracing::warn!(dropped_total = count, "dropped messages of the server behind the bridge: {reason}");
+    }
+}
+
+impl WaitBudget {
+    pub(super) fn new(is_shared: bool) -> Self {
+        Self { is_shared, left: WAIT_MAX, updated: Instant::now() }
+    }
+
+    /// Delivers a message, or drops it when the budget is used up.
+    pub(super) async fn deliver(&mut self, unsent: Unsent) {
+        if !self.is_shared {
+            return unsent.deliver().await;
+        }
+        let began = Instant::now();
+        self.left = (self.left + (began - self.updated) / REFILL_DIVISOR).min(WAIT_MAX);
+        unsent.deliver_within(self.left).await;
+        self.updated = Instant::now();
+        self.left = self.left.saturating_sub(self.updated - began);
+    }
+}
+
+/// Number of messages of one request that wait for its client.
+const MESSAGES_MAX: usize = 4096;
+
+/// Number of their bytes; one larger message may wait alone.
+const BYTES_MAX: u32 = 1 << 20;
+
+/// Longest time that a client that does not read delays the other clients of its server.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// The budget regains a tenth of the time that passes.
+const REFILL_DIVISOR: u32 = 10;
+
+/// Shortest time between two log lines about dropped messages.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outbox() -> (Outbox, mpsc::Receiver<Said>, Arc<DroppedMessages>) {
+        let dropped = Arc::default();
+        let (outbox, messages) = Outbox::new(&dropped);
+        (outbox, messages, dropped)
+    }
+
+    /// A message for an outbox that three of them fill.
+    fn message() -> Vec<u8> {
+        vec![b'x'; BYTES_MAX as usize / 3]
+    }
+
+    fn fill(outbox: &Outbox) -> Unsent {
+        assert!((0..3).all(|_| outbox.send(message()).is_none()));
+        outbox.send(message()).expect("it should be full")
+    }
+
+    /// Such a message was dropped at once, and nobody learned of it.
+    #[tokio::test(start_paused = true)]
+    async fn the_stream_of_one_client_waits_until_that_client_reads() {
+        let (outbox, mut messages, dropped) = outbox();
+        let mut budget = WaitBudget::new(false);
+        let mut delivering = std::pin::pin!(budget.deliver(fill(&outbox)));
+        assert!(timeout(Duration::from_hours(1), &mut delivering).await.is_err());
+        drop(messages.recv().await);
+        delivering.await;
+        drop(outbox);
+        let mut read = 0;
+        while messages.recv().await.is_some() {
+            read += 1;
+        }
+        assert_eq!((read, dropped.count()), (3, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_delays_a_shared_stream_once() {
+        let (outbox, mut messages, dropped) = outbox();
+        let mut budget = WaitBudget::new(true);
+        let began = Instant::now();
+        budget.deliver(fill(&outbox)).await;
+        for _ in 0..1000 {
+            budget.deliver(outbox.send(message()).unwrap()).await;
+        }
+        assert!(began.elapsed() < 2 * WAIT_MAX, "{:?}", began.elapsed());
+        assert_eq!(dropped.count(), 1001);
+        // Another client that does not read cannot use the time up again soon.
+        let (other, _unread, _) = self::outbox();
+        budget.deliver(fill(&other)).await;
+        assert!(began.elapsed() < 2 * WAIT_MAX, "{:?}", began.elapsed());
+        // A client that reads again gets messages again.
+        drop(messages.recv().await);
+        assert!(outbox.send(message()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shared_stream_waits_for_a_client_that_reads_slowly() {
+        let (outbox, mut messages, dropped) = outbox();
+        let mut budget = WaitBudget::new(true);
+        let unsent = fill(&outbox);
+        let reading = async {
+            tokio::time::sleep(WAIT_MAX / 2).await;
+            drop(messages.recv().await);
+        };
+        tokio::join!(budget.deliver(unsent), reading);
+        assert_eq!((messages.len(), dropped.count()), (3, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_has_ended_is_not_waited_for() {
+        let (outbox, messages, dropped) = outbox();
+        let unsent = fill(&outbox);
+        drop(messages);
+        WaitBudget::new(false).deliver(unsent).await;
+        assert!(outbox.send(message()).is_none());
+        assert_eq!(dropped.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_message_may_be_larger_than_the_outbox() {
+        let (outbox, mut messages, _) = outbox();
+        assert!(outbox.send(vec![b'x'; 3 * BYTES_MAX as usize]).is_none());
+        let unsent = outbox.send(b"{}".to_vec()).expect("it should be full");
+        let large = messages.recv().await.and_then(Said::into_message);
+        assert_eq!(large.map(|message| message.len()), Some(3 * BYTES_MAX as usize));
+        WaitBudget::new(false).deliver(unsent).await;
+        assert_eq!(messages.recv().await.and_then(Said::into_message).as_deref(), Some(&b"{}"[..]));
+    }
+}

@@ -1,0 +1,144 @@
+//! Servers that speak both eras, and can do more in the legacy one.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::{
+    BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, McpServer, Revision,
+};
+
+use crate::client::calls::text;
+use crate::client::misbehaving::on_stream_with;
+use crate::client::sites::{Site, answering};
+
+/// A server whose tool `ask` asks the client by a request, as FastMCP's `ctx.elicit` does: that exists in the
+/// legacy era only. `server/discover` lists only 2026-07-28.
+fn both_eras(builder: McpClientBuilder) -> McpClient {
+    let call = Mutex::new(Value::Null);
+    on_stream_with(builder, move |message| {
+        let is_modern = message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string();
+        let result = match message["method"].as_str() {
+            Some("tools/call") if is_modern => json!({"resultType": "complete", "isError": true,
+                "content": [{"type": "text", "text": "this era has no requests to the client"}]}),
+            Some("tools/call") => {
+                *call.lock().unwrap() = message["id"].clone();
+                let params =
+                    json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}});
+                return line(
+                    &json!({"jsonrpc": "2.0", "id": 900, "method": "elicitation/create", "params": params}),
+                );
+            }
+            None if message["id"] == 900 => {
+                let content = json!([{"type": "text", "text": message["result"]["content"]["name"]}]);
+                return line(
+                    &json!({"jsonrpc": "2.0", "id": *call.lock().unwrap(), "result": {"content": content}}),
+                );
+            }
+            _ => return described(&message, true),
+        };
+        line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    })
+}
+
+/// What such a server answers to `server/discover`, and to `initialize` if it speaks the legacy era.
+fn described(message: &Value, is_legacy: bool) -> Vec<u8> {
+    let info = json!({"name": "both", "version": "1"});
+    let result = match message["method"].as_str() {
+        Some("server/discover") => json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}}, "serverInfo": info, "ttlMs": 0, "cacheScope": "private"}),
+        Some("initialize") if is_legacy => {
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+        }
+        _ if message["id"].is_null() => return Vec::new(),
+        _ => {
+            let error = json!({"code": -32601, "message": "no such method"});
+            return line(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+        }
+    };
+    line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
+async fn ask(client: &McpClient) -> String {
+    text(&client.call_tool("ask", json!({})).await.unwrap()).to_owned()
+}
+
+/// The bridge spoke 2026-07-28 to such a server for all clients. There, the server could not ask a legacy
+/// client, which it can ask directly.
+#[tokio::test]
+async fn a_legacy_client_can_be_asked_by_a_server_that_asks_in_the_legacy_era_only() {
+    let bridge = McpServer::bridge(BridgeOptions::default(), |builder| Ok(both_eras(builder))).await.unwrap();
+    let site = Site::new(&bridge);
+    for revision in [Revision::R20251125, Revision::R20250618] {
+        let builder = || answering(McpClient::builder().era(EraChoice::Revision(revision)));
+        for client in [builder().server(&bridge), builder().http(&site.url)] {
+            assert_eq!(ask(&client).await, "Ada", "{revision}");
+            client.close().await;
+        }
+    }
+    let modern = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
+    assert!(ask(&modern).await.starts_with("this era"));
+    bridge.close_bridge().await;
+}
+
+/// What the server says about the legacy era is remembered: it is asked once, not for each session.
+#[tokio::test]
+async fn a_server_that_refuses_initialize_serves_legacy_clients_in_the_modern_era() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = asked.clone();
+    let connect = move |builder: McpClientBuilder| {
+        let asked = counter.clone();
+        Ok(on_stream_with(builder, move |message| match message["method"].as_str() {
+            Some("tools/call") => {
+                let content = json!([{"type": "text", "text": "called"}]);
+                let result = json!({"resultType": "complete", "content": content});
+                line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+            }
+            method => {
+                asked.fetch_add(usize::from(method == Some("initialize")), Ordering::Relaxed);
+                described(&message, false)
+            }
+        }))
+    };
+    let bridge = McpServer::bridge(BridgeOptions::default(), connect).await.unwrap();
+    for _ in 0..3 {
+        let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
+        assert_eq!(ask(&client).await, "called");
+        client.close().await;
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    bridge.close_bridge().await;
+}
+
+/// A failure that may pass decides nothing: sessions that begin later are served in the legacy era.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_could_not_be_asked_for_the_legacy_era_is_asked_again() {
+    let connected = AtomicUsize::new(0);
+    let connect = move |builder: McpClientBuilder| {
+        // The first connection is that of the modern era, and the second one asks for the legacy era.
+        if connected.fetch_add(1, Ordering::Relaxed) == 1 {
+            return Err(McpClientError::Start(io::ErrorKind::WouldBlock));
+        }
+        Ok(both_eras(builder))
+    };
+    let bridge = McpServer::bridge(BridgeOptions::default(), connect).await.unwrap();
+    let session = || answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
+    let early = session();
+    assert!(ask(&early).await.starts_with("this era"));
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let asked_again = async {
+        while ask(&session()).await != "Ada" {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), asked_again)
+        .await
+        .expect("a later session should be served");
+    assert!(ask(&early).await.starts_with("this era"), "a session keeps the era that it began with");
+}

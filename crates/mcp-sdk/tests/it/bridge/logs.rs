@@ -1,0 +1,165 @@
+//! Log messages that belong to no call.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::LoggingLevel;
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpServer, ServerNotification};
+
+use super::sites::{clients, options};
+use crate::client::misbehaving::on_stream_with;
+use crate::client::sites::{Site, Told, answering};
+use crate::http::{self, Message};
+
+/// A server of the legacy era whose tool `log` logs once before its answer and three times after it. The tool
+/// `hang` has no answer; when it is called a second time, the server logs.
+fn logging(builder: McpClientBuilder) -> McpClient {
+    let hanging = Mutex::new(0);
+    on_stream_with(builder, move |message| {
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({"protocolVersion": "2025-11-25",
+                "capabilities": {"logging": {}, "tools": {}}, "serverInfo": {"name": "logging", "version": "1"}}),
+            Some("tools/call") if message["params"]["name"] == "hang" => {
+                let mut hanging = hanging.lock().unwrap();
+                *hanging += 1;
+                return if *hanging == 2 { said("info", "of a call") } else { Vec::new() };
+            }
+            Some("tools/call") => {
+                let answer = line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}));
+                let after = [said("debug", "after"), said("info", "after"), said("error", "after")];
+                return [said("info", "before"), answer, after.concat()].concat();
+            }
+            _ if message["id"].is_null() => return Vec::new(),
+            _ => json!({}),
+        };
+        line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    })
+}
+
+fn said(level: &str, data: &str) -> Vec<u8> {
+    line(
+        &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": level, "data": data}}),
+    )
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
+async fn bridge() -> McpServer {
+    McpServer::bridge(options(EraChoice::Legacy), |builder| Ok(logging(builder))).await.unwrap()
+}
+
+/// Waits for as many log messages as `expected` has.
+async fn logged(told: &Told<ServerNotification>, expected: &[(LoggingLevel, &str)], way: &str) {
+    let mut messages = Vec::new();
+    let waiting = async {
+        while messages.len() < expected.len() {
+            messages.extend(told.take().into_iter().filter_map(|told| match told {
+                ServerNotification::Message(message) => Some((message.level, message.data)),
+                _ => None,
+            }));
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    let expected: Vec<_> = expected.iter().map(|(level, data)| (*level, json!(data))).collect();
+    assert!(waited.is_ok() && messages == expected, "{way}: {messages:?}");
+}
+
+/// Only log messages within calls crossed the bridge.
+#[tokio::test]
+async fn log_messages_outside_of_calls_reach_the_sessions_that_want_them() {
+    use LoggingLevel::{Debug, Error, Info};
+    for prepare in [|builder| builder, answering] {
+        let bridge = bridge().await;
+        let site = Site::new(&bridge);
+        let told = Told::new();
+        let clients = clients(&bridge, &site, |builder| prepare(builder).on_notification(told.teller()));
+        for (way, client) in clients.into_iter().filter(|(way, _)| way.starts_with("Legacy")) {
+            client.call_tool("log", json!({})).await.unwrap();
+            logged(&told, &[(Info, "before"), (Info, "after"), (Error, "after")], &way).await;
+            client.set_logging_level(Debug).await.unwrap();
+            client.call_tool("log", json!({})).await.unwrap();
+            logged(&told, &[(Info, "before"), (Debug, "after"), (Info, "after"), (Error, "after")], &way)
+                .await;
+            client.close().await;
+        }
+        assert_eq!(bridge.bridge_dropped_messages(), 0);
+        bridge.close_bridge().await;
+    }
+}
+
+#[tokio::test]
+async fn each_session_has_the_log_messages_of_its_own_level() {
+    use LoggingLevel::{Error, Info};
+    let bridge = bridge().await;
+    let session = || {
+        let told = Told::new();
+        (McpClient::builder().era(EraChoice::Legacy).on_notification(told.teller()).server(&bridge), told)
+    };
+    let ((usual, told_usual), (errors, told_errors)) = (session(), session());
+    usual.ping().await.unwrap();
+    usual.list_tools().await.unwrap_err();
+    errors.set_logging_level(Error).await.unwrap();
+    errors.call_tool("log", json!({})).await.unwrap();
+    logged(&told_errors, &[(Error, "after")], "errors").await;
+    logged(&told_usual, &[(Info, "after"), (Error, "after")], "usual").await;
+    bridge.close_bridge().await;
+}
+
+/// In 2026-07-28 a log message belongs to a request: to the subscription that names a level.
+#[tokio::test]
+async fn a_subscription_that_names_a_level_has_log_messages_outside_of_calls() {
+    let bridge = bridge().await;
+    let site = http::Site::new(&bridge);
+    let listen = |level: Value| {
+        let meta = json!({"io.modelcontextprotocol/logLevel": level});
+        let meta = if level.is_null() { json!({}) } else { meta };
+        site.open(&Message::modern("subscriptions/listen", json!({"notifications": {}, "_meta": meta})))
+    };
+    let (mut listening, mut silent) = (listen(json!("info")), listen(Value::Null));
+    for one in [&mut listening, &mut silent] {
+        assert_eq!(one.next_message().await["method"], "notifications/subscriptions/acknowledged");
+    }
+    site.call("tools/call", json!({"name": "log", "arguments": {}})).await;
+    for level in ["info", "error"] {
+        let message = listening.next_message().await;
+        assert_eq!(message["method"], "notifications/message", "{message}");
+        assert_eq!(
+            (&message["params"]["level"], &message["params"]["data"]),
+            (&json!(level), &json!("after"))
+        );
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1, "{message}");
+    }
+    http::Site::settle().await;
+    silent.advance();
+    assert_eq!(silent.take_event(), None);
+    bridge.close_bridge().await;
+}
+
+/// Nobody can tell to which of several calls such a message belongs, so no other client may see it.
+#[tokio::test]
+async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
+    let bridge = bridge().await;
+    let site = http::Site::new(&bridge);
+    let told = Told::new();
+    let session = McpClient::builder().era(EraChoice::Legacy).on_notification(told.teller()).server(&bridge);
+    session.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    let hang = Message::modern("tools/call", json!({"name": "hang", "arguments": {}}));
+    let mut calls = [site.open(&hang), site.open(&hang)];
+    let dropping = async {
+        while bridge.bridge_dropped_messages() == 0 {
+            assert!(calls.iter_mut().all(http::Exchange::is_pending));
+            http::Site::settle().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), dropping).await.expect("the message should be dropped");
+    session.call_tool("log", json!({})).await.unwrap();
+    let of_call = told
+        .take()
+        .into_iter()
+        .find(|told| matches!(told, ServerNotification::Message(message) if message.data == "of a call"));
+    assert_eq!(of_call, None);
+}
