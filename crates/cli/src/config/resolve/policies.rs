@@ -9,8 +9,8 @@ use std::time::Duration;
 use thruway_client::DocumentConfig;
 use thruway_gateway::{
     AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, FieldRewrite, InvalidLine,
-    InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, KeyPlace, PolicyConfig, RateLimitConfig,
-    is_user_name, lines_of,
+    InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules, KeyPlace, PolicyConfig,
+    RateLimitConfig, is_user_name, lines_of,
 };
 use thruway_server::{FieldName, FieldValue, Networks, StatusCode};
 
@@ -173,13 +173,18 @@ impl Resolver<'_> {
         if let Some(audience) = &raw.audience {
             self.refuse_empty(audience, "an audience is at least one", "leave it out for tokens for anybody");
         }
-        let fields = raw.fields.into_iter();
-        Some(JwtConfig {
+        let algorithms = raw.algorithms.map_or_else(Vec::new, |raw| self.algorithms(&raw, &default.keys));
+        let leeway = Period(default.rules.leeway);
+        let rules = JwtRules {
             issuer: raw.issuer,
             audience: raw.audience.map(Spanned::into_inner).unwrap_or_default(),
-            algorithms: raw.algorithms.map_or_else(Vec::new, |raw| self.algorithms(&raw, &default.keys)),
-            leeway: self.or(raw.leeway, Period(default.leeway), Period(Duration::ZERO)..=LEEWAY_MAX).0,
+            algorithms,
+            leeway: self.or(raw.leeway, leeway, Period(Duration::ZERO)..=LEEWAY_MAX).0,
             required_claims: raw.required_claims,
+        };
+        let fields = raw.fields.into_iter();
+        Some(JwtConfig {
+            rules,
             fields: fields.filter_map(|(name, claim)| Some((self.told_field(Some(name))?, claim))).collect(),
             realm: self.realm(raw.realm),
             ..default

@@ -3,10 +3,8 @@
 use std::pin::Pin;
 use std::sync::OnceLock;
 
-use jsonwebtoken::{Algorithm, AlgorithmFamily};
 use thruway_client::{DocumentConfig, KeptDocument};
-
-use super::keys::JwtKeys;
+use thruway_jwt::{JwtAlgorithm, JwtKeys};
 
 /// Where the keys are that tokens are signed with.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,10 +33,12 @@ pub(in crate::policy) type Refreshed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JwtKeySource {
     /// Whether there may be a key for `algorithm`: secrets are not fetched.
-    pub fn may_be_for(&self, algorithm: Algorithm) -> bool {
+    pub fn may_be_for(&self, algorithm: JwtAlgorithm) -> bool {
         match self {
             Self::Given(keys) => keys.are_for(algorithm),
-            Self::Url(_) => algorithm.family() != AlgorithmFamily::Hmac,
+            Self::Url(_) => {
+                !matches!(algorithm, JwtAlgorithm::HS256 | JwtAlgorithm::HS384 | JwtAlgorithm::HS512)
+            }
         }
     }
 }

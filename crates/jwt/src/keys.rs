@@ -1,7 +1,14 @@
 //! The keys that tokens are signed with, and what each is for.
 
-use std::fmt;
-use std::sync::Arc;
+#[cfg(test)]
+mod tests;
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -184,7 +191,7 @@ impl fmt::Display for InvalidJwtKeys {
     }
 }
 
-impl std::error::Error for InvalidJwtKeys {}
+impl core::error::Error for InvalidJwtKeys {}
 
 const PEM_BEGIN: &str = "-----BEGIN ";
 
