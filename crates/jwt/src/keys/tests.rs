@@ -33,20 +33,79 @@ fn key_set() -> String {
     json!({ "keys": keys }).to_string()
 }
 
+/// The MCP SDK used RSA keys of any length, keys for encryption, and keys whose operations do not include
+/// `verify`. The gateway counted the digits of an RSA modulus, so zeros at its start made a short key look
+/// long.
 #[test]
-fn keys_that_cannot_be_trusted_are_none() {
+fn keys_that_are_too_weak_or_not_for_signatures_are_skipped() {
     let set = |key: Value| JwtKeys::from_set(&json!({ "keys": [key] }).to_string());
-    let short = json!({ "kty": "RSA", "n": "q".repeat(171), "e": "AQAB" });
+    let short = json!({ "kty": "RSA", "n": "q".repeat(170) + "g", "e": "AQAB" });
     let secret = json!({ "kty": "oct", "k": "AAAA" });
-    for key in [short, secret] {
-        assert_eq!(set(key).unwrap_err(), InvalidJwtKeys::NoneOfUse);
+    let rsa = |n: String| json!({ "kty": "RSA", "n": n, "e": "AQAB" });
+    let point = |kty: &str, crv: &str, bytes: usize| {
+        let [x, y] = [bytes, 32].map(|bytes| URL_SAFE_NO_PAD.encode(vec![7; bytes]));
+        json!({ "kty": kty, "crv": crv, "x": x, "y": y })
+    };
+    for key in [
+        short,
+        secret,
+        // 1024 bits behind zeros, 2047 bits, and more bits than any signature is worth.
+        rsa("A".repeat(172) + &"q".repeat(170) + "g"),
+        rsa("Qq".to_owned() + &"q".repeat(339) + "A"),
+        rsa("q".repeat(1400)),
+        rsa(String::new()),
+        point("EC", "P-256", 31),
+        point("EC", "P-384", 32),
+        point("OKP", "P-256", 32),
+        point("OKP", "Ed25519", 31),
+        point("OKP", "X25519", 32),
+        json!("no key"),
+    ] {
+        assert_eq!(set(key.clone()).unwrap_err(), InvalidJwtKeys::NoneOfUse, "{key}");
     }
-    assert!(set(json!({ "kty": "RSA", "n": "q".repeat(341) + "A", "e": "AQAB" })).is_ok());
-    let encryption = json!({ "kty": "RSA", "n": "q".repeat(342), "e": "AQAB", "use": "enc" });
-    assert_eq!(set(encryption).unwrap_err(), InvalidJwtKeys::NoneOfUse);
+    assert!(set(rsa("q".repeat(341) + "A")).is_ok());
+    for (name, value, is_used) in [
+        ("use", json!("sig"), true),
+        ("use", json!("enc"), false),
+        ("use", json!("other"), false),
+        ("key_ops", json!(["verify"]), true),
+        ("key_ops", json!(["encrypt", "verify"]), true),
+        ("key_ops", json!(["encrypt"]), false),
+        ("key_ops", json!([]), false),
+        ("alg", json!("PS256"), true),
+        ("alg", json!("RSA-OAEP"), false),
+        ("alg", json!("HS256"), false),
+        ("alg", json!("unknown"), false),
+    ] {
+        let mut key = rsa("q".repeat(341) + "A");
+        key[name] = value.clone();
+        assert_eq!(set(key).is_ok(), is_used, "{name} {value}");
+    }
     assert_eq!(JwtKeys::from_set("[]").unwrap_err(), InvalidJwtKeys::Syntax);
+    assert_eq!(JwtKeys::from_set("{}").unwrap_err(), InvalidJwtKeys::Syntax);
     assert_eq!(JwtKeys::from_secret("too short").unwrap_err(), InvalidJwtKeys::ShortSecret);
     assert!(!format!("{:?}", JwtKeys::from_secret(SECRET)).contains("secret of"));
+}
+
+#[test]
+fn a_key_that_is_not_understood_does_not_hide_the_others() {
+    // RFC 7517 §5.
+    let mut set: Value = serde_json::from_str(&key_set()).unwrap();
+    let keys = set["keys"].as_array_mut().unwrap();
+    keys.extend([json!({ "kty": "new" }), json!({ "kty": 5, "use": [] }), json!(null)]);
+    assert!(JwtKeys::from_set(&set.to_string()).unwrap().are_for(Algorithm::EdDSA));
+}
+
+#[test]
+fn an_issuer_may_publish_no_keys() {
+    for set in ["{\"keys\":[]}", "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AAAA\"}]}"] {
+        let keys = JwtKeys::from_issuer(set).unwrap();
+        assert!(keys.is_empty() && keys.lack(None), "{set}");
+        assert_eq!(JwtKeys::from_set(set), Err(InvalidJwtKeys::NoneOfUse));
+    }
+    for text in ["", "{}", "[]", "{\"keys\":{}}", "<html>"] {
+        assert_eq!(JwtKeys::from_issuer(text), Err(InvalidJwtKeys::Syntax), "{text}");
+    }
 }
 
 /// `SubjectPublicKeyInfo` of an Ed25519 key (RFC 8410 §4) in PEM.

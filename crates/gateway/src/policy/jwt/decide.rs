@@ -1,9 +1,11 @@
-//! Whether a token is believed, and what it tells. The time of day is that of the system.
+//! Verification of a token, and the fields that tell the upstream its claims.
 
 use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 use thruway_jwt::{JwtError, JwtKeys};
+use thruway_net::Clock;
 
 use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
@@ -11,7 +13,7 @@ use crate::policy::fields::Told;
 
 /// What is to be told if `token` is believed.
 pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, JwtError> {
-    let claims = config.rules.verify(token, keys)?;
+    let claims = config.rules.verify(token, keys, since_epoch())?;
     told_of(&claims, config).ok_or(JwtError::Invalid)
 }
 
@@ -26,6 +28,11 @@ fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Tol
         told.push((field.as_str(), value));
     }
     Some(Told(told))
+}
+
+/// Returns the time since the Unix epoch.
+fn since_epoch() -> Duration {
+    Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A claim as the value of a field; of several texts a list.
