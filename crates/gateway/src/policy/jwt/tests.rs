@@ -269,7 +269,7 @@ fn keys_that_cannot_be_fetched_leave_those_of_before() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_millis(1));
     until(&scene, &signed("one", 1), "200");
-    for useless in [None, Some(String::new()), Some("{\"keys\":[]}".to_owned()), Some("x".repeat(2 << 20))] {
+    for useless in [None, Some(String::new()), Some("{}".to_owned()), Some("x".repeat(2 << 20))] {
         let asked = issuer.asked.load(Ordering::SeqCst);
         issuer.show(useless);
         while issuer.asked.load(Ordering::SeqCst) < asked + 2 {
@@ -277,6 +277,50 @@ fn keys_that_cannot_be_fetched_leave_those_of_before() {
         }
         assert_eq!(outcome(&show(&scene, &signed("one", 1))).0, "200");
     }
+}
+
+/// An empty set counted as an error that leaves the previous keys, so an issuer could not withdraw its last
+/// key.
+#[test]
+fn an_issuer_that_publishes_no_keys_has_withdrawn_all() {
+    let issuer = Issuer::start(Some(only("one", 1)));
+    let scene = issuer.scene(Duration::from_millis(1));
+    until(&scene, &signed("one", 1), "200");
+    issuer.show(Some("{\"keys\":[]}".to_owned()));
+    // A token with an unknown key has the set fetched.
+    until_asked_again(&issuer, &scene);
+    until(&scene, &signed("one", 1), "401");
+    issuer.show(Some(only("one", 1)));
+    until(&scene, &signed("one", 1), "200");
+}
+
+/// Shows tokens with an unknown key until the keys are fetched again.
+fn until_asked_again(issuer: &Issuer, scene: &Scene) {
+    let asked = issuer.asked.load(Ordering::SeqCst);
+    while issuer.asked.load(Ordering::SeqCst) == asked {
+        assert_eq!(outcome(&show(scene, &signed("unknown", 2))).0, "401");
+    }
+}
+
+/// Keys stayed valid for as long as fetches failed. Now requests get 503 once the keys are too old, also
+/// after a reload.
+#[test]
+fn keys_that_cannot_be_fetched_again_become_too_old() {
+    let issuer = Issuer::start(Some(only("one", 1)));
+    let rest = Duration::from_millis(1);
+    let config = issuer.config(rest);
+    let first = Arc::new(Policy::new("office", PolicyConfig::Jwt(config.clone())));
+    until(&scene_of(first.clone()), &signed("one", 1), "200");
+    issuer.show(None);
+    let mut short = config;
+    if let JwtKeySource::Url(document) = &mut short.keys {
+        document.age_max = Duration::from_millis(100);
+    }
+    let policy = Policy::new("office", PolicyConfig::Jwt(short)).in_place_of(&first);
+    let scene = scene_of(Arc::new(policy));
+    until(&scene, &signed("one", 1), "503");
+    issuer.show(Some(only("one", 1)));
+    until(&scene, &signed("one", 1), "200");
 }
 
 /// Once another config began without keys, and all requests were answered 503 if the issuer was away just then.
@@ -339,5 +383,6 @@ fn secrets_are_not_fetched() {
     let scene = issuer.scene(Duration::from_mins(10));
     let header = Header { kid: Some("one".to_owned()), ..Header::default() };
     let token = encode(&header, &claims(), &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
-    assert_eq!(outcome(&show(&scene, &token)).0, "503");
+    // The issuer publishes no key that can be used.
+    assert_eq!(outcome(&show(&scene, &token)).0, "401");
 }
