@@ -46,6 +46,7 @@ const TABLE: &[Row] = &[
         "thruway-mcp-sdk",
         &[
             "thruway-message",
+            "thruway-jwt",
             "thruway-mcp",
             "thruway-mcp-macros",
             "thruway-server",
