@@ -71,7 +71,7 @@ mod client;
 pub use address::{InvalidUpstreamAddr, UpstreamAddr};
 pub use client::{
     Client, ClientConfig, ClientError, Destination, DocumentConfig, DocumentUrl, Event, Events,
-    InvalidDocumentUrl, KeptDocument, Request, Response,
+    FetchedDocument, InvalidDocumentUrl, KeptDocument, Request, Response,
 };
 pub use config::{Config, Timeouts};
 pub use connect::{

@@ -44,8 +44,8 @@ pub use policy::{
     AddressesConfig, ApiKeysConfig, BasicAuthConfig, CertificateFingerprint, CertificateMatch,
     ClientCertificateConfig, ConcurrencyConfig, CountBy, Guarded, InvalidFingerprint, InvalidJwtKeys,
     InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys,
-    KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig, RefusalCount, is_user_name,
-    lines_of,
+    JwtRules, KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig, RefusalCount,
+    is_user_name, lines_of,
 };
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{

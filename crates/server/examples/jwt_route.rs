@@ -83,7 +83,9 @@ impl Tokens {
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim())
             .ok_or(Unauthorized::NoToken)?;
-        match decode(token, &self.verifies, &self.validation) {
+        match decode::<Claims>(token, &self.verifies, &self.validation) {
+            // `decode` ignores critical extensions, none of which is supported here (RFC 7515 §4.1.11).
+            Ok(token) if token.header.crit.is_some() => Err(Unauthorized::Invalid),
             Ok(token) => Ok(token.claims),
             Err(error) if matches!(error.kind(), ErrorKind::ExpiredSignature) => Err(Unauthorized::Expired),
             Err(_) => Err(Unauthorized::Invalid),

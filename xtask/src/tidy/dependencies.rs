@@ -30,6 +30,7 @@ const TABLE: &[Row] = &[
     // protocol
     row("thruway-message", &[], Others::OnlyWithoutStd(&["memchr"])),
     row("thruway-http1", &["thruway-message"], Others::OnlyWithoutStd(&["itoa", "memchr"])),
+    row("thruway-jwt", &[], Others::OnlyWithoutStd(&["base64", "jsonwebtoken", "serde_json"])),
     row(
         "thruway-mcp",
         &["thruway-message"],
@@ -45,6 +46,7 @@ const TABLE: &[Row] = &[
         "thruway-mcp-sdk",
         &[
             "thruway-message",
+            "thruway-jwt",
             "thruway-mcp",
             "thruway-mcp-macros",
             "thruway-server",
@@ -58,6 +60,7 @@ const TABLE: &[Row] = &[
         &[
             "thruway-message",
             "thruway-http1",
+            "thruway-jwt",
             "thruway-mcp",
             "thruway-server",
             "thruway-client",

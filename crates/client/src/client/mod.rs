@@ -57,7 +57,7 @@ use destination::{ByOrigin, Origin};
 use drive::{Driven, now};
 
 pub use destination::Destination;
-pub use document::{DocumentConfig, DocumentUrl, InvalidDocumentUrl, KeptDocument};
+pub use document::{DocumentConfig, DocumentUrl, FetchedDocument, InvalidDocumentUrl, KeptDocument};
 pub use error::ClientError;
 pub use events::{Event, Events};
 pub use request::Request;

@@ -49,7 +49,7 @@ pub use client_certificate::{
 pub use concurrency::ConcurrencyConfig;
 pub use credentials::{InvalidLine, is_user_name, lines_of};
 pub use guarded::{Guarded, RefusalCount};
-pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys};
+pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
 pub use key::CountBy;
 pub use rate_limit::RateLimitConfig;
 

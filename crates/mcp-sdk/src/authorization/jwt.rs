@@ -1,146 +1,123 @@
-//! Tokens that are JSON Web Tokens (RFC 9068), and the keys that they are signed with (RFC 7517).
+//! Verification of access tokens that are JSON Web Tokens (RFC 9068), and the keys for it.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::Value;
 use thruway_client::{DocumentConfig, KeptDocument};
+use thruway_jwt::{InvalidJwtKeys, JwtError, JwtKeys, JwtRules};
 use thruway_mcp::schema::JsonObject;
+use thruway_net::Clock;
 
 use super::{Identity, InvalidToken, VerifyToken};
 
-/// Accepts JSON Web Tokens that were signed by one of a set of keys, issued by a certain issuer for a certain audience.
-/// Clones have the same keys.
+/// Accepts JSON Web Tokens that one of a set of keys has signed, and that a certain issuer has issued for a
+/// certain audience. Refuses tokens with critical header parameters (`crit`). Clones share the keys.
 #[derive(Clone)]
 pub struct JwtVerifier {
-    expected: Expected,
-    keys: Arc<ArcSwap<Vec<Key>>>,
+    rules: JwtRules,
+    keys: Arc<ArcSwap<JwtKeys>>,
 }
 
-/// Accepts the same tokens as a [`JwtVerifier`], by the keys that the issuer has at a URL just then. Clones have the same keys.
+/// Accepts the same tokens as a [`JwtVerifier`], with the keys that the issuer publishes at a URL. Clones
+/// share the keys.
 ///
-/// They are fetched when this is made, and kept as long as the server says, within the limits of the [`DocumentConfig`]. A token that names a
-/// key that is not there is refused, and has them fetched again, unless they were fetched only just now; what cannot be fetched leaves
-/// the keys of before.
+/// The verifier fetches the keys when it is created, and again when they are older than the server's
+/// `Cache-Control` or [`DocumentConfig::kept_for`] allows. It refuses a token that names an unknown key, and
+/// then fetches the keys again, unless it has just done so. A set without usable keys withdraws all keys.
+/// While the keys cannot be fetched, the previous keys stay valid until they are [`DocumentConfig::age_max`]
+/// old. After that, the verifier refuses all tokens.
 #[derive(Clone)]
 pub struct JwksVerifier {
-    expected: Expected,
-    keys: KeptDocument<Vec<Key>>,
+    rules: JwtRules,
+    keys: KeptDocument<JwtKeys>,
 }
 
-/// Who must have issued a token, and for whom.
-#[derive(Clone)]
-struct Expected {
-    issuer: String,
-    audience: String,
-}
-
-/// One key of the set, with what it may be used for.
-struct Key {
-    id: Option<String>,
-    algorithms: Vec<Algorithm>,
-    decoding: DecodingKey,
-}
-
-/// The keys are not a JSON Web Key Set, or none of them can verify a signature.
+/// A text is not a JSON Web Key Set, or no key in it can verify a signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidKeys;
 
 impl JwtVerifier {
-    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is the issuer's JSON Web Key Set.
+    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is the issuer's
+    /// JSON Web Key Set. Skips secrets, keys for encryption, and RSA keys with fewer than 2048 bits.
     ///
     /// # Errors
-    /// The keys are not usable.
+    /// The text is no key set, or contains no usable key.
     pub fn new(
         issuer: impl Into<String>,
         audience: impl Into<String>,
         keys: &str,
     ) -> Result<Self, InvalidKeys> {
-        let keys = Arc::new(ArcSwap::from_pointee(parse_keys(keys)?));
-        Ok(Self { expected: Expected { issuer: issuer.into(), audience: audience.into() }, keys })
+        let keys = Arc::new(ArcSwap::from_pointee(JwtKeys::from_set(keys)?));
+        Ok(Self { rules: rules(issuer.into(), audience.into()), keys })
     }
 
-    /// Takes other keys from now on: issuers change theirs from time to time. Nobody is kept waiting.
+    /// Replaces the keys: issuers change theirs from time to time. A set without usable keys withdraws all
+    /// keys, so that every token is refused. Verification in other threads does not wait.
     ///
     /// # Errors
-    /// The keys are not usable; the old ones stay.
+    /// The text is no key set. The previous keys stay.
     pub fn replace_keys(&self, keys: &str) -> Result<(), InvalidKeys> {
-        self.keys.store(Arc::new(parse_keys(keys)?));
+        self.keys.store(Arc::new(JwtKeys::from_issuer(keys)?));
         Ok(())
     }
 }
 
 impl JwksVerifier {
-    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is where the issuer's JSON Web Key Set is; it is fetched
-    /// from here on.
+    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is the URL of the
+    /// issuer's JSON Web Key Set, which this function starts to fetch.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: DocumentConfig) -> Self {
         let accept = "application/jwk-set+json, application/json".to_owned();
-        let keys = KeptDocument::start(DocumentConfig { accept, ..keys }, |content| {
-            parse_keys(&String::from_utf8_lossy(content))
+        let url = keys.url.as_str().to_owned();
+        let keys = KeptDocument::start(DocumentConfig { accept, ..keys }, move |content| {
+            let keys = JwtKeys::from_issuer(&String::from_utf8_lossy(content))?;
+            if keys.is_empty() {
+                tracing::warn!("the key set at `{url}` has no usable key: all tokens are refused");
+            }
+            Ok::<_, InvalidJwtKeys>(keys)
         });
-        Self { expected: Expected { issuer: issuer.into(), audience: audience.into() }, keys }
+        Self { rules: rules(issuer.into(), audience.into()), keys }
     }
 }
 
-impl Expected {
-    fn validation(&self, algorithm: Algorithm) -> Validation {
-        let mut validation = Validation::new(algorithm);
-        validation.leeway = LEEWAY_SECONDS;
-        validation.validate_nbf = true;
-        validation.set_audience(&[&self.audience]);
-        validation.set_issuer(&[&self.issuer]);
-        validation.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
-        validation
-    }
+/// Returns the rules for access tokens (RFC 9068 §4).
+fn rules(issuer: String, audience: String) -> JwtRules {
+    JwtRules { issuer: Some(issuer), audience: vec![audience], ..JwtRules::default() }
+}
 
-    /// Who has been given `token`, which one of `keys` has signed.
-    fn verify(&self, token: &str, keys: &[Key]) -> Result<Identity, InvalidToken> {
-        let header = decode_header(token).map_err(|_| InvalidToken)?;
-        let may_fit = |key: &&Key| {
-            key.algorithms.contains(&header.alg) && (header.kid.is_none() || key.id == header.kid)
-        };
-        let validation = self.validation(header.alg);
-        let mut candidates = keys.iter().filter(may_fit);
-        candidates
-            .find_map(|key| decode::<JsonObject>(token, &key.decoding, &validation).ok())
-            .map(|token| identity(token.claims))
-            .ok_or(InvalidToken)
-    }
+fn verify(token: &str, rules: &JwtRules, keys: &JwtKeys) -> Result<Identity, JwtError> {
+    let now = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    let claims = rules.verify(token.as_bytes(), keys, now.unwrap_or(Duration::ZERO))?;
+    identity(claims).ok_or(JwtError::Invalid)
 }
 
 impl VerifyToken for JwtVerifier {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
-        self.expected.verify(token, &self.keys.load())
+        verify(token, &self.rules, &self.keys.load()).map_err(|_| InvalidToken)
     }
 }
 
 impl VerifyToken for JwksVerifier {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
-        let verified = self.keys.read(|keys| (self.expected.verify(token, keys), lack(keys, token)));
-        let Some((verified, is_lacking)) = verified else { return Err(InvalidToken) };
-        if is_lacking {
-            // Nobody waits here: whoever comes again may find the key.
+        let verified = self.keys.read(|keys| verify(token, &self.rules, keys));
+        if let None | Some(Err(JwtError::UnknownKey)) = verified {
+            // This function cannot wait for the keys. The next token may find its key.
             drop(self.keys.refreshed());
         }
-        verified
+        verified.and_then(Result::ok).ok_or(InvalidToken)
     }
 }
 
-/// Whether `token` names a key that is not among `keys`.
-fn lack(keys: &[Key], token: &str) -> bool {
-    let id = decode_header(token).ok().and_then(|header| header.kid);
-    id.is_some_and(|id| keys.iter().all(|key| key.id.as_deref() != Some(&id)))
+/// Returns the caller that the claims describe. `None` without a subject: identities are told apart by it.
+fn identity(claims: JsonObject) -> Option<Identity> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some(Identity { issuer: text("iss")?, subject: text("sub")?, scopes: scopes(&claims), claims })
 }
 
-fn identity(claims: JsonObject) -> Identity {
-    let text = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Identity { issuer: text("iss"), subject: text("sub"), scopes: scopes(&claims), claims }
-}
-
-/// `scope`, a list with spaces (RFC 9068 §2.2.3); some issuers write an array, or call it `scp`.
+/// Returns the members of `scope`, a list with spaces (RFC 9068 §2.2.3). Some issuers write an array, or call
+/// it `scp`.
 fn scopes(claims: &JsonObject) -> Vec<String> {
     match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
@@ -149,65 +126,27 @@ fn scopes(claims: &JsonObject) -> Vec<String> {
     }
 }
 
-fn parse_keys(keys: &str) -> Result<Vec<Key>, InvalidKeys> {
-    let set: JwkSet = serde_json::from_str(keys).map_err(|_| InvalidKeys)?;
-    let keys: Vec<_> = set.keys.iter().filter_map(parse_key).collect();
-    if keys.is_empty() { Err(InvalidKeys) } else { Ok(keys) }
-}
-
-/// Only keys that others can verify with: a secret that is shared with the issuer is none.
-fn parse_key(jwk: &Jwk) -> Option<Key> {
-    let mut algorithms = match &jwk.algorithm {
-        AlgorithmParameters::RSA(_) => vec![
-            Algorithm::RS256,
-            Algorithm::RS384,
-            Algorithm::RS512,
-            Algorithm::PS256,
-            Algorithm::PS384,
-            Algorithm::PS512,
-        ],
-        AlgorithmParameters::EllipticCurve(parameters) => match parameters.curve {
-            EllipticCurve::P256 => vec![Algorithm::ES256],
-            EllipticCurve::P384 => vec![Algorithm::ES384],
-            _ => return None,
-        },
-        AlgorithmParameters::OctetKeyPair(_) => vec![Algorithm::EdDSA],
-        _ => return None,
-    };
-    if let Some(only) = jwk.common.key_algorithm {
-        algorithms.retain(|algorithm| format!("{algorithm:?}") == only.to_string());
-    }
-    let decoding = DecodingKey::from_jwk(jwk).ok()?;
-    (!algorithms.is_empty()).then(|| Key { id: jwk.common.key_id.clone(), algorithms, decoding })
-}
-
-/// How far the clocks of issuer and server may be apart.
-const LEEWAY_SECONDS: u64 = 30;
-
 impl fmt::Debug for JwtVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.expected.show("JwtVerifier", f)
+        f.debug_struct("JwtVerifier").field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for JwksVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.expected.show("JwksVerifier", f)
+        f.debug_struct("JwksVerifier").field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 
-impl Expected {
-    fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(name)
-            .field("issuer", &self.issuer)
-            .field("audience", &self.audience)
-            .finish_non_exhaustive()
+impl From<InvalidJwtKeys> for InvalidKeys {
+    fn from(_: InvalidJwtKeys) -> Self {
+        Self
     }
 }
 
 impl fmt::Display for InvalidKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a JSON Web Key Set with a key to verify signatures with")
+        f.write_str("the text is not a JSON Web Key Set with a key that can verify signatures")
     }
 }
 

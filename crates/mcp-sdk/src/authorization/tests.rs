@@ -1,5 +1,5 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jsonwebtoken::jwk::Jwk;
@@ -7,7 +7,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp
 use serde_json::{Value, json};
 use thruway_client::DocumentConfig;
 use thruway_net::Clock;
-use thruway_server::Server;
+use thruway_server::{Server, StatusCode};
 
 use super::*;
 use crate::testing::field_lines;
@@ -148,10 +148,48 @@ fn keys_can_be_replaced() {
     };
     assert!(accepts(&old) && !accepts(&new));
     assert_eq!(verifier.replace_keys("{}"), Err(InvalidKeys));
-    assert_eq!(verifier.replace_keys(r#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#), Err(InvalidKeys));
     assert!(accepts(&old));
     verifier.replace_keys(&new.keys()).unwrap();
     assert!(accepts(&new) && !accepts(&old));
+}
+
+/// The verifier took an empty set for an error and kept the previous keys, so an issuer could not withdraw
+/// its last key.
+#[test]
+fn a_set_without_usable_keys_withdraws_all_keys() {
+    for set in [r#"{"keys":[]}"#, r#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#] {
+        let issuer = Issuer::new("one");
+        let (_, verifier) = authorization(&issuer);
+        let token = issuer.token(&claims());
+        assert!(verifier.verify(&token).is_ok());
+        assert_eq!(verifier.replace_keys(set), Ok(()));
+        assert_eq!(verifier.verify(&token), Err(InvalidToken));
+        assert!(matches!(JwtVerifier::new(ISSUER, RESOURCE, set), Err(InvalidKeys)));
+    }
+}
+
+/// The verifier ignored `crit`, and used short RSA keys and keys that are not for signatures. The gateway's
+/// verifier refused all of them.
+#[test]
+fn tokens_and_keys_are_judged_as_strictly_as_in_the_gateway() {
+    let issuer = Issuer::new("one");
+    let (_, verifier) = authorization(&issuer);
+    let header = Header { kid: Some("one".to_owned()), ..Header::new(Algorithm::EdDSA) };
+    assert!(verifier.verify(&encode(&header, &claims(), &issuer.key).unwrap()).is_ok());
+    let critical = Header { crit: Some(vec!["x".to_owned()]), ..header };
+    assert_eq!(verifier.verify(&encode(&critical, &claims(), &issuer.key).unwrap()), Err(InvalidToken));
+    let with = |name: &str, value: Value| {
+        let mut set: Value = serde_json::from_str(&issuer.keys()).unwrap();
+        set["keys"][0][name] = value;
+        JwtVerifier::new(ISSUER, RESOURCE, &set.to_string()).map(|_| ())
+    };
+    assert_eq!(with("use", json!("sig")), Ok(()));
+    assert_eq!(with("key_ops", json!(["verify"])), Ok(()));
+    assert_eq!(with("use", json!("enc")), Err(InvalidKeys));
+    assert_eq!(with("key_ops", json!(["encrypt"])), Err(InvalidKeys));
+    // 1024 bits.
+    let short = json!({"keys": [{"kty": "RSA", "n": "q".repeat(170) + "g", "e": "AQAB"}]});
+    assert!(matches!(JwtVerifier::new(ISSUER, RESOURCE, &short.to_string()), Err(InvalidKeys)));
 }
 
 #[test]
@@ -194,9 +232,36 @@ fn keys_at_a_url_are_those_that_the_issuer_has() {
     *keys.lock().unwrap() = two.keys();
     until("the new keys are not there", || is_valid(&two));
     assert!(!is_valid(&one), "keys that are withdrawn are believed no more");
-    // What is of no use leaves those of before.
+    // Text that is no key set leaves the previous keys.
     *keys.lock().unwrap() = "none".to_owned();
     let before = asked.load(Ordering::SeqCst);
     until("they are not fetched", || !is_valid(&one) && asked.load(Ordering::SeqCst) > before + 1);
     assert!(is_valid(&two));
+    // An empty set once counted as an error too, so that withdrawn keys stayed valid.
+    *keys.lock().unwrap() = r#"{"keys":[]}"#.to_owned();
+    until("the withdrawn keys are still valid", || !is_valid(&one) && !is_valid(&two));
+}
+
+/// Fetched keys stayed valid for as long as fetches failed: a thief of a withdrawn key had to keep the
+/// verifier from its issuer.
+#[test]
+fn keys_that_cannot_be_fetched_again_become_too_old() {
+    let issuer = Issuer::new("one");
+    let is_up = Arc::new(AtomicBool::new(true));
+    let (shown, keys) = (is_up.clone(), issuer.keys());
+    let answer = move || {
+        let is_up = shown.load(Ordering::SeqCst);
+        if is_up { Response::text(keys.clone()) } else { Response::new(StatusCode::SERVICE_UNAVAILABLE) }
+    };
+    let server = Server::new(answer).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let url = format!("http://{}/jwks", server.addresses()[0]);
+    let (rest, age_max) = (Duration::from_millis(1), Duration::from_millis(100));
+    let document = DocumentConfig { rest, age_max, ..DocumentConfig::new(url).unwrap() };
+    let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
+    let token = issuer.token(&claims());
+    until("the keys are not there", || verifier.verify(&token).is_ok());
+    is_up.store(false, Ordering::SeqCst);
+    until("the keys stay valid", || verifier.verify(&token).is_err());
+    is_up.store(true, Ordering::SeqCst);
+    until("the keys do not return", || verifier.verify(&token).is_ok());
 }

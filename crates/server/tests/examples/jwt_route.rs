@@ -46,6 +46,10 @@ fn tokens_that_are_no_good_are_refused() {
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let first = if signature.starts_with('A') { 'B' } else { 'A' };
     let other = token(Algorithm::HS256, SECRET, now + 61);
+    // The example once ignored `crit`, so that it accepted tokens with conditions that it does not know.
+    let critical = Header { crit: Some(vec!["x".to_owned()]), ..Header::new(Algorithm::HS256) };
+    let claims = Claims { sub: "ada".to_owned(), exp: now + 60 };
+    let critical = encode(&critical, &claims, &EncodingKey::from_secret(SECRET)).unwrap();
     // `{"alg":"none"}`
     let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", good.split('.').nth(1).unwrap());
     for (what, token) in [
@@ -55,6 +59,7 @@ fn tokens_that_are_no_good_are_refused() {
         ("unsigned", unsigned),
         ("another secret", token(Algorithm::HS256, b"guessed", now + 60)),
         ("another algorithm", token(Algorithm::HS512, SECRET, now + 60)),
+        ("a critical extension", critical),
         ("no token at all", "x".to_owned()),
     ] {
         let reply = me(&site, &format!("Bearer {token}"));

@@ -80,9 +80,14 @@ pub(in super::super) struct RawJwt {
     /// Where the issuer has its public keys, as a JSON Web Key Set: `https://…`. They are fetched again when they are old, and when a token names one
     /// that is not there.
     pub(in super::super) keys_url: Option<Spanned<String>>,
-    /// How long the keys at `keys_url` are kept at most. Default 10m. A server that says less (`Cache-Control`) is heeded.
+    /// Time until the keys at `keys_url` are fetched again. Default 10m. The server can shorten it
+    /// (`Cache-Control`), not extend it.
     pub(in super::super) keys_kept_for: Option<Spanned<Period>>,
-    /// A secret that is shared with the issuer, of at least 32 octets.
+    /// Maximum age of the keys while fetching them from `keys_url` fails. After that, requests get 503.
+    /// Default 24h. At least `keys_kept_for`, at most 168h. Set it lower if withdrawn keys must become
+    /// invalid sooner. Risk: as long as fetching fails, withdrawn keys stay valid for this time.
+    pub(in super::super) keys_age_max: Option<Spanned<Period>>,
+    /// Secret that is shared with the issuer, of at least 32 bytes.
     #[schemars(extend("writeOnly" = true))]
     pub(in super::super) secret: Option<Spanned<String>>,
     /// Who must have issued the token. Default anybody who has such a key.

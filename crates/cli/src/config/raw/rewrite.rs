@@ -28,7 +28,8 @@ pub(in super::super) struct RawRewrite {
 
 /// Fields that are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`, `{query}`,
 /// `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and what
-/// `path_pattern` names; `{{` and `}}` are braces.
+/// `path_pattern` names; `{{` and `}}` are braces. `{tls_client_names}` shows each name with its type, and
+/// percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawFieldRewrite {

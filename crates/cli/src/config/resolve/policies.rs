@@ -9,8 +9,8 @@ use std::time::Duration;
 use thruway_client::DocumentConfig;
 use thruway_gateway::{
     AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, FieldRewrite, InvalidLine,
-    InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, KeyPlace, PolicyConfig, RateLimitConfig,
-    is_user_name, lines_of,
+    InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules, KeyPlace, PolicyConfig,
+    RateLimitConfig, is_user_name, lines_of,
 };
 use thruway_server::{FieldName, FieldValue, Networks, StatusCode};
 
@@ -173,13 +173,18 @@ impl Resolver<'_> {
         if let Some(audience) = &raw.audience {
             self.refuse_empty(audience, "an audience is at least one", "leave it out for tokens for anybody");
         }
-        let fields = raw.fields.into_iter();
-        Some(JwtConfig {
+        let algorithms = raw.algorithms.map_or_else(Vec::new, |raw| self.algorithms(&raw, &default.keys));
+        let leeway = Period(default.rules.leeway);
+        let rules = JwtRules {
             issuer: raw.issuer,
             audience: raw.audience.map(Spanned::into_inner).unwrap_or_default(),
-            algorithms: raw.algorithms.map_or_else(Vec::new, |raw| self.algorithms(&raw, &default.keys)),
-            leeway: self.or(raw.leeway, Period(default.leeway), Period(Duration::ZERO)..=LEEWAY_MAX).0,
+            algorithms,
+            leeway: self.or(raw.leeway, leeway, Period(Duration::ZERO)..=LEEWAY_MAX).0,
             required_claims: raw.required_claims,
+        };
+        let fields = raw.fields.into_iter();
+        Some(JwtConfig {
+            rules,
             fields: fields.filter_map(|(name, claim)| Some((self.told_field(Some(name))?, claim))).collect(),
             realm: self.realm(raw.realm),
             ..default
@@ -187,8 +192,10 @@ impl Resolver<'_> {
     }
 
     fn jwt_keys(&mut self, raw: &mut RawJwt, span: &Span) -> Option<JwtKeySource> {
-        if let (None, Some(kept_for)) = (&raw.keys_url, &raw.keys_kept_for) {
-            self.refuse_with(kept_for, "only keys at a `keys_url` are fetched", "leave it out");
+        for period in [&raw.keys_kept_for, &raw.keys_age_max].into_iter().flatten() {
+            if raw.keys_url.is_none() {
+                self.refuse_with(period, "only keys at a `keys_url` are fetched", "leave it out");
+            }
         }
         match (&raw.keys_file, &raw.keys_url, &raw.secret) {
             (Some(path), None, None) => {
@@ -202,7 +209,9 @@ impl Resolver<'_> {
                 let kept_for = Period(config.kept_for);
                 let least = Period(config.rest);
                 let kept_for = self.or(raw.keys_kept_for.take(), kept_for, least..=PERIOD_MAX).0;
-                Some(DocumentConfig { kept_for, ..config }.into())
+                let age_max = Period(config.age_max);
+                let age_max = self.or(raw.keys_age_max.take(), age_max, Period(kept_for)..=KEYS_AGE_MAX).0;
+                Some(DocumentConfig { kept_for, age_max, ..config }.into())
             }
             (None, None, Some(secret)) => {
                 let keys = JwtKeys::from_secret(secret.get_ref()).map_err(|error| self.refuse(secret, error));
@@ -354,6 +363,7 @@ const KINDS: &str = "a policy is of exactly one kind: `allow` or `deny` or both,
 
 /// Clocks that are further apart are wrong.
 const LEEWAY_MAX: Period = Period(Duration::from_hours(1));
+const KEYS_AGE_MAX: Period = Period(Duration::from_hours(7 * 24));
 
 fn is_framing(name: &str) -> bool {
     FRAMING.iter().any(|field| name.eq_ignore_ascii_case(field))

@@ -112,8 +112,20 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
             "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_kept_for = \"1h\" }",
             "only keys at a `keys_url` are fetched",
         ),
-        ("jwt.secret = \"short\"", "a secret has at least 32 octets"),
-        ("jwt.keys_file = \"Cargo.toml\"", "this is neither a JSON Web Key Set nor public keys in PEM"),
+        (
+            "jwt = { keys_url = \"https://a.example/\", keys_kept_for = \"1h\", keys_age_max = \"59m\" }",
+            "the value must be from 1h to 168h",
+        ),
+        (
+            "jwt = { keys_url = \"https://a.example/\", keys_age_max = \"169h\" }",
+            "the value must be from 10m to 168h",
+        ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_age_max = \"1h\" }",
+            "only keys at a `keys_url` are fetched",
+        ),
+        ("jwt.secret = \"short\"", "a secret must have at least 32 bytes"),
+        ("jwt.keys_file = \"Cargo.toml\"", "the text is neither a JSON Web Key Set nor public keys in PEM"),
         (
             "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [\"none\"] }",
             "unknown algorithm",

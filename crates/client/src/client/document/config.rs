@@ -14,8 +14,14 @@ use super::super::Destination;
 pub struct DocumentConfig {
     /// Where it is.
     pub url: DocumentUrl,
-    /// How long it is kept at most. Default 10 minutes. A server that says less (`Cache-Control`) is heeded, one that says more is not.
+    /// Time until the document is fetched again. Default 10 minutes. A server can shorten it
+    /// (`Cache-Control`), not extend it.
     pub kept_for: Duration,
+    /// Maximum age of a document that cannot be fetched again. An older document is not used. Default 24
+    /// hours. A longer time tolerates longer failures of the server, or of the way to it. Risk: during such a
+    /// failure, information that the server has withdrawn stays in use for as long. A time below `kept_for`
+    /// shortens that one too.
+    pub age_max: Duration,
     /// From one time that it is fetched to the next, at least, whatever is missed in it and however often it fails. Default 10 s.
     pub rest: Duration,
     /// How long it may take to fetch it. Default 10 s.
@@ -52,6 +58,7 @@ impl DocumentConfig {
         Ok(Self {
             url: DocumentUrl(url),
             kept_for: Duration::from_mins(10),
+            age_max: Duration::from_hours(24),
             rest: Duration::from_secs(10),
             within: Duration::from_secs(10),
             bytes_max: 1 << 20,

@@ -43,7 +43,8 @@ impl Source {
         let fetched = timeout(self.config.within, self.ask()).await;
         let (content, said) = fetched.map_err(|_| FetchError::TimedOut)??;
         let value = read(&content).map_err(|error| FetchError::Useless(error.to_string()))?;
-        Ok((value, said.map_or(self.config.kept_for, |said| said.min(self.config.kept_for))))
+        let longest = self.config.kept_for.min(self.config.age_max);
+        Ok((value, said.map_or(longest, |said| said.min(longest))))
     }
 
     /// The content, and how long the server says that it is good.

@@ -4,8 +4,8 @@
 //!               for a while              asked for, or old
 //! Fetching ─▶ Resting ────────▶ Waiting ─────────────────▶ Fetching
 //! ```
-//! One thread with a runtime of its own fetches each, so that those who read may be anywhere and wait for nobody. What cannot be fetched,
-//! or not be used, leaves what was there before.
+//! One thread with a runtime of its own fetches each document, so readers can be on any thread and do not
+//! wait. If a fetch fails, the previous document stays in use until it is [`DocumentConfig::age_max`] old.
 
 mod config;
 mod fetch;
@@ -20,6 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use thruway_net::Clock;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -27,13 +28,24 @@ use tokio::time::timeout;
 pub use config::{DocumentConfig, DocumentUrl, InvalidDocumentUrl};
 use fetch::Source;
 
-/// A document that is fetched by its URL and kept, as what was made of it. Clones are the same; with the last of them the fetching ends.
+/// A document that is fetched by its URL and kept in parsed form. Clones share it. Fetching ends with the
+/// last clone.
 pub struct KeptDocument<T> {
     shared: Arc<Shared<T>>,
 }
 
+/// A parsed document and the time of its fetch, for [`KeptDocument::start_with`]. Clones share it.
+pub struct FetchedDocument<T>(Arc<Fetched<T>>);
+
+struct Fetched<T> {
+    value: T,
+    /// Start of the fetch, on the monotonic clock.
+    at: Duration,
+}
+
 struct Shared<T> {
-    value: ArcSwapOption<T>,
+    fetched: ArcSwapOption<Fetched<T>>,
+    age_max: Duration,
     stage: watch::Sender<Stage>,
 }
 
@@ -57,6 +69,13 @@ enum State {
 }
 
 impl<T> Shared<T> {
+    /// Returns the result of `look` on the document unless that is too old at the time `now`.
+    fn read_at<R>(&self, now: Duration, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let fetched = self.fetched.load();
+        let usable = fetched.as_deref().filter(|fetched| now.saturating_sub(fetched.at) < self.age_max);
+        usable.map(|fetched| look(&fetched.value))
+    }
+
     /// What was asked for was not fetched, and is not for a while.
     fn rest(&self) {
         let rest = |stage: &mut Stage| {
@@ -75,25 +94,26 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         Self::start_with(config, None, read)
     }
 
-    /// The same, which has `kept` until something is fetched.
+    /// Does the same, and uses `known` until the first fetch succeeds. `known` keeps its age.
     pub fn start_with<E: fmt::Display>(
         config: DocumentConfig,
-        kept: Option<T>,
+        known: Option<FetchedDocument<T>>,
         read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
     ) -> Self {
         let keeper = thread::Builder::new().name("documents".to_owned());
-        Self::begin(config, kept, read, |run| keeper.spawn(run).map(drop))
+        Self::begin(config, known, read, |run| keeper.spawn(run).map(drop))
     }
 
     /// The same, on the thread that `spawn` makes.
     fn begin<E: fmt::Display>(
         config: DocumentConfig,
-        kept: Option<T>,
+        known: Option<FetchedDocument<T>>,
         read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>,
     ) -> Self {
         let (stage, receiver) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
-        let shared = Arc::new(Shared { value: ArcSwapOption::from_pointee(kept), stage });
+        let fetched = ArcSwapOption::new(known.map(|known| known.0));
+        let shared = Arc::new(Shared { fetched, age_max: config.age_max, stage });
         let weak = Arc::downgrade(&shared);
         if let Err(error) = spawn(Box::new(move || run(weak, receiver, &Source::new(config), &read))) {
             tracing::error!("there is no thread to fetch documents with: {error}");
@@ -104,9 +124,15 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
 }
 
 impl<T> KeptDocument<T> {
-    /// What `look` makes of the document; `None` as long as it was never fetched.
+    /// Returns the result of `look` on the document. `None` before the first fetch succeeds, and when the
+    /// document is older than [`DocumentConfig::age_max`].
     pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        self.shared.value.load().as_deref().map(look)
+        self.shared.read_at(Clock::system().now(), look)
+    }
+
+    /// Returns the last document that was fetched, however old it is. `None` before the first fetch succeeds.
+    pub fn fetched(&self) -> Option<FetchedDocument<T>> {
+        self.shared.fetched.load_full().map(FetchedDocument)
     }
 
     /// Has it fetched, as something is missed in it. When the future is over, that is done, whatever came of it. `None` if it was fetched so
@@ -170,15 +196,24 @@ async fn keep<T, E: fmt::Display>(
     read: &dyn Fn(&[u8]) -> Result<T, E>,
 ) {
     loop {
+        let at = Clock::system().now();
         let fetched = source.fetch(read).await;
         let Some(shared) = weak.upgrade() else { return };
         let fresh_for = match fetched {
             Ok((value, fresh_for)) => {
-                shared.value.store(Some(Arc::new(value)));
+                shared.fetched.store(Some(Arc::new(Fetched { value, at })));
                 fresh_for
             }
             Err(error) => {
-                tracing::warn!("`{}` is not to be had: {error}", source.config.url.as_str());
+                let url = source.config.url.as_str();
+                match shared.read_at(Clock::system().now(), |_| ()) {
+                    Some(()) => {
+                        tracing::warn!("fetching `{url}` failed, keeping the previous document: {error}")
+                    }
+                    None => {
+                        tracing::warn!("fetching `{url}` failed, and no usable document is left: {error}")
+                    }
+                }
                 Duration::ZERO
             }
         };
@@ -214,6 +249,18 @@ fn enter<T>(weak: &Weak<Shared<T>>, state: State) -> bool {
         shared.stage.send_modify(|stage| stage.state = state);
     }
     shared.is_some()
+}
+
+impl<T> Clone for FetchedDocument<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for FetchedDocument<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchedDocument").field("at", &self.0.at).finish_non_exhaustive()
+    }
 }
 
 impl<T> Clone for KeptDocument<T> {

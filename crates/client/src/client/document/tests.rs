@@ -59,9 +59,9 @@ fn start(config: DocumentConfig) -> KeptDocument<String> {
 
 /// Waits for something to be so, for longer than any machine needs.
 fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = thruway_net::Clock::system().now_exact() + Duration::from_secs(20);
+    let end = Clock::system().now_exact() + Duration::from_secs(20);
     while !is_so() {
-        assert!(thruway_net::Clock::system().now_exact() < end, "{what}");
+        assert!(Clock::system().now_exact() < end, "{what}");
         thread::yield_now();
     }
 }
@@ -212,10 +212,53 @@ fn what_is_known_already_is_kept_until_something_is_fetched() {
         ok("", "fetched")
     });
     let read = |content: &[u8]| Ok::<_, fmt::Error>(content.len().to_string());
-    let document = KeptDocument::start_with(config(&server), Some("known".to_owned()), read);
+    let known = Fetched { value: "known".to_owned(), at: Clock::system().now() };
+    let known = FetchedDocument(Arc::new(known));
+    let document = KeptDocument::start_with(config(&server), Some(known), read);
     assert_eq!(text(&document).unwrap(), "known");
     release.send(()).unwrap();
     until("it is not fetched", || text(&document).unwrap() == "7");
+}
+
+/// A document stayed in use for as long as fetches failed, so a server that cannot be reached could withdraw
+/// nothing.
+#[test]
+fn a_document_that_cannot_be_fetched_again_is_used_until_its_maximum_age() {
+    let answers = |n: usize| match n {
+        0 => ok("", "good"),
+        _ => b"HTTP/1.1 500 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    };
+    let server = Server::start(answers);
+    let age_max = Duration::from_hours(1);
+    let document = start(DocumentConfig { age_max, ..config(&server) });
+    until("it is not there", || text(&document).is_some());
+    refresh(&document);
+    assert_eq!((text(&document).as_deref(), server.asked()), (Some("good"), 2));
+    let fetched_at = document.fetched().unwrap().0.at;
+    let text_at = |now| document.shared.read_at(now, String::clone);
+    assert_eq!(text_at(fetched_at + age_max - Duration::from_nanos(1)).as_deref(), Some("good"));
+    assert_eq!(text_at(fetched_at + age_max), None);
+}
+
+/// Without its age, a document would become new again with each change of the config.
+#[test]
+fn a_document_that_is_handed_on_keeps_its_age() {
+    let server = Server::start(|_| Vec::new());
+    let read = |_: &[u8]| Err("the server has no document");
+    let now = Clock::system().now();
+    let known = FetchedDocument(Arc::new(Fetched { value: "old".to_owned(), at: now }));
+    let first = KeptDocument::start_with(config(&server), Some(known), read);
+    let age_max = Duration::from_hours(1);
+    let second =
+        KeptDocument::start_with(DocumentConfig { age_max, ..config(&server) }, first.fetched(), read);
+    assert_eq!(
+        first.shared.read_at(now + age_max, String::clone).as_deref(),
+        Some("old"),
+        "the default is longer"
+    );
+    assert_eq!(second.shared.read_at(now + age_max / 2, String::clone).as_deref(), Some("old"));
+    assert_eq!(second.shared.read_at(now + age_max, String::clone), None);
+    assert_eq!(second.fetched().unwrap().0.at, now);
 }
 
 /// Once whoever missed something waited for ever.
@@ -233,7 +276,10 @@ fn a_document_that_no_thread_is_to_be_had_for_keeps_nobody_waiting() {
 #[test]
 fn a_document_that_no_runtime_is_to_be_had_for_keeps_nobody_waiting_until_one_is() {
     let (stage, _) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
-    let document = KeptDocument { shared: Arc::new(Shared { value: ArcSwapOption::<()>::empty(), stage }) };
+    let document = {
+        let fetched = ArcSwapOption::<Fetched<()>>::empty();
+        KeptDocument { shared: Arc::new(Shared { fetched, age_max: Duration::MAX, stage }) }
+    };
     let waiting = document.refreshed().expect("it is being fetched");
     let shared = Arc::downgrade(&document.shared);
     let mut attempts = 0;

@@ -14,6 +14,8 @@ use crate::forward::request_id::RequestId;
 /// Which fields of a message are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`,
 /// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`
 /// and the parameters of the route's pattern, all of them the request's; `{{` and `}}` are braces.
+/// `{tls_client_names}` shows each name with its type, and percent-encodes commas within names:
+/// `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
     /// The names of those that are removed or set, in small letters.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use thruway_net::IpText;
 use thruway_server::{CertificateName, ClientAddr, Request};
 
@@ -49,7 +50,8 @@ pub(super) enum Place {
 pub(super) enum TlsPlace {
     /// `{tls_client_fingerprint}`: the SHA-256 digest of the certificate that the client has shown.
     ClientFingerprint,
-    /// `{tls_client_names}`: the names beside its subject, with commas between them.
+    /// `{tls_client_names}`: the names beside its subject, each with its type:
+    /// `DNS:a.example,URI:spiffe://a.example/b`.
     ClientNames,
     /// `{tls_client_subject}`: its subject.
     ClientSubject,
@@ -181,13 +183,23 @@ impl TlsPlace {
     }
 }
 
-/// With commas between them.
+/// Appends the names with commas between them, each with its type as OpenSSL writes it. Within a name,
+/// commas, percent signs, spaces, control characters and characters outside of ASCII are percent-encoded, so
+/// that the text has one meaning.
 fn push_names(names: &[CertificateName], text: &mut String) {
     for (place, name) in names.iter().enumerate() {
         text.push_str(if place == 0 { "" } else { "," });
-        text.push_str(&name.to_string());
+        text.push_str(match name {
+            CertificateName::Dns(_) => "DNS:",
+            CertificateName::Email(_) => "email:",
+            CertificateName::Ip(_) => "IP:",
+            CertificateName::Uri(_) => "URI:",
+        });
+        text.extend(utf8_percent_encode(&name.to_string(), ENCODED_IN_NAMES));
     }
 }
+
+const ENCODED_IN_NAMES: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
 /// A colon in an IPv6 address stands in brackets.
 fn host_without_port(host: &str) -> &str {
@@ -274,6 +286,30 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err(), error, "{text}");
         }
+    }
+
+    /// Names were joined with commas and lost their types. A certificate with the URI
+    /// `spiffe://a/b,admin.example` read like one with two names, the second of which is a host.
+    #[test]
+    fn names_of_a_certificate_have_one_meaning() {
+        let shown = |names: &[CertificateName]| {
+            let mut text = String::new();
+            push_names(names, &mut text);
+            text
+        };
+        let [dns, email, uri] = [CertificateName::Dns, CertificateName::Email, CertificateName::Uri]
+            .map(|of| move |name: &str| of(name.to_owned()));
+        let ip = CertificateName::Ip("2001:db8::1".parse().unwrap());
+        assert_eq!(
+            shown(&[dns("a.example"), email("b@a.example"), uri("spiffe://a.example/c"), ip]),
+            "DNS:a.example,email:b@a.example,URI:spiffe://a.example/c,IP:2001:db8::1"
+        );
+        assert_eq!(shown(&[uri("spiffe://a/b,admin.example")]), "URI:spiffe://a/b%2Cadmin.example");
+        assert_ne!(shown(&[uri("a"), dns("b")]), shown(&[uri("a,DNS:b")]));
+        assert_ne!(shown(&[uri("admin.example")]), shown(&[dns("admin.example")]));
+        assert_ne!(shown(&[uri("a%2Cb")]), shown(&[uri("a,b")]));
+        assert_eq!(shown(&[dns(" a\r\nb\u{fc}")]), "DNS:%20a%0D%0Ab%C3%BC");
+        assert_eq!(shown(&[]), "");
     }
 
     #[test]

@@ -1,27 +1,20 @@
-//! Whether a token is believed, and what it tells. The time of day is that of the system.
+//! Verification of a token, and the fields that tell the upstream its claims.
 
 use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
 
-use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde_json::{Map, Value};
+use thruway_jwt::{JwtError, JwtKeys};
+use thruway_net::Clock;
 
-use super::{JwtConfig, JwtKeys};
+use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::Told;
 
-/// Why a token is not believed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Denied {
-    /// It is wrong, too old, or for somebody else.
-    Invalid,
-    /// It was signed with a key that is not there.
-    UnknownKey,
-}
-
 /// What is to be told if `token` is believed.
-pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, Denied> {
-    let claims = claims(token, config, keys)?;
-    told_of(&claims, config).ok_or(Denied::Invalid)
+pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, JwtError> {
+    let claims = config.rules.verify(token, keys, since_epoch())?;
+    told_of(&claims, config).ok_or(JwtError::Invalid)
 }
 
 fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Told<'p>> {
@@ -37,43 +30,9 @@ fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Tol
     Some(Told(told))
 }
 
-fn claims(token: &[u8], config: &JwtConfig, keys: &JwtKeys) -> Result<Map<String, Value>, Denied> {
-    if token.len() > TOKEN_BYTES_MAX {
-        return Err(Denied::Invalid);
-    }
-    let header = decode_header(token).map_err(|_| Denied::Invalid)?;
-    // What must be understood is not understood here (RFC 7515 §4.1.11).
-    let is_allowed = config.algorithms.is_empty() || config.algorithms.contains(&header.alg);
-    if !is_allowed || header.crit.is_some() {
-        return Err(Denied::Invalid);
-    }
-    if keys.lack(header.kid.as_deref()) {
-        return Err(Denied::UnknownKey);
-    }
-    let validation = validation(header.alg, config);
-    let mut candidates = keys.candidates(header.alg, header.kid.as_deref());
-    let decoded = candidates.find_map(|key| decode::<Map<_, _>>(token, &key.decoding, &validation).ok());
-    let claims = decoded.ok_or(Denied::Invalid)?.claims;
-    let is_whole = config.required_claims.iter().all(|name| claims.contains_key(name));
-    if is_whole { Ok(claims) } else { Err(Denied::Invalid) }
-}
-
-fn validation(algorithm: Algorithm, config: &JwtConfig) -> Validation {
-    let mut validation = Validation::new(algorithm);
-    let mut required = vec!["exp"];
-    validation.leeway = config.leeway.as_secs();
-    validation.validate_nbf = true;
-    validation.validate_aud = !config.audience.is_empty();
-    if validation.validate_aud {
-        validation.set_audience(&config.audience);
-        required.push("aud");
-    }
-    if let Some(issuer) = &config.issuer {
-        validation.set_issuer(&[issuer]);
-        required.push("iss");
-    }
-    validation.set_required_spec_claims(&required);
-    validation
+/// Returns the time since the Unix epoch.
+fn since_epoch() -> Duration {
+    Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A claim as the value of a field; of several texts a list.
@@ -90,6 +49,3 @@ fn text_of(claim: &Value) -> Option<String> {
         Value::Null | Value::Object(_) => None,
     }
 }
-
-/// Tokens are a few hundred octets; those with many roles some thousand.
-const TOKEN_BYTES_MAX: usize = 16 << 10;

@@ -4,24 +4,21 @@
 //! become a secret, and there is no algorithm `none`.
 
 mod decide;
-mod keys;
 mod source;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::time::Duration;
 
-pub use jsonwebtoken::Algorithm as JwtAlgorithm;
+use thruway_jwt::JwtError;
+pub use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys, JwtRules};
 use thruway_server::Request;
 
 use super::credentials::{Presented, authorization};
 use super::{Refusal, Verdict};
 
-pub use keys::{InvalidJwtKeys, JwtKeys};
 pub use source::JwtKeySource;
 
-use decide::Denied;
 use source::Keys;
 
 pub(super) use source::Refreshed;
@@ -31,16 +28,8 @@ pub(super) use source::Refreshed;
 pub struct JwtConfig {
     /// The keys that tokens are signed with.
     pub keys: JwtKeySource,
-    /// Who must have issued them (`iss`). Default anybody who has such a key.
-    pub issuer: Option<String>,
-    /// For whom they must be, one of these (`aud`). Default anybody.
-    pub audience: Vec<String>,
-    /// By which algorithms they may be signed. Default those that the keys are for.
-    pub algorithms: Vec<JwtAlgorithm>,
-    /// How far the clocks of issuer and server may be apart. Default 30 s.
-    pub leeway: Duration,
-    /// Claims that must be there, besides `exp` and those that are compared.
-    pub required_claims: Vec<String>,
+    /// Conditions that tokens must meet.
+    pub rules: JwtRules,
     /// Fields, and the claims that they tell the upstream.
     pub fields: Vec<(String, String)>,
     /// What clients are told that the token is for. Default the name of the policy.
@@ -57,16 +46,7 @@ pub(super) struct Jwt {
 impl JwtConfig {
     /// Tokens that were signed with one of `keys` and have not expired.
     pub fn new(keys: impl Into<JwtKeySource>) -> Self {
-        Self {
-            keys: keys.into(),
-            issuer: None,
-            audience: Vec::new(),
-            algorithms: Vec::new(),
-            leeway: Duration::from_secs(30),
-            required_claims: Vec::new(),
-            fields: Vec::new(),
-            realm: None,
-        }
+        Self { keys: keys.into(), rules: JwtRules::default(), fields: Vec::new(), realm: None }
     }
 }
 
@@ -89,8 +69,8 @@ impl Jwt {
         match self.keys.read(|keys| decide::told(token, &self.config, keys)) {
             Some(Ok(told)) if told.0.is_empty() => Verdict::Continue,
             Some(Ok(told)) => Verdict::Tell(told),
-            Some(Err(Denied::Invalid)) => Verdict::Refuse(self.challenge(false)),
-            Some(Err(Denied::UnknownKey)) => self.again_or(self.challenge(false)),
+            Some(Err(JwtError::Invalid)) => Verdict::Refuse(self.challenge(false)),
+            Some(Err(JwtError::UnknownKey)) => self.again_or(self.challenge(false)),
             None => self.again_or(Refusal::NoKeys),
         }
     }
@@ -117,11 +97,11 @@ impl Jwt {
 impl fmt::Display for JwtConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON Web Token")?;
-        if let Some(issuer) = &self.issuer {
+        if let Some(issuer) = &self.rules.issuer {
             write!(f, " of {issuer}")?;
         }
-        if !self.audience.is_empty() {
-            write!(f, " for {}", self.audience.join(" or "))?;
+        if !self.rules.audience.is_empty() {
+            write!(f, " for {}", self.rules.audience.join(" or "))?;
         }
         Ok(())
     }

@@ -3,17 +3,16 @@
 use std::pin::Pin;
 use std::sync::OnceLock;
 
-use jsonwebtoken::{Algorithm, AlgorithmFamily};
-use thruway_client::{DocumentConfig, KeptDocument};
-
-use super::keys::JwtKeys;
+use thruway_client::{DocumentConfig, FetchedDocument, KeptDocument};
+use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys};
 
 /// Where the keys are that tokens are signed with.
 #[derive(Clone, PartialEq, Debug)]
 pub enum JwtKeySource {
     /// Here.
     Given(JwtKeys),
-    /// At a URL, as a JSON Web Key Set (RFC 7517 §5). They are fetched ahead of time, and when a token names one that is not there.
+    /// A JSON Web Key Set (RFC 7517 §5) at a URL. The policy fetches it ahead of time, and when a token names
+    /// an unknown key. A set without usable keys withdraws all keys.
     Url(DocumentConfig),
 }
 
@@ -25,8 +24,8 @@ pub(super) enum Keys {
     Fetched {
         config: DocumentConfig,
         document: OnceLock<KeptDocument<JwtKeys>>,
-        /// What another config has had fetched from there.
-        known: Option<JwtKeys>,
+        /// Keys that a policy of the previous config fetched from the same place.
+        known: Option<FetchedDocument<JwtKeys>>,
     },
 }
 
@@ -35,10 +34,12 @@ pub(in crate::policy) type Refreshed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JwtKeySource {
     /// Whether there may be a key for `algorithm`: secrets are not fetched.
-    pub fn may_be_for(&self, algorithm: Algorithm) -> bool {
+    pub fn may_be_for(&self, algorithm: JwtAlgorithm) -> bool {
         match self {
             Self::Given(keys) => keys.are_for(algorithm),
-            Self::Url(_) => algorithm.family() != AlgorithmFamily::Hmac,
+            Self::Url(_) => {
+                !matches!(algorithm, JwtAlgorithm::HS256 | JwtAlgorithm::HS384 | JwtAlgorithm::HS512)
+            }
         }
     }
 }
@@ -67,22 +68,22 @@ impl Keys {
             document.clone_from(kept);
         }
         if config.url == other.url && config.tls == other.tls {
-            *known = before.present();
+            *known = before.fetched();
         }
     }
 
-    /// Those that are there, without anybody being asked.
-    fn present(&self) -> Option<JwtKeys> {
+    /// Returns the keys that were fetched last, without fetching any.
+    fn fetched(&self) -> Option<FetchedDocument<JwtKeys>> {
         match self {
-            Self::Given(keys) => Some(keys.clone()),
+            Self::Given(_) => None,
             Self::Fetched { document, known, .. } => {
-                let fetched = document.get().and_then(|document| document.read(JwtKeys::clone));
-                fetched.or_else(|| known.clone())
+                document.get().and_then(KeptDocument::fetched).or_else(|| known.clone())
             }
         }
     }
 
-    /// What `look` makes of them; `None` as long as there are none.
+    /// Returns the result of `look` on the keys. `None` before the first fetch succeeds, and when the keys
+    /// are too old.
     pub(super) fn read<R>(&self, look: impl FnOnce(&JwtKeys) -> R) -> Option<R> {
         match self {
             Self::Given(keys) => Some(look(keys)),
@@ -101,8 +102,15 @@ impl Keys {
     }
 }
 
-fn fetch(config: &DocumentConfig, known: Option<JwtKeys>) -> KeptDocument<JwtKeys> {
-    let read = |content: &[u8]| JwtKeys::from_set(&String::from_utf8_lossy(content));
+fn fetch(config: &DocumentConfig, known: Option<FetchedDocument<JwtKeys>>) -> KeptDocument<JwtKeys> {
+    let url = config.url.as_str().to_owned();
+    let read = move |content: &[u8]| {
+        let keys = JwtKeys::from_issuer(&String::from_utf8_lossy(content))?;
+        if keys.is_empty() {
+            tracing::warn!("the key set at `{url}` has no usable key: all tokens are refused");
+        }
+        Ok::<_, InvalidJwtKeys>(keys)
+    };
     KeptDocument::start_with(config.clone(), known, read)
 }
 

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use p256::SecretKey;
-use p256::pkcs8::EncodePrivateKey as _;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::error::OAuthError;
-use super::random::{random, random_text, unix_time};
+use super::random::{random_text, unix_time};
 use super::url::HttpUrl;
 
 /// A key that tokens are bound to.
@@ -36,13 +36,10 @@ struct Proof<'a> {
 }
 
 impl DpopKey {
-    /// A key that nobody else has.
+    /// Returns a new random key.
     pub(super) fn generate() -> Result<Self, OAuthError> {
-        let octets = random::<32>();
-        // One in four thousand million is no key.
-        let secret = SecretKey::from_slice(&octets).map_err(|_| OAuthError::KeyInvalid)?;
-        let der = secret.to_pkcs8_der().map_err(|_| OAuthError::KeyInvalid)?;
-        Self::of_pkcs8(der.as_bytes().to_vec())
+        let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+        Self::of_pkcs8(der.map_err(|_| OAuthError::KeyInvalid)?.as_ref().to_vec())
     }
 
     /// A key that was kept.
@@ -128,6 +125,19 @@ mod tests {
         let other = key.proof("POST", &url, None, None).unwrap();
         let other = decode::<Value>(&other, &public, &validation).unwrap().claims;
         assert!(other["jti"] != claims["jti"] && other.get("ath").is_none() && other.get("nonce").is_none());
+    }
+
+    /// Token stores contain keys that another cryptography library (`p256`) has written. A client that cannot
+    /// read them has to log in again.
+    #[test]
+    fn a_key_that_an_older_version_has_stored_can_be_restored() {
+        let stored = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH\
+                      BwcHBwcHBwehRANCAAQeGFMv1HVMAvMEHZx1zrM7g__YGsfOT-iCzLHJi8WJbqRsMRxOL_QN2Wo2U-bk\
+                      VEXTLf5Ibs7XXHqQxqGIgcCj";
+        let key = DpopKey::restore(stored).unwrap();
+        assert_eq!(key.to_text(), stored);
+        let public = serde_json::to_value(&key.public).unwrap();
+        assert_eq!(public["x"], "HhhTL9R1TALzBB2cdc6zO4P_2BrHzk_ogsyxyYvFiW4");
     }
 
     #[test]

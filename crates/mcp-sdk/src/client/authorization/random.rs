@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use thruway_net::Clock;
 
-/// Octets that nobody can guess.
-pub(super) fn random<const N: usize>() -> [u8; N] {
+/// Returns random bytes from the operating system.
+fn random<const N: usize>() -> [u8; N] {
     let mut octets = [0; N];
     getrandom::fill(&mut octets).expect("the system has random numbers");
     octets

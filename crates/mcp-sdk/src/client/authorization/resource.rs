@@ -56,13 +56,14 @@ impl ProtectedResource {
         Ok(Self::of_its_own(server))
     }
 
-    /// Believes a document only if it is about this server; or about what is above it, and found where nobody writes but who has
-    /// the root: nobody may speak for their neighbours (RFC 9728 §3.3).
+    /// Checks that the document is about this server (RFC 9728 §3.3): its resource is the server's URL, or a
+    /// parent of it whose own well-known URL led to the document. At a longer well-known URL, another tenant
+    /// of the same host may have written it.
     fn validate(document: Document, found_at: &HttpUrl, server: &HttpUrl) -> Result<Self, OAuthError> {
-        let may_speak_for = |resource: &HttpUrl| {
-            resource.covers(server) && (server.covers(resource) || resource.well_known(NAME).covers(found_at))
+        let is_about_server = |resource: &HttpUrl| {
+            resource.covers(server) && (server.covers(resource) || resource.well_known(NAME).equals(found_at))
         };
-        if !HttpUrl::parse(&document.resource).as_ref().is_some_and(may_speak_for) {
+        if !HttpUrl::parse(&document.resource).as_ref().is_some_and(is_about_server) {
             return Err(OAuthError::ResourceMismatch(quoted(&document.resource)));
         }
         if document.authorization_servers.is_empty() {
@@ -103,8 +104,10 @@ const NAME: &str = "oauth-protected-resource";
 mod tests {
     use super::*;
 
+    /// A document below the parent's well-known URL was accepted for the parent. So a tenant of a shared host
+    /// could have the client ask for a token for the whole host, and then receive it.
     #[test]
-    fn who_has_a_path_speaks_for_that_path() {
+    fn a_document_is_about_the_resource_whose_url_led_to_it() {
         let believed = |resource: &str, found_at: &str| {
             let document = Document {
                 resource: resource.to_owned(),
@@ -122,6 +125,13 @@ mod tests {
         assert!(believed("https://a.example", root) && believed("https://a.example/", root));
         assert!(believed("https://a.example/tenant", &format!("{root}/tenant")));
         for (resource, found_at) in [
+            ("https://a.example", &*format!("{root}/tenant/mcp")),
+            ("https://a.example/", &format!("{root}/tenant")),
+            ("https://a.example/tenant", &format!("{root}/tenant/mcp")),
+            ("https://a.example", &format!("{root}/")),
+            ("https://a.example", &format!("{root}?tenant")),
+            ("https://a.example", "https://a.example:444/.well-known/oauth-protected-resource"),
+            ("https://a.example", "http://a.example/.well-known/oauth-protected-resource"),
             ("https://a.example", "https://a.example/tenant/anywhere"),
             ("https://a.example", "https://b.example/.well-known/oauth-protected-resource"),
             ("https://a.example/tenant", "https://a.example/tenant/.well-known/oauth-protected-resource"),

@@ -83,6 +83,11 @@ impl HttpUrl {
             && self.host().eq_ignore_ascii_case(other.host())
     }
 
+    /// `true` if `other` has the same origin, path and query.
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        self.has_origin_of(other) && self.text[self.path_start..] == other.text[other.path_start..]
+    }
+
     /// Whether `other` is this one, or lies below it, queries apart.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let path = self.path().trim_end_matches('/');

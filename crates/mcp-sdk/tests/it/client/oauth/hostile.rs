@@ -59,6 +59,16 @@ async fn a_server_does_not_speak_for_its_neighbours() {
         OAuthError::ResourceMismatch(world.server.url.as_str().into())
     );
     assert_eq!(world.issuer.seen().len(), 0);
+    // Neither may the well-known URL of the server name the whole host, once accepted because that URL begins
+    // as the host's does.
+    let below = all.clone();
+    world.server.on(RESOURCE_METADATA, move |_| document(&below));
+    world.server.on("/mcp", |_| unauthorized("Bearer"));
+    assert_eq!(
+        refused(&world.client(login())).await,
+        OAuthError::ResourceMismatch(world.server.url.as_str().into())
+    );
+    assert_eq!(world.issuer.seen().len(), 0);
     // Whoever has the root does.
     world.server.on(RESOURCE_METADATA, |_| status("404 Not Found", ""));
     world.server.on("/.well-known/oauth-protected-resource", move |_| document(&all));

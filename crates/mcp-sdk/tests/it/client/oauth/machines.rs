@@ -2,10 +2,10 @@
 
 use std::io;
 
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use p256::SecretKey;
-use p256::pkcs8::EncodePrivateKey as _;
 use serde_json::json;
 use thruway_mcp_sdk::oauth::{IdentityProvider, OAuth, OAuthError, PrivateKey, RegisteredClient};
 
@@ -16,8 +16,8 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
 /// A key in PEM, made for these tests.
 fn key() -> String {
-    let der = SecretKey::from_slice(&[7; 32]).unwrap().to_pkcs8_der().unwrap();
-    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(der.as_bytes()))
+    let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
+    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(&der))
 }
 
 fn supports(world: &World, method: &'static str, grant: &'static str) {

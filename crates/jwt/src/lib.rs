@@ -1,0 +1,29 @@
+//! Verification of JSON Web Tokens (RFC 7519): keys, signatures and claims. This crate does not fetch keys,
+//! does not read a clock and knows nothing of HTTP.
+//!
+//! Each key supports certain algorithms, and only keys that support the algorithm of a token verify its
+//! signature. So a public key cannot serve as a secret, and the algorithm `none` does not exist.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use thruway_jwt::{JwtError, JwtKeys, JwtRules};
+//!
+//! let keys = JwtKeys::from_secret("a secret of at least thirty-two bytes")?;
+//! let rules = JwtRules { issuer: Some("https://login.example".to_owned()), ..JwtRules::default() };
+//! let now = Duration::from_secs(1_800_000_000);
+//! assert_eq!(rules.verify(b"no.token.here", &keys, now), Err(JwtError::Invalid));
+//! # Ok::<_, thruway_jwt::InvalidJwtKeys>(())
+//! ```
+#![forbid(unsafe_code)]
+#![no_std]
+
+extern crate alloc;
+
+mod keys;
+mod verify;
+
+pub use jsonwebtoken::Algorithm as JwtAlgorithm;
+
+pub use keys::{InvalidJwtKeys, JwtKeys};
+pub use verify::{JwtError, JwtRules};

@@ -1,0 +1,222 @@
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::ToString as _;
+use alloc::vec;
+
+use jsonwebtoken::{EncodingKey, Header, encode};
+use serde_json::json;
+
+use super::*;
+
+const SECRET: &str = "a secret of at least thirty-two bytes";
+const NOW: Duration = Duration::from_secs(1_000_000_000);
+
+fn keys() -> JwtKeys {
+    JwtKeys::from_secret(SECRET).unwrap()
+}
+
+fn sign(header: &Header, claims: &Value) -> String {
+    encode(header, claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap()
+}
+
+fn claims() -> Value {
+    json!({ "iss": "https://login.example", "aud": "api", "exp": NOW.as_secs() + 60 })
+}
+
+fn with(name: &str, value: Value) -> Value {
+    let mut claims = claims();
+    claims[name] = value;
+    claims
+}
+
+/// The token with `header` and `claims` as they are, and the right signature.
+fn sign_text(header: &str, claims: &str) -> String {
+    let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    format!("{message}.{}", jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256).unwrap())
+}
+
+fn is_valid(rules: &JwtRules, claims: &Value) -> bool {
+    rules.verify(sign(&Header::default(), claims).as_bytes(), &keys(), NOW).is_ok()
+}
+
+#[test]
+fn the_examples_of_the_standard_are_valid_until_they_expire() {
+    // RFC 7515 §A.2 and §A.3.
+    for (key, token) in [(RSA_KEY, RSA_TOKEN), (EC_KEY, EC_TOKEN)] {
+        let keys = JwtKeys::from_set(&format!("{{\"keys\":[{key}]}}")).unwrap();
+        let rules = JwtRules { issuer: Some("joe".to_owned()), ..JwtRules::default() };
+        let at = |seconds| rules.verify(token.as_bytes(), &keys, Duration::from_secs(seconds));
+        assert_eq!(at(1_300_819_380).unwrap()["http://example.com/is_root"], true);
+        assert_eq!(at(1_300_819_380 + 30), Err(JwtError::Invalid));
+        let (message, _) = token.rsplit_once('.').unwrap();
+        let forged = format!("{message}.{}", "A".repeat(86));
+        assert_eq!(rules.verify(forged.as_bytes(), &keys, Duration::ZERO), Err(JwtError::Invalid));
+    }
+}
+
+/// The MCP SDK ignored `crit`, so that it accepted tokens with conditions that it does not know.
+#[test]
+fn a_token_with_critical_extensions_is_refused() {
+    let text = claims().to_string();
+    let verify = |header: &str| {
+        JwtRules::default().verify(sign_text(header, &text).as_bytes(), &keys(), NOW).map(|_| ())
+    };
+    assert_eq!(verify("{\"alg\":\"HS256\"}"), Ok(()));
+    for crit in ["[\"b64\"]", "[\"exp\"]", "[]", "null", "\"b64\"", "{}"] {
+        let header = format!("{{\"alg\":\"HS256\",\"crit\":{crit}}}");
+        assert_eq!(verify(&header), Err(JwtError::Invalid), "{header}");
+    }
+}
+
+#[test]
+fn headers_that_can_be_read_in_two_ways_are_refused() {
+    let text = claims().to_string();
+    for header in [
+        "{\"alg\":\"none\"}",
+        "{\"alg\":\"hs256\"}",
+        "{\"alg\":[\"HS256\"]}",
+        "{\"alg\":\"HS256\",\"alg\":\"none\"}",
+        "{\"alg\":\"HS256\",\"kid\":1}",
+        "{\"typ\":\"JWT\"}",
+        "[]",
+        "",
+    ] {
+        let token = sign_text(header, &text);
+        assert_eq!(
+            JwtRules::default().verify(token.as_bytes(), &keys(), NOW),
+            Err(JwtError::Invalid),
+            "{header}"
+        );
+    }
+}
+
+#[test]
+fn text_that_is_no_token_is_refused() {
+    let token = sign(&Header::default(), &claims());
+    let (message, signature) = token.rsplit_once('.').unwrap();
+    for text in [
+        String::new(),
+        "..".to_owned(),
+        message.to_owned(),
+        format!("{message}."),
+        format!("{message}.{signature}."),
+        format!("{message}.{signature}="),
+        format!(".{message}.{signature}"),
+        format!("{message}.A{signature}"),
+        "\u{fe}.\u{fe}.\u{fe}".to_owned(),
+        sign_text("{\"alg\":\"HS256\"}", "[]"),
+        sign_text("{\"alg\":\"HS256\"}", &"[".repeat(5_000)),
+        sign(&Header::default(), &with("padding", json!("x".repeat(TOKEN_BYTES_MAX)))),
+    ] {
+        assert_eq!(
+            JwtRules::default().verify(text.as_bytes(), &keys(), NOW),
+            Err(JwtError::Invalid),
+            "{text}"
+        );
+    }
+}
+
+/// A public key that is used as a secret must not verify a signature: everybody can make it.
+#[test]
+fn a_public_key_is_no_secret() {
+    let set = format!("{{\"keys\":[{RSA_KEY}]}}");
+    let keys = JwtKeys::from_set(&set).unwrap();
+    let jwk: Value = serde_json::from_str(RSA_KEY).unwrap();
+    let modulus = jwk["n"].as_str().unwrap();
+    for secret in [modulus.as_bytes(), &URL_SAFE_NO_PAD.decode(modulus).unwrap(), set.as_bytes()] {
+        let token = encode(&Header::default(), &claims(), &EncodingKey::from_secret(secret)).unwrap();
+        assert_eq!(JwtRules::default().verify(token.as_bytes(), &keys, NOW), Err(JwtError::Invalid));
+    }
+}
+
+#[test]
+fn a_token_is_valid_from_its_beginning_until_its_end() {
+    let now = NOW.as_secs();
+    let rules = JwtRules::default();
+    for (name, value, expected) in [
+        ("exp", json!(now + 1), true),
+        ("exp", json!(now - 29), true),
+        ("exp", json!(now - 30), false),
+        ("exp", json!(1_000_000_000.5), true),
+        ("exp", json!(-1), false),
+        ("exp", json!("2000000000"), false),
+        ("exp", Value::Null, false),
+        ("nbf", json!(now + 30), true),
+        ("nbf", json!(now + 31), false),
+        ("nbf", json!("0"), false),
+        ("nbf", Value::Null, false),
+    ] {
+        assert_eq!(is_valid(&rules, &with(name, value.clone())), expected, "{name} {value}");
+    }
+    let exact = JwtRules { leeway: Duration::ZERO, ..JwtRules::default() };
+    assert!(!is_valid(&exact, &with("exp", json!(now))), "RFC 7519 §4.1.4: the time must be before `exp`");
+    let mut endless = claims();
+    endless.as_object_mut().unwrap().remove("exp");
+    assert!(!is_valid(&rules, &endless));
+}
+
+#[test]
+fn issuer_audience_and_required_claims_are_compared() {
+    let rules = JwtRules {
+        issuer: Some("https://login.example".to_owned()),
+        audience: vec!["api".to_owned(), "web".to_owned()],
+        required_claims: vec!["jti".to_owned()],
+        ..JwtRules::default()
+    };
+    assert!(!is_valid(&rules, &claims()), "a required claim is missing");
+    let rules = JwtRules { required_claims: Vec::new(), ..rules };
+    for (name, value, expected) in [
+        ("aud", json!("web"), true),
+        ("aud", json!(["other", "api"]), true),
+        ("aud", json!("other"), false),
+        ("aud", json!([]), false),
+        ("aud", json!(["api", 1]), false),
+        ("aud", Value::Null, false),
+        ("iss", json!("https://login.example.evil"), false),
+        // An issuer is one text: a list has no place in an identity.
+        ("iss", json!(["https://login.example"]), false),
+        ("iss", Value::Null, false),
+    ] {
+        assert_eq!(is_valid(&rules, &with(name, value.clone())), expected, "{name} {value}");
+    }
+    let only = JwtRules { algorithms: vec![Algorithm::HS512], ..JwtRules::default() };
+    assert!(!is_valid(&only, &claims()));
+}
+
+#[test]
+fn a_token_of_a_key_that_is_missing_is_told_apart() {
+    let key = |id: &str| {
+        let mut jwk: Value = serde_json::from_str(EC_KEY).unwrap();
+        jwk["kid"] = json!(id);
+        jwk
+    };
+    let keys = JwtKeys::from_set(&json!({ "keys": [key("a"), key("b")] }).to_string()).unwrap();
+    let verify = |keys: &JwtKeys, kid: Option<&str>| {
+        let header = Header { kid: kid.map(str::to_owned), ..Header::default() };
+        JwtRules::default().verify(sign(&header, &claims()).as_bytes(), keys, NOW).unwrap_err()
+    };
+    assert_eq!(verify(&keys, Some("c")), JwtError::UnknownKey);
+    assert_eq!(verify(&keys, Some("a")), JwtError::Invalid);
+    assert_eq!(verify(&keys, None), JwtError::Invalid);
+    let none = JwtKeys::from_issuer("{\"keys\":[]}").unwrap();
+    assert_eq!(verify(&none, None), JwtError::UnknownKey);
+}
+
+const EC_KEY: &str = "{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\
+                      \"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}";
+
+const EC_TOKEN: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNv\
+                        bS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJ\
+                        qPP3-Kg6NU1Q";
+
+const RSA_KEY: &str = "{\"kty\":\"RSA\",\"n\":\"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw\
+                       -4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-b\
+                       Sf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_\
+                       I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ\",\"e\":\"AQAB\"}";
+
+const RSA_TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmN\
+                         vbS9pc19yb290Ijp0cnVlfQ.cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4B\
+                         h-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArL\
+                         IARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnv\
+                         Wh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
