@@ -233,8 +233,8 @@ impl fmt::Display for Period {
 /// Reads the text of a config, and fills in what comes from the environment.
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
     let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
-    let filled = environment::fill_in(table.get_mut(), source)?;
-    read(table, &filled, source)
+    let filled = source.keep_filled(environment::fill_in(table.get_mut(), source)?);
+    read(table, filled, source)
 }
 
 /// Reads a table in which texts were filled in: they stay texts until something else is asked for.
