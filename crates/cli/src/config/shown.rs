@@ -132,7 +132,7 @@ impl fmt::Display for Action {
 
 impl fmt::Display for AccessLogConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = match self.format {
+        let format = match self.lines.format {
             AccessLogFormat::Common => "common",
             AccessLogFormat::Combined => "combined",
             AccessLogFormat::Json => "json",
