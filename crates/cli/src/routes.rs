@@ -231,7 +231,11 @@ impl Parts {
 
     /// What sends copies of requests elsewhere, as they would be sent there.
     fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
-        let forward = forward_config(config, &mirror.upstream, action);
+        let mut forward = forward_config(config, &mirror.upstream, action);
+        for name in &mirror.removed {
+            // The names were checked with the config.
+            let _ = forward.rewrite.request.withhold(name);
+        }
         Mirror::new(self.upstreams[&mirror.upstream].1.clone(), forward, mirror.config)
     }
 
