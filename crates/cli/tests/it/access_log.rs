@@ -260,6 +260,12 @@ demo = true
 path = "/keys"
 policies = ["keys"]
 answer.content = "in"
+[[routes]]
+path = "/tokens"
+policies = ["tokens"]
+answer.content = "in"
+[policies.tokens.jwt]
+secret = "a secret of thirty-two octets, at least"
 [policies.users.basic_auth]
 users = {{ ali = "$$2y$$10$$dGGXUJOVnuL1Np/cZJw9oebHuWep.Mm6TgDleeEAoOIaeqzUw/d7u" }}
 [policies.few.rate_limit]
@@ -281,13 +287,18 @@ keys = {{ "ada l" = "sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668
         ("GET /ok", wrong),
         ("GET /keys?key=k1&a=b", "Referer: http://a/?a=b&key=k1\r\n"),
         ("GET /keys?KEY=k1", ""),
+        ("GET /tokens", TOKEN),
     ]
     .map(|(line, fields)| client.request(line, fields).status().to_owned())
     .into();
-    assert_eq!(statuses, ["200", "200", "429", "401", "200", "401"]);
+    assert_eq!(statuses, ["200", "200", "429", "401", "200", "401", "200"]);
     assert_eq!(thruway.terminate().code, Some(0));
     fs::read_to_string(directory.path().join("access.log")).unwrap()
 }
+
+/// The claims are `{"sub":"eve","exp":4102444800}`.
+const TOKEN: &str = "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.\
+                     eyJzdWIiOiJldmUiLCJleHAiOjQxMDI0NDQ4MDB9.9Oab_NBzwXznq3oKc021fbL4FK3rbjbt6kIDfc7ylSI\r\n";
 
 /// The third column was always `-`, and the key stood in each line.
 #[test]
@@ -295,7 +306,7 @@ fn every_format_names_the_authenticated_user_and_hides_keys() {
     for format in ["common", "combined"] {
         let text = authenticated(format);
         let users: Vec<_> = text.lines().map(|line| line.split(' ').nth(2).unwrap()).collect();
-        assert_eq!(users, ["ali", "ali", "ali", "-", "ada\\x20l", "-"], "{text}");
+        assert_eq!(users, ["ali", "ali", "ali", "-", "ada\\x20l", "-", "eve"], "{text}");
         assert!(!text.contains("k1") && text.contains("\"GET /keys?key=***&a=b HTTP/1.1\""), "{text}");
     }
     assert!(authenticated("combined").contains("\"http://a/?a=b&key=***\""));
@@ -303,7 +314,8 @@ fn every_format_names_the_authenticated_user_and_hides_keys() {
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let users: Vec<_> = lines.iter().map(|line| line["user"].as_str()).collect();
-    assert_eq!(users, [Some("ali"), Some("ali"), Some("ali"), None, Some("ada l"), None], "{text}");
+    let expected = [Some("ali"), Some("ali"), Some("ali"), None, Some("ada l"), None, Some("eve")];
+    assert_eq!(users, expected, "{text}");
     assert_eq!((&lines[2]["policy"], &lines[2]["reason"]), (&"few".into(), &"rate".into()));
     assert_eq!(lines[4]["target"], "/keys?key=***&a=b");
     assert_eq!(lines[4]["referer"], "http://a/?a=b&key=***");
