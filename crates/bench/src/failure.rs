@@ -99,6 +99,18 @@ impl FailureKind {
     }
 }
 
+impl FailureKind {
+    /// Returns `true` if the server has failed: neither the time was over, nor was something used up on the
+    /// machine of the load generator.
+    pub const fn is_of_server(self) -> bool {
+        !self.counts_as_waited()
+            && !matches!(
+                self,
+                Self::Abandoned | Self::ConnectTimedOut | Self::DescriptorsExhausted | Self::PortsExhausted
+            )
+    }
+}
+
 impl From<ConnectError> for FailureKind {
     fn from(error: ConnectError) -> Self {
         match error {

@@ -14,8 +14,22 @@ pub struct Search {
     next: f64,
     holds: Option<f64>,
     fails: Option<f64>,
-    /// Whether the next rate has failed once: it fails only if it does so twice, because machines have bad seconds.
-    is_second_try: bool,
+    /// The outcome of the first try of the next rate, if that failed: a rate fails only if it does so twice,
+    /// because machines have bad seconds.
+    first_try: Option<StepOutcome>,
+    /// `true` if the load generator, not the server, was the limit at `fails`, in one of both tries.
+    is_generator_limit: bool,
+}
+
+/// The outcome of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepOutcome {
+    /// The server held the rate.
+    Holds,
+    /// The server did not hold the rate.
+    Fails,
+    /// The rate was not held, and the load generator was late or the limit: nothing is known of the server.
+    GeneratorLimit,
 }
 
 /// The result of a search.
@@ -32,8 +46,15 @@ pub struct Ramp {
     pub seed: Option<u64>,
     /// What was tried, in this order.
     pub steps: Vec<Step>,
-    /// The highest rate that held; absent if none did.
+    /// The highest rate that held; absent if none did. A lower bound if `is_generator_limit`.
     pub highest_rate: Option<f64>,
+    /// `true` if the load generator, not the server, was the limit above `highest_rate`: the server may hold
+    /// more.
+    #[serde(default)]
+    pub is_generator_limit: bool,
+    /// Reasons why the result is not what it seems to be, for people.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// A rate that was tried.
@@ -52,12 +73,23 @@ pub struct Step {
     pub response_p99: f64,
     /// Whether it held.
     pub holds: bool,
+    /// `true` if it did not hold, and the load generator was late or the limit: the step shows nothing of the
+    /// server.
+    #[serde(default)]
+    pub is_generator_limit: bool,
+    /// The share of the time in which a thread of the load generator was ready to run and had no core, of the
+    /// thread of which that is most.
+    #[serde(default)]
+    pub generator_waiting: f64,
+    /// The share of its core that the busiest thread of the load generator used.
+    #[serde(default)]
+    pub generator_busiest: f64,
 }
 
 impl Search {
     /// Begins with `first` requests a second.
     pub const fn new(first: f64) -> Self {
-        Self { next: first, holds: None, fails: None, is_second_try: false }
+        Self { next: first, holds: None, fails: None, first_try: None, is_generator_limit: false }
     }
 
     /// The rate to try next; `None` if the highest is known, or there is none.
@@ -67,14 +99,20 @@ impl Search {
         (!is_found && (RATE_MIN..=RATE_MAX).contains(&self.next)).then_some(self.next)
     }
 
-    /// What came of it.
-    pub fn note(&mut self, holds: bool) {
-        if !holds && !self.is_second_try {
-            self.is_second_try = true;
+    /// Takes the outcome of the next rate into account.
+    pub fn note(&mut self, outcome: StepOutcome) {
+        let holds = outcome == StepOutcome::Holds;
+        if !holds && self.first_try.is_none() {
+            self.first_try = Some(outcome);
             return;
         }
-        self.is_second_try = false;
-        *(if holds { &mut self.holds } else { &mut self.fails }) = Some(self.next);
+        let first_try = self.first_try.take();
+        if holds {
+            self.holds = Some(self.next);
+        } else {
+            self.fails = Some(self.next);
+            self.is_generator_limit = [first_try, Some(outcome)].contains(&Some(StepOutcome::GeneratorLimit));
+        }
         self.next = match (self.holds, self.fails) {
             (Some(holds), Some(fails)) => (holds * fails).sqrt(),
             (Some(holds), None) => holds * 2.0,
@@ -87,6 +125,12 @@ impl Search {
     pub const fn highest(&self) -> Option<f64> {
         self.holds
     }
+
+    /// Returns `true` if the load generator, not the server, was the limit at the lowest rate that was not
+    /// held.
+    pub const fn is_generator_limit(&self) -> bool {
+        self.is_generator_limit
+    }
 }
 
 impl Step {
@@ -94,13 +138,28 @@ impl Step {
     pub fn of(report: &Report, p99_limit: f64) -> Self {
         let offered_rate = report.offered_rate.unwrap_or_default();
         let is_achieved = report.achieved_share().is_some_and(|share| share >= ACHIEVED);
+        let holds = is_achieved && report.is_clean() && report.response_time.p99 <= p99_limit;
+        let generator = &report.generator;
         Self {
             offered_rate,
             due_rate: report.due_rate,
             achieved_rate: report.achieved_rate,
             failed: report.requests.failed,
             response_p99: report.response_time.p99,
-            holds: is_achieved && report.is_clean() && report.response_time.p99 <= p99_limit,
+            holds,
+            // A wrong answer is the server's, however late the generator is.
+            is_generator_limit: !holds && generator.is_late() && !report.has_server_failures(),
+            generator_waiting: generator.waiting_worker,
+            generator_busiest: generator.busiest_worker,
+        }
+    }
+
+    /// The outcome, for the search.
+    pub const fn outcome(&self) -> StepOutcome {
+        match (self.holds, self.is_generator_limit) {
+            (true, _) => StepOutcome::Holds,
+            (false, true) => StepOutcome::GeneratorLimit,
+            (false, false) => StepOutcome::Fails,
         }
     }
 }
@@ -115,7 +174,11 @@ impl Ramp {
         search: &Search,
     ) -> Self {
         let seed = if let Pace::Poisson { seed, .. } = pace { Some(seed) } else { None };
+        let is_generator_limit = search.is_generator_limit();
+        let warnings = is_generator_limit.then(|| generator_warning(&steps, search.highest()));
         Self {
+            is_generator_limit,
+            warnings: warnings.into_iter().collect(),
             format: FORMAT.to_owned(),
             target: target.into(),
             p99_limit,
@@ -147,6 +210,9 @@ impl Ramp {
             let _ = writeln!(text, "{offered:>11} {achieved:>11} {failed:>8} {p99:>10}   {holds}");
         }
         let _ = writeln!(text, "\n{}", self.conclusion());
+        for warning in &self.warnings {
+            let _ = writeln!(text, "\nwarning: {warning}");
+        }
         text
     }
 
@@ -157,22 +223,35 @@ impl Ramp {
             let _ = writeln!(text, "| {} |", row.join(" | "));
         }
         let _ = writeln!(text, "\n{}", self.conclusion());
+        for warning in &self.warnings {
+            let _ = write!(text, "\n**Warning:** {warning}\n");
+        }
         text
     }
 
     /// As CSV: a line for each rate that was tried.
     pub fn to_csv(&self) -> String {
-        let mut csv = String::from("offered_rate,achieved_rate,failed,response_p99,holds,due_rate\r\n");
-        for Step { offered_rate, due_rate, achieved_rate, failed, response_p99, holds } in &self.steps {
-            let due = due_rate.map_or_else(String::new, |due| due.to_string());
-            let _ = write!(csv, "{offered_rate},{achieved_rate},{failed},{response_p99},{holds},{due}\r\n");
+        let mut csv = String::from(
+            "offered_rate,achieved_rate,failed,response_p99,holds,due_rate,is_generator_limit,\
+             generator_waiting\r\n",
+        );
+        for step in &self.steps {
+            let Step { offered_rate, achieved_rate, failed, response_p99, holds, .. } = step;
+            let due = step.due_rate.map_or_else(String::new, |due| due.to_string());
+            let (is_limit, waiting) = (step.is_generator_limit, step.generator_waiting);
+            let _ = write!(csv, "{offered_rate},{achieved_rate},{failed},{response_p99},{holds},{due}");
+            let _ = write!(csv, ",{is_limit},{waiting}\r\n");
         }
         csv
     }
 
     fn rows(&self) -> impl Iterator<Item = [String; 5]> {
         self.steps.iter().map(|step| {
-            let holds = if step.holds { "holds" } else { "does not hold" };
+            let holds = match step.outcome() {
+                StepOutcome::Holds => "holds",
+                StepOutcome::Fails => "does not hold",
+                StepOutcome::GeneratorLimit => "the load generator was late",
+            };
             [
                 rate(step.offered_rate),
                 rate(step.achieved_rate),
@@ -185,11 +264,32 @@ impl Ramp {
 
     fn conclusion(&self) -> String {
         let limit = time(self.p99_limit);
-        match self.highest_rate {
-            Some(highest) => format!("highest rate with a p99 within {limit}: {} requests/s", rate(highest)),
-            None => format!("no rate was held with a p99 within {limit}"),
+        let highest = self.highest_rate.map(rate);
+        match (highest, self.is_generator_limit) {
+            (Some(highest), false) => {
+                format!("highest rate with a p99 within {limit}: {highest} requests/s")
+            }
+            (Some(highest), true) => format!(
+                "highest rate with a p99 within {limit}: at least {highest} requests/s, where the load \
+                 generator was the limit"
+            ),
+            (None, false) => format!("no rate was held with a p99 within {limit}"),
+            (None, true) => "no result: the load generator was the limit at every rate".to_owned(),
         }
     }
+}
+
+/// Returns the reason why the server may hold more than `highest`.
+fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
+    let limited = || steps.iter().filter(|step| step.is_generator_limit);
+    let most = |share: fn(&Step) -> f64| limited().map(share).fold(0.0, f64::max) * 100.0;
+    let (waiting, busiest) = (most(|step| step.generator_waiting), most(|step| step.generator_busiest));
+    let above = highest.map_or_else(String::new, |highest| format!(" above {} requests/s", rate(highest)));
+    format!(
+        "the load generator, not the server, was the limit{above}: a thread of it used up to {busiest:.0} % of \
+         its core, and was ready to run and had no core for up to {waiting:.0} % of the time. The server may \
+         hold more. Give the load generator cores of its own, and more workers if it has them"
+    )
 }
 
 /// How much more than what holds is known not to.
@@ -212,7 +312,8 @@ mod tests {
         let mut steps = 0;
         while let Some(rate) = search.next() {
             steps += 1;
-            search.note(rate <= capacity && steps % unlucky != 0);
+            let holds = rate <= capacity && steps % unlucky != 0;
+            search.note(if holds { StepOutcome::Holds } else { StepOutcome::Fails });
         }
         (search.highest(), steps)
     }
@@ -231,6 +332,53 @@ mod tests {
     fn a_bad_second_is_forgiven() {
         let (highest, _) = found(1000.0, 54_321.0, 4);
         assert!(highest.unwrap() * PRECISION >= 54_321.0);
+    }
+
+    /// On a busy machine the search told 841 requests/s as the highest rate of a server that held 128,000
+    /// elsewhere.
+    #[test]
+    fn a_step_in_which_the_generator_was_late_is_no_limit_of_the_server() {
+        let found = |outcome: fn(f64) -> StepOutcome| {
+            let (mut search, mut steps) = (Search::new(1000.0), Vec::new());
+            while let Some(rate) = search.next() {
+                let outcome = outcome(rate);
+                search.note(outcome);
+                steps.push(Step {
+                    offered_rate: rate,
+                    due_rate: Some(rate),
+                    achieved_rate: rate,
+                    failed: 0,
+                    response_p99: 1.0,
+                    holds: outcome == StepOutcome::Holds,
+                    is_generator_limit: outcome == StepOutcome::GeneratorLimit,
+                    generator_waiting: 0.37,
+                    generator_busiest: 0.5,
+                });
+            }
+            Ramp::new("a", 1000.0, Pace::Constant { rate: 1.0 }, steps, &search)
+        };
+        let limited =
+            found(|rate| if rate <= 841.0 { StepOutcome::Holds } else { StepOutcome::GeneratorLimit });
+        assert!(limited.is_generator_limit && limited.highest_rate.is_some_and(|rate| rate <= 841.0));
+        for form in [limited.to_text(), limited.to_markdown()] {
+            assert!(
+                form.contains(": at least 8") && form.contains("where the load generator was the limit"),
+                "{form}"
+            );
+            assert!(
+                form.contains("no core for up to 37 % of the time") && !form.contains("does not hold"),
+                "{form}"
+            );
+        }
+        assert!(limited.to_json().contains("\"is_generator_limit\": true"));
+        assert!(limited.to_csv().contains(",true,0.37\r\n"));
+        let nothing = found(|_| StepOutcome::GeneratorLimit);
+        assert!(
+            nothing.highest_rate.is_none() && nothing.to_text().contains("no result: the load generator")
+        );
+        let server = found(|rate| if rate <= 841.0 { StepOutcome::Holds } else { StepOutcome::Fails });
+        assert!(!server.is_generator_limit && server.warnings.is_empty());
+        assert!(!server.to_text().contains("generator"));
     }
 
     #[test]

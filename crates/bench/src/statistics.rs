@@ -28,7 +28,9 @@ pub struct Ratio {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// How likely the interval holds the true one: at least 0.95 if there were values enough, which are six pairs, and less of fewer.
+    /// How likely the interval holds the true one: at least 0.95 if there were values enough, which are six
+    /// pairs, and less of fewer. 0 of values of separate runs: what has changed on the machine between them
+    /// is not known.
     #[serde(default)]
     pub coverage: f64,
 }
@@ -67,6 +69,23 @@ impl Ratio {
     pub fn of_unpaired(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         Self::between(each.collect(), left_out_of_unpaired(ours.len(), theirs.len()))
+    }
+
+    /// By how much the values of one run are larger than those of another run: the median of the ratios of
+    /// each to each, and an interval that allows for drift. It holds all these ratios, and is widened by the
+    /// spread of the run that has the larger one: a whole run may be displaced by as much as its values lie
+    /// apart.
+    ///
+    /// The coverage is 0. Values of one run tell how much figures vary within it, and nothing of the
+    /// difference between runs: the machine, its temperature and its other programs may have changed. Only
+    /// pairs within a run cancel that.
+    pub fn of_separate_runs(ours: &[f64], theirs: &[f64]) -> Option<Self> {
+        let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
+        let all = Self::between(each.collect(), (0, 0.0))?;
+        let spread = |values: &[f64]| Summary::of(values).map(|summary| summary.max / summary.min);
+        let drift = spread(ours)?.max(spread(theirs)?);
+        let widened = Self { low: all.low / drift, high: all.high * drift, ..all };
+        widened.high.is_finite().then_some(widened)
     }
 
     /// The median of values and all that lies between the least and the greatest.
@@ -252,6 +271,20 @@ mod tests {
         // The approximation goes on where the count ends.
         let (counted, approximated) = (left_out_of_unpaired(20, 20).0, left_out_of_many(20, 20).0);
         assert!(counted.abs_diff(approximated) <= 1, "{counted} and {approximated}");
+    }
+
+    #[test]
+    fn the_interval_of_separate_runs_holds_all_ratios_and_the_spread_of_a_run() {
+        let ratio = Ratio::of_separate_runs(&[2.0, 2.2], &[1.0, 1.0]).unwrap();
+        let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
+        assert!(
+            near(ratio.median, 2.1) && near(ratio.low, 2.0 / 1.1) && near(ratio.high, 2.2 * 1.1),
+            "{ratio:?}"
+        );
+        assert!(!ratio.is_sure());
+        for (ours, theirs) in [(&[0.0, 1.0][..], &[1.0][..]), (&[1.0], &[0.0]), (&[], &[1.0])] {
+            assert_eq!(Ratio::of_separate_runs(ours, theirs), None);
+        }
     }
 
     /// Of a thousand experiments with a true ratio of 1.1, an interval holds it as often as it says, few pairs or many.

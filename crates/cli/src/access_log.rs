@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use thruway_server::{AccessLog, AccessLogFormat, AccessLogTarget, OpenTarget, ReopenSignal};
+use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, OpenTarget, ReopenSignal};
 
 use crate::config::{AccessLogConfig, Config, Failure};
 
@@ -16,7 +16,7 @@ pub(crate) struct LiveLog(Arc<Mutex<Option<Present>>>);
 /// The log, and what it writes where.
 pub(crate) struct Present {
     log: AccessLog,
-    what: (AccessLogFormat, AccessLogTarget),
+    what: (AccessLogLines, AccessLogTarget),
 }
 
 /// What a config wants, which can be written.
@@ -24,7 +24,7 @@ pub(crate) enum Wanted {
     Nothing,
     /// What is there already.
     Same,
-    Other((AccessLogFormat, AccessLogTarget), OpenTarget),
+    Other((AccessLogLines, AccessLogTarget), OpenTarget),
     First(Present),
 }
 
@@ -32,11 +32,11 @@ impl LiveLog {
     /// Opens what `config` wants. Nothing is written to it yet.
     pub(crate) fn open(&self, config: &Config) -> Result<Wanted, Failure> {
         let Some(wanted) = &config.access_log else { return Ok(Wanted::Nothing) };
-        let what = (wanted.format, wanted.target.clone());
+        let what = (wanted.lines.clone(), wanted.target.clone());
         let opened = match &*self.lock() {
             Some(present) if present.what == what => return Ok(Wanted::Same),
             Some(_) => wanted.target.open().map(|target| Wanted::Other(what, target)),
-            None => AccessLog::start(wanted.format, &wanted.target)
+            None => AccessLog::start(wanted.lines.clone(), &wanted.target)
                 .map(|log| Wanted::First(Present { log, what })),
         };
         opened.map_err(|error| failure(config, wanted, &error))
@@ -49,7 +49,7 @@ impl LiveLog {
             (Wanted::Nothing, _) => return None,
             (Wanted::First(first), log) => *log = Some(first),
             (Wanted::Other(what, target), Some(present)) => {
-                present.log.replace(what.0, target);
+                present.log.replace(what.0.clone(), target);
                 present.what = what;
             }
             (Wanted::Same | Wanted::Other(..), _) => {}

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use thruway_gateway::{Routes, ServerLookup, look_up_servers};
+use thruway_message::mask_userinfo;
 use tokio::task::JoinSet;
 
 use crate::access_log;
@@ -18,7 +19,7 @@ use crate::tls;
 /// Says what the config would do, or what is wrong with it.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let said = match &args.config {
-        Some(path) => say(path, args)?,
+        Some(path) => mask_userinfo(&say(path, args)?).into_owned(),
         None => format!("{:#}\n", config::schema().as_value()),
     };
     // Nobody may be reading there.

@@ -177,13 +177,21 @@ impl Parts {
     ) -> Result<Arc<dyn Handler>, String> {
         if !route.policies.is_empty() {
             let handler = self.answering_handler(config, route, None, is_recorded, before)?;
-            return Ok(measured(self.guarded(route, compressed(handler, config, route), before), meter));
+            let handler = compressed(handler, config, route);
+            return Ok(measured(self.guarded(route, handler, config.access_log.is_some(), before), meter));
         }
         Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
     }
 
-    /// `handler` behind the policies of `route`, the first of which comes first.
-    fn guarded(&mut self, route: &Route, handler: Arc<dyn Handler>, before: &Self) -> Arc<dyn Handler> {
+    /// Returns `handler` behind the policies of `route`, the first of which comes first. The access log names
+    /// users if `is_logged`.
+    fn guarded(
+        &mut self,
+        route: &Route,
+        handler: Arc<dyn Handler>,
+        is_logged: bool,
+        before: &Self,
+    ) -> Arc<dyn Handler> {
         let name: Arc<str> = route.matching.to_string().into();
         route.policies.iter().rev().fold(handler, |handler, policy| {
             let place = (name.to_string(), policy.clone());
@@ -191,7 +199,8 @@ impl Parts {
             self.refusals.insert(place, refusals.clone());
             // That there is one of this name was checked with the config.
             let policy = self.policies[policy].1.clone();
-            Guarded::new(policy, name.clone(), handler).counted_by(refusals).into_handler()
+            let guarded = Guarded::new(policy, name.clone(), handler).counted_by(refusals);
+            guarded.recorded(is_logged).into_handler()
         })
     }
 
@@ -231,7 +240,11 @@ impl Parts {
 
     /// What sends copies of requests elsewhere, as they would be sent there.
     fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
-        let forward = forward_config(config, &mirror.upstream, action);
+        let mut forward = forward_config(config, &mirror.upstream, action);
+        for name in &mirror.removed {
+            // The names were checked with the config.
+            let _ = forward.rewrite.request.withhold(name);
+        }
         Mirror::new(self.upstreams[&mirror.upstream].1.clone(), forward, mirror.config)
     }
 

@@ -16,6 +16,7 @@ mod authority;
 mod method;
 mod request_target;
 mod status_code;
+mod userinfo;
 mod version;
 
 // fields
@@ -34,4 +35,5 @@ pub use method::{InvalidMethod, Method};
 pub use owned_head::{OwnedRequestHead, OwnedResponseHead};
 pub use request_target::{AbsoluteForm, OriginForm, RequestTarget};
 pub use status_code::{InvalidStatusCode, StatusCode};
+pub use userinfo::mask_userinfo;
 pub use version::Version;

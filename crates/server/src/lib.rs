@@ -42,7 +42,7 @@ mod live;
 mod drivers;
 mod server;
 
-pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget, OpenTarget};
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogLines, AccessLogTarget, OpenTarget};
 pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use content_coding::ContentCoding;

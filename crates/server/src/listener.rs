@@ -75,7 +75,8 @@ impl Listener {
         }
     }
 
-    /// Has connections begin with a header of the PROXY protocol: the [client](ConnectionInfo::client) is who it tells.
+    /// Has connections begin with a header of the PROXY protocol: the header tells who the
+    /// [client](crate::ConnectionInfo::client) is.
     #[must_use]
     pub fn proxy_protocol(self, proxy_protocol: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(proxy_protocol), ..self }

@@ -31,6 +31,8 @@ pub struct Record<'a> {
     pub forwarded: Option<&'a Forwarded>,
     /// What refused it, if it went no further than that and its handler has told.
     pub refused: Option<&'a Refused>,
+    /// The name of the user that the request was authenticated as, if its handler has set one.
+    pub user: Option<&'a str>,
     /// Whether the whole answer was written; otherwise the client went, the content failed, or the time of a drain was over.
     pub is_complete: bool,
     /// Whether it was that: the server has not waited any longer.
@@ -73,15 +75,29 @@ pub struct Refused {
 pub(crate) enum Told {
     Forwarded(Box<Forwarded>),
     Refused(Box<Refused>),
+    /// A layer has authenticated a user. The handler behind it may have set more.
+    User(Box<(Box<str>, Option<Told>)>),
 }
 
 impl Told {
     pub(crate) fn forwarded(&self) -> Option<&Forwarded> {
-        if let Self::Forwarded(forwarded) = self { Some(forwarded) } else { None }
+        match self {
+            Self::Forwarded(forwarded) => Some(forwarded),
+            Self::Refused(_) => None,
+            Self::User(both) => both.1.as_ref()?.forwarded(),
+        }
     }
 
     pub(crate) fn refused(&self) -> Option<&Refused> {
-        if let Self::Refused(refused) = self { Some(refused) } else { None }
+        match self {
+            Self::Forwarded(_) => None,
+            Self::Refused(refused) => Some(refused),
+            Self::User(both) => both.1.as_ref()?.refused(),
+        }
+    }
+
+    pub(crate) fn user(&self) -> Option<&str> {
+        if let Self::User(both) = self { Some(&both.0) } else { None }
     }
 }
 

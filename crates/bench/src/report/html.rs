@@ -54,7 +54,7 @@ pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
             style => STYLE,
             loads => Value::from(Serde(&shown)),
             pairs => Value::from(Serde(&pairs)),
-            doubts => comparison.map(Comparison::warnings).unwrap_or_default(),
+            doubts => comparison.map(|comparison| comparison.warnings.clone()).unwrap_or_default(),
             distribution => distribution(reports),
             bars => comparison.map(comparison_bars),
         })
@@ -161,7 +161,7 @@ fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
         against: shortened(&pair.against),
         metric: if is_rate { "requests/s" } else { pair.metric.label() },
         ratio: format!("{:.3}", pair.ratio.median),
-        interval: format!("{:.3} to {:.3} ({})", pair.ratio.low, pair.ratio.high, pair.ratio.certainty()),
+        interval: format!("{:.3} to {:.3} ({})", pair.ratio.low, pair.ratio.high, pair.certainty()),
         added: pair.added_in_words(),
         verdict: pair.verdict.words(),
         class: class(pair.verdict),
@@ -170,9 +170,9 @@ fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
 
 const fn class(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Faster => "better",
-        Verdict::Slower | Verdict::Failed => "worse",
-        Verdict::NoDifferenceShown => "same",
+        Verdict::Faster | Verdict::LikelyFaster => "better",
+        Verdict::Slower | Verdict::LikelySlower | Verdict::Failed => "worse",
+        Verdict::NoDifferenceShown | Verdict::GeneratorLate => "same",
     }
 }
 

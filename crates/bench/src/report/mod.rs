@@ -224,8 +224,8 @@ pub struct Part {
 pub struct Generator {
     /// CPU time in seconds.
     pub cpu_seconds: f64,
-    /// The same for each answer, in microseconds.
-    pub cpu_per_request: f64,
+    /// The same for each answer, in microseconds; absent if no request was answered as expected.
+    pub cpu_per_request: Option<f64>,
     /// The share of its core that the busiest thread used, at most 1.
     pub busiest_worker: f64,
     /// The share of the time in which a thread was ready to run and had no core, of the thread of which that is most.
@@ -245,8 +245,8 @@ pub struct ServerCost {
     /// Whether some of it is missing: processes have ended that nobody waited for.
     #[serde(default)]
     pub is_incomplete: bool,
-    /// The same for each answer, in microseconds.
-    pub cpu_per_request: f64,
+    /// The CPU time for each answer, in microseconds; absent if no request was answered as expected.
+    pub cpu_per_request: Option<f64>,
     /// Resident memory before, in octets.
     pub resident_before: u64,
     /// Resident memory after.
@@ -368,6 +368,11 @@ impl Report {
             && self.errors.iter().all(at_the_end)
     }
 
+    /// Returns `true` if requests failed for a reason that a late load generator does not explain.
+    pub fn has_server_failures(&self) -> bool {
+        self.errors.iter().any(|error| error.kind.is_of_server())
+    }
+
     /// How many requests keep the load from being [clean](Self::is_clean): 0 only if it is. A few that were due just at the end of an open
     /// loop, and were not sent, are no failure.
     pub fn failures(&self) -> u64 {
@@ -381,6 +386,16 @@ impl Report {
 pub(crate) fn comparison_page(comparison: &Comparison, reports: &[Report]) -> String {
     let names: Vec<_> = comparison.candidates.iter().map(|candidate| candidate.name.as_str()).collect();
     html::page(&names.join(" · "), reports, Some(comparison))
+}
+
+/// Returns the reason why written figures cannot be read. The names of Rust's types mean nothing to the reader.
+pub(crate) fn unreadable(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match message.strip_prefix("missing field ") {
+        Some(member) => format!("it has no member {}", member.split(" at line").next().unwrap_or(member)),
+        None if error.is_data() => "a value in it has the wrong type".to_owned(),
+        None => format!("it is no JSON: {message}"),
+    }
 }
 
 /// Several loads as CSV.
@@ -446,8 +461,18 @@ impl Handshakes {
     }
 }
 
+/// Returns the microseconds of CPU time for each of so many answers, if there are any.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn per_request(cpu_seconds: f64, answered: u64) -> Option<f64> {
+    (answered > 0).then(|| cpu_seconds * 1e6 / answered as f64)
+}
+
 impl Generator {
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    /// Returns `true` if the load generator was the limit, or late: then rates and times are its own too.
+    pub fn is_late(&self) -> bool {
+        self.is_limit || self.waiting_worker > LATE
+    }
+
     fn of(outcome: &Outcome, seconds: f64) -> Self {
         let cpu_seconds: f64 = outcome.workers.iter().map(|worker| worker.cpu.as_secs_f64()).sum();
         let most = |used: fn(&WorkerUse) -> Duration| {
@@ -456,7 +481,7 @@ impl Generator {
         };
         Self {
             cpu_seconds,
-            cpu_per_request: cpu_seconds * 1e6 / outcome.record.answered.max(1) as f64,
+            cpu_per_request: per_request(cpu_seconds, outcome.record.answered),
             busiest_worker: most(|worker| worker.cpu),
             waiting_worker: most(|worker| worker.waited),
             is_limit: most(|worker| worker.cpu + worker.waited) > BUSY,
@@ -465,7 +490,6 @@ impl Generator {
 }
 
 impl ServerCost {
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn of(load: &Load, outcome: &Outcome) -> Option<Self> {
         let (pid, server) = (load.server?, outcome.server?);
         let cpu_seconds = server.cpu.as_secs_f64();
@@ -473,7 +497,7 @@ impl ServerCost {
             pid,
             cpu_seconds,
             is_incomplete: server.is_incomplete,
-            cpu_per_request: cpu_seconds * 1e6 / outcome.record.answered.max(1) as f64,
+            cpu_per_request: per_request(cpu_seconds, outcome.record.answered),
             resident_before: server.resident_before_bytes,
             resident_after: server.resident_after_bytes,
             resident_max: server.resident_max_bytes,
@@ -501,7 +525,11 @@ fn parts(outcome: &Outcome) -> Vec<Part> {
         .collect()
 }
 
-const FORMAT: &str = "thruway-bench/1";
+/// The format of reports.
+pub(crate) const FORMAT: &str = "thruway-bench/1";
 
 /// A thread that uses more of its core than this, or waits for one when it does not, has no time to be exact.
 const BUSY: f64 = 0.95;
+
+/// A thread with a core of its own hardly waits; one that shares it waits for as long as others run.
+const LATE: f64 = 0.1;

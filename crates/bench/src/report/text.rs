@@ -77,14 +77,16 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
     let received_rate = octets(report.received_rate() as u64);
-    row(
-        "octets",
-        format!(
+    // Bytes are counted of requests that were answered as expected.
+    let transferred = match requests.answered {
+        0 => NONE.to_owned(),
+        _ => format!(
             "{} received ({received_rate}/s), {} sent",
             octets(report.octets.received),
             octets(report.octets.sent)
         ),
-    );
+    };
+    row("octets", transferred);
     row("connections", format!("{} opened", count(report.connections.opened)));
     if let Some(handshakes) = report.handshakes.as_ref().filter(|handshakes| handshakes.rate > 0.0) {
         let Handshakes { full, resumed, rate: per_second } = handshakes;
@@ -110,7 +112,7 @@ fn costs(report: &Report) -> Vec<[String; 2]> {
         "generator",
         format!(
             "{} CPU per request, busiest worker {:.0} %",
-            time(generator.cpu_per_request),
+            time_or_none(generator.cpu_per_request),
             generator.busiest_worker * 100.0
         ),
     );
@@ -119,13 +121,17 @@ fn costs(report: &Report) -> Vec<[String; 2]> {
             "server",
             format!(
                 "{} CPU per request, {} of memory (at most {})",
-                time(server.cpu_per_request),
+                time_or_none(server.cpu_per_request),
                 octets(server.resident_after),
                 octets(server.resident_max)
             ),
         );
     }
     rows
+}
+
+fn time_or_none(microseconds: Option<f64>) -> String {
+    microseconds.map_or_else(|| NONE.to_owned(), time)
 }
 
 fn times(text: &mut String, report: &Report) {
@@ -140,8 +146,7 @@ fn times(text: &mut String, report: &Report) {
 fn time_row(text: &mut String, name: &str, times: &TimesReport) {
     let _ = write!(text, "{name:<11}");
     for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
-        let value = if times.count == 0 { "-".to_owned() } else { times.told(value) };
-        let _ = write!(text, "{value:>10}");
+        let _ = write!(text, "{:>10}", times.told(value));
     }
     text.push('\n');
 }
@@ -213,7 +218,7 @@ fn of_generator(generator: &Generator) -> Option<String> {
             "the load generator was the limit, not the server: give it more workers, on cores of their own";
         return Some(words.to_owned());
     }
-    (waiting_worker > LATE).then(|| {
+    generator.is_late().then(|| {
         format!(
             "the load generator was late: for {:.0} % of the time it was ready to run and had no core, so rates and times are its own too. Give it cores of its own, or fewer workers",
             waiting_worker * 100.0
@@ -231,5 +236,5 @@ fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A thread with a core of its own hardly waits; one that shares it waits for as long as others run.
-const LATE: f64 = 0.1;
+/// Stands for a figure that there is none of.
+pub(super) const NONE: &str = "–";

@@ -84,8 +84,11 @@ impl TimesReport {
         Self { at_least_from: Some(microseconds(cut_off.at_least_from)), ..Self::of(&cut_off.times) }
     }
 
-    /// One of these times in words: a bound is told as one.
+    /// One of these times in words: a bound is told as one, and a dash if nothing was measured.
     pub(super) fn told(&self, time: f64) -> String {
+        if self.count == 0 {
+            return super::text::NONE.to_owned();
+        }
         let is_bound = self.at_least_from.is_some_and(|from| time >= from);
         format!("{}{}", if is_bound { "≥ " } else { "" }, figures::time(time))
     }

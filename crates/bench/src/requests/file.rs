@@ -62,9 +62,21 @@ impl fmt::Display for InvalidRequestsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // serde_json counts lines within what it was given, which is one.
         let message = self.message.replace(" at line 1 column ", ", column ");
+        let message = TYPES.iter().fold(message, |message, (name, words)| message.replace(name, words));
         write!(f, "line {}: {message}", self.line)
     }
 }
+
+/// Names of types in messages of `serde_json`, and the words of JSON for them.
+const TYPES: [(&str, &str); 7] = [
+    ("invalid type: map", "invalid type: object"),
+    ("invalid type: sequence", "invalid type: array"),
+    ("expected struct RequestLine", "expected an object"),
+    ("expected a map", "expected an object"),
+    ("expected u16", "expected a whole number up to 65535"),
+    ("expected u32", "expected a whole number up to 4294967295"),
+    ("expected u64", "expected a whole number from 0 on"),
+];
 
 impl std::error::Error for InvalidRequestsFile {}
 
@@ -86,5 +98,11 @@ mod tests {
         assert_eq!(line("\n{\"url\": 1}"), "line 2: invalid type: integer `1`, expected a string, column 9");
         assert!(line("{\"uri\": \"a\"}").starts_with("line 1: unknown field `uri`"));
         assert_eq!(line("\n"), "line 1: there is no request in it");
+        // The names of types were those of Rust.
+        assert!(line("1").starts_with("line 1: invalid type: integer `1`, expected an object, column"));
+        let weight = line("{\"url\": \"a\", \"weight\": []}");
+        assert!(
+            weight.starts_with("line 1: invalid type: array, expected a whole number up to 4294967295, ")
+        );
     }
 }

@@ -125,8 +125,8 @@ impl Figures {
             received_rate: Some(kept(report.received_rate())),
             handshakes: handshakes
                 .map(|handshakes| Handshakes { rate: kept(handshakes.rate), ..handshakes.clone() }),
-            server_cpu: server.filter(|_| has_answers).map(|server| kept(server.cpu_per_request)),
-            generator_cpu: has_answers.then(|| kept(report.generator.cpu_per_request)),
+            server_cpu: server.and_then(|server| server.cpu_per_request).map(kept),
+            generator_cpu: report.generator.cpu_per_request.map(kept),
             is_generator_limit: report.generator.is_limit,
             listen_drops: report.listen_queue.map_or(0, |found| found.drops.max(found.overflows)),
             memory_per_connection: memory_before.map(|before| kept(grown(before))),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cases::{Between, Workload};
 use super::figures::Figures;
+use crate::report::unreadable;
 
 /// What a suite has measured. Fields may be added to it; none changes its meaning or its unit without another `format`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -152,7 +153,7 @@ impl SuiteReport {
     /// # Errors
     /// It is something else.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let report: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let report: Self = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         if report.format == Self::FORMAT {
             Ok(report)
         } else {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_bench::compare::{Candidate, Comparison, Sample};
+use thruway_bench::ramp::{Step, StepOutcome};
 use thruway_bench::{
-    HttpRequest, HttpRequests, Limit, ListenQueue, Load, Manner, Outcome, OverTime, Pace, Record, Report,
-    StopFlag, Url, WorkerUse,
+    ErrorCount, FailureKind, HttpRequest, HttpRequests, Limit, ListenQueue, Load, Manner, Outcome, OverTime,
+    Pace, Record, Report, StopFlag, Url, WorkerUse,
 };
 use thruway_testkit::upstream;
 
@@ -101,6 +102,56 @@ fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
     // What is usual.
     let idle = of(6, 0);
     assert!(!idle.generator.is_limit && idle.warnings.is_empty(), "{idle:?}");
+}
+
+/// A ramp took the figures of a generator without a core for those of the server.
+#[test]
+fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
+    let step = |waited, errors: &[FailureKind]| {
+        let used = WorkerUse { cpu: Duration::from_secs(1), waited: Duration::from_secs(waited) };
+        let mut report = of_ten_seconds(&[], |outcome| outcome.workers = vec![used]);
+        let error = |kind: &FailureKind| ErrorCount { kind: *kind, count: 1, example: String::new() };
+        report.errors = errors.iter().map(error).collect();
+        // A closed loop has no rate that it could hold.
+        Step::of(&report, f64::MAX)
+    };
+    assert_eq!(step(3, &[]).outcome(), StepOutcome::GeneratorLimit);
+    assert_eq!(step(3, &[FailureKind::TimedOut]).outcome(), StepOutcome::GeneratorLimit);
+    assert_eq!(step(3, &[FailureKind::WrongStatus]).outcome(), StepOutcome::Fails);
+    assert_eq!(step(0, &[]).outcome(), StepOutcome::Fails);
+    assert!((step(3, &[]).generator_waiting - 0.3).abs() < 1e-9);
+}
+
+/// A load without an expected answer told "9.27 ms CPU per request" and "0 B received".
+#[test]
+fn a_load_without_answers_has_no_figures_of_a_request() {
+    let [_, failing] = &reports()[..] else { panic!("two loads") };
+    assert_eq!(failing.requests.answered, 0);
+    assert_eq!(failing.generator.cpu_per_request, None);
+    assert!(failing.server.as_ref().is_some_and(|server| server.cpu_per_request.is_none()));
+    for form in [failing.to_text(), failing.to_markdown(), failing.to_html()] {
+        assert!(form.contains("– CPU per request") && !form.contains("received"), "{form}");
+    }
+    let nothing = of_ten_seconds(&[], |outcome| outcome.record = Record::new());
+    for form in [nothing.to_text(), nothing.to_markdown()] {
+        assert!(form.contains('–') && !form.contains("0.00 ns"), "{form}");
+    }
+    let again: Report = serde_json::from_str(&failing.to_json()).unwrap();
+    assert_eq!(again.generator.cpu_per_request, None);
+}
+
+/// The only report of `bench http` for programs could not be a baseline.
+#[test]
+fn the_parts_of_a_load_are_the_rounds_of_a_baseline() {
+    let [good, _] = &reports()[..] else { panic!("two loads") };
+    let baseline = Comparison::from_json(&good.to_json()).unwrap();
+    let [candidate] = &baseline.candidates[..] else { panic!("one load") };
+    assert_eq!((&candidate.name, &baseline.settings), (&good.target, &Some(good.settings.clone())));
+    assert!(candidate.rounds.len() < good.over_time.len(), "the last part may be short");
+    let part = &good.over_time[0];
+    let round = candidate.rounds[0];
+    assert_eq!((round.achieved_rate, round.response_p99), (part.rate, part.p99));
+    assert!(!candidate.has_failed() && round.server_cpu.is_none());
 }
 
 #[test]

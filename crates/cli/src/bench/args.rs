@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::StyledStr;
 use clap::{Subcommand, ValueEnum};
 use thruway_bench::Expected;
 use thruway_net::tls::TlsVersion;
@@ -24,7 +25,7 @@ pub(crate) enum BenchCommand {
 
 /// Load a server with HTTP requests
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HTTP)]
+#[command(after_help = verbatim(AFTER_HTTP))]
 pub(crate) struct HttpArgs {
     /// What to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE` with a JSON object a line; several URLs of one
     /// server are chosen at random, `@3` behind one makes it three times as frequent
@@ -65,10 +66,12 @@ pub(crate) struct CompareArgs {
     /// How often each is loaded, in an order of its own in each round; a verdict needs 6
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
-    /// Compare with what `--output json` has printed before, instead of with the first
+    /// Compare with an earlier run instead of the first target: the JSON that `bench compare` or `bench http`
+    /// has printed. What has changed on the machine since then shows up as a difference; to be certain, load
+    /// both servers in one run
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// How much worse than the baseline is still good, in percent
+    /// By how many percent a figure may be worse than in the baseline, besides the spread of its rounds
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
     pub(crate) tolerance: f64,
     /// How the comparison is printed
@@ -371,6 +374,12 @@ fn parse_rate(text: &str) -> Result<f64, &'static str> {
 fn parse_percent(text: &str) -> Result<f64, &'static str> {
     let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
     percent.ok_or("a tolerance is a percentage between 0 and 100")
+}
+
+/// Returns `text` so that `clap` prints `{n}` instead of a line end, for which it stands in help. The
+/// sequence between brace and letter changes nothing on a terminal, and `clap` removes it elsewhere.
+pub(super) fn verbatim(text: &str) -> StyledStr {
+    text.replace("{n}", "{\u{1b}[0mn}").into()
 }
 
 /// What a load may take.

@@ -36,7 +36,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     if args.targets.len() < 2 && baseline.is_none() {
         return Err(Failure::new("there is nothing to compare it with")
-            .with_hint("give two URLs, or a `--baseline` that `--output json` has printed before"));
+            .with_hint("give two URLs, or a `--baseline`: JSON of `bench compare` or `bench http`"));
     }
     if let Some(Err((name, known))) =
         baseline.as_ref().map(|baseline| Comparison::can_be_told(args.rounds as usize, baseline))
@@ -46,8 +46,10 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
             args.rounds,
             name.escape_debug()
         );
-        return Err(Failure::new(message)
-            .with_hint("four rounds on each side can; more can tell a smaller one: `--rounds 10`"));
+        return Err(Failure::new(message).with_hint(
+            "four rounds on each side can; more can tell a smaller one: `--rounds 10`. The rounds of a \
+                 report of `bench http` are the parts of its time: load for longer",
+        ));
     }
     if args.load.content.as_deref() == Some("-") {
         return Err(Failure::new(
@@ -194,7 +196,7 @@ fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -
         Form::Markdown => comparison.to_markdown(),
     })?;
     if matches!(args.output, Form::Json | Form::Csv) {
-        comparison.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+        comparison.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     }
     output::write(args.html.as_deref(), || {
         let last: Vec<Report> =
@@ -209,7 +211,7 @@ fn say_regressions(comparison: &Comparison, tolerance: f64) -> bool {
     for pair in comparison.regressions(tolerance) {
         is_worse = true;
         eprintln!(
-            "regression: {} of {} is ×{:.3} of the baseline, surely beyond {:.1} %",
+            "regression: {} of {} is ×{:.3} of the baseline, likely beyond {:.1} %",
             pair.metric.label(),
             pair.candidate,
             pair.ratio.median,
@@ -221,8 +223,10 @@ fn say_regressions(comparison: &Comparison, tolerance: f64) -> bool {
 
 fn read_baseline(path: &Path) -> Result<Comparison, Failure> {
     let failure = |error: String| {
-        Failure::new(format!("the baseline `{}` cannot be used: {error}", path.display()))
-            .with_hint("a baseline is what `thruway bench compare … --output json` has printed")
+        Failure::new(format!("the baseline `{}` cannot be used: {error}", path.display())).with_hint(
+            "`thruway bench compare … --output json` prints a baseline, and so does \
+                 `thruway bench http … --output json`",
+        )
     };
     let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
     Comparison::from_json(&text).map_err(failure)

@@ -41,7 +41,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         };
         let measured = Step::of(&report, p99_limit);
         if !stop.is_set() {
-            search.note(measured.holds);
+            search.note(measured.outcome());
             steps.push(measured);
         }
     }
@@ -52,6 +52,9 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         Form::Csv => ramp.to_csv(),
         Form::Markdown => ramp.to_markdown(),
     })?;
+    if matches!(args.output, Form::Json | Form::Csv) {
+        ramp.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    }
     if let Some(failure) = broken {
         eprint!("{failure}");
         return Ok(ExitCode::from(EXIT_FAILED));

@@ -57,6 +57,11 @@ impl Filled {
         is_meant && table.iter_mut().any(|(_, at)| replace_text(at, place, &value))
     }
 
+    /// Returns each text that was filled in, with its place.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
+        self.0.iter().map(|(at, text)| (at, text.as_str()))
+    }
+
     fn text_at(&self, place: &Range<usize>) -> Option<&str> {
         self.0.iter().find(|(at, _)| at == place).map(|(_, text)| text.as_str())
     }

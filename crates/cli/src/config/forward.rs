@@ -30,6 +30,8 @@ pub(crate) struct SplitBy {
 pub(crate) struct MirrorAction {
     pub(crate) upstream: String,
     pub(crate) config: MirrorConfig,
+    /// Names of the headers that copies do not have.
+    pub(crate) removed: Vec<String>,
 }
 
 impl fmt::Display for ForwardAction {
@@ -62,6 +64,10 @@ impl fmt::Display for ForwardTo {
 impl fmt::Display for MirrorAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = f64::from(self.config.share_millionths) / 10_000.0;
-        write!(f, "{percent}% mirrored to {}", self.upstream)
+        write!(f, "{percent}% mirrored to {}", self.upstream)?;
+        match &self.removed[..] {
+            [] => Ok(()),
+            removed => write!(f, " without {}", removed.join(", ")),
+        }
     }
 }

@@ -27,8 +27,8 @@ use thruway_gateway::{
 };
 use thruway_server::layers::{Compression, ListenerCompression};
 use thruway_server::{
-    AccessLogFormat, AccessLogTarget, FieldLinesBuf, FieldValue, Files, InvalidListenAddr, ListenAddr,
-    Listener, ProxyProtocol, StatusCode, TlsAcceptor,
+    AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, FieldValue, Files, InvalidListenAddr,
+    ListenAddr, Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
 use crate::acme::challenges;
@@ -181,7 +181,7 @@ pub(crate) struct AdminConfig {
 }
 
 pub(crate) struct AccessLogConfig {
-    pub(crate) format: AccessLogFormat,
+    pub(crate) lines: AccessLogLines,
     pub(crate) target: AccessLogTarget,
     pub(crate) span: Span,
 }
@@ -441,7 +441,7 @@ impl FilesConfig {
 impl AccessLogConfig {
     /// Whether its format says how requests were forwarded.
     pub(crate) fn tells_of_forwarding(&self) -> bool {
-        self.format == AccessLogFormat::Json
+        self.lines.format == AccessLogFormat::Json
     }
 }
 

@@ -233,8 +233,8 @@ impl fmt::Display for Period {
 /// Reads the text of a config, and fills in what comes from the environment.
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
     let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
-    let filled = environment::fill_in(table.get_mut(), source)?;
-    read(table, &filled, source)
+    let filled = source.keep_filled(environment::fill_in(table.get_mut(), source)?);
+    read(table, filled, source)
 }
 
 /// Reads a table in which texts were filled in: they stay texts until something else is asked for.
@@ -304,17 +304,31 @@ fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     }
 }
 
-/// The names of Rust's types say nothing to those who write a config.
-fn without_types(message: &str) -> String {
-    let ends = [
-        ("u16", "from 0 to 65535"),
-        ("u32", "from 0 to 4294967295"),
-        ("u64", "from 0 on"),
-        ("usize", "from 0 on"),
-    ];
-    ends.iter().fold(message.to_owned(), |message, (name, range)| {
-        message.replace(&format!("expected {name}"), &format!("expected a whole number {range}"))
-    })
+/// Returns `message` in the words of TOML: the names of Rust's types mean nothing to the author of a config.
+fn without_types(message: &str) -> Cow<'_, str> {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.into() };
+    let found = found.replace("invalid type: map", "invalid type: table");
+    let found = found.replace("invalid type: sequence", "invalid type: array");
+    format!("{found}, expected {}", in_words_of_toml(expected)).into()
+}
+
+/// Returns the name of a type of serde as an author of a config knows it.
+fn in_words_of_toml(expected: &str) -> &str {
+    let is_struct = ["struct ", "a map", "map"].iter().any(|start| expected.starts_with(start));
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0 on",
+        "a nonzero u64" => "a whole number from 1 on",
+        "f64" => "a number",
+        "a boolean" => "`true` or `false`",
+        "path string" => "a path",
+        "a sequence" => "an array",
+        _ if is_struct => "a table",
+        _ if expected.contains("enum") || expected.contains("variant") => "a string",
+        _ => expected,
+    }
 }
 
 /// A key or a value that is not one of those expected.

@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thruway_certificates::acme::Wanted;
-use thruway_gateway::{OtherReading, PathReadings};
+use thruway_gateway::{OtherReading, PathReadings, PolicyConfig};
 use thruway_server::{
-    AccessLogFormat, AccessLogTarget, Http2Limits, InvalidListenAddr, Limits, ListenAddr, Timeouts,
-    TrustedProxies,
+    AccessLogFormat, AccessLogLines, AccessLogTarget, Http2Limits, InvalidListenAddr, Limits, ListenAddr,
+    Timeouts, TrustedProxies,
 };
 
 use super::failure::Source;
@@ -34,6 +34,7 @@ use super::places::Places;
 use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawOtherReading, RawTimeouts};
 use super::spanned::Spanned;
 use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, Span, is_listed};
+use policies::ResolvedPolicies;
 use routes::Known;
 use usage::AboutRequests;
 
@@ -64,7 +65,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let compression = raw.compression.and_then(|compression| resolver.compression(compression));
     let known = Known { upstreams: &upstreams, policies: &policies, compression: compression.as_ref() };
     let routes = resolver.routes(raw.routes, known, needs_routes);
-    let access_log = raw.access_log.map(|log| resolver.access_log(log));
+    let access_log = raw.access_log.map(|log| resolver.access_log(log, &policies));
     let trusted_proxies = resolver.trusted_proxies(&raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
     if resolver.failures.is_empty() {
@@ -133,7 +134,7 @@ impl Resolver<'_> {
         Some(AdminConfig { address, allow_remote: raw.allow_remote })
     }
 
-    fn access_log(&self, raw: RawAccessLog) -> AccessLogConfig {
+    fn access_log(&self, raw: RawAccessLog, policies: &ResolvedPolicies) -> AccessLogConfig {
         let format = match raw.format {
             RawFormat::Common => AccessLogFormat::Common,
             RawFormat::Combined => AccessLogFormat::Combined,
@@ -145,7 +146,10 @@ impl Resolver<'_> {
             }
             _ => (AccessLogTarget::Stdout, 0..0),
         };
-        AccessLogConfig { format, target, span }
+        // Whatever the route of a request is: a client may send its key to another one.
+        let keys = policies.values().flatten().filter_map(PolicyConfig::key_parameter);
+        let masked_parameters = keys.map(str::to_owned).collect();
+        AccessLogConfig { lines: AccessLogLines { format, masked_parameters }, target, span }
     }
 
     fn server(

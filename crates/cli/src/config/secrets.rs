@@ -2,7 +2,11 @@
 //!
 //! The schema says what is secret (`writeOnly`). What it does not know may be: a misspelt key of a secret is still followed by one.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use serde_json::Value as Schema;
+use thruway_message::mask_userinfo;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -10,8 +14,7 @@ use super::Span;
 
 /// `text` with stars in place of values that are secret, or may be, since nobody knows their keys. All octets stay where they are.
 pub(super) fn hidden(text: &str) -> String {
-    let schema = super::schema();
-    let root = Place { root: schema.as_value(), schema: schema.as_value() };
+    let root = Place { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
     let mut spans = Vec::new();
     match DeTable::parse(text) {
         Ok(table) => hide_in_table(table.get_ref(), root, &mut spans),
@@ -22,7 +25,36 @@ pub(super) fn hidden(text: &str) -> String {
         let stars: String = text[span.clone()].chars().flat_map(stars_for).collect();
         shown.replace_range(span, &stars);
     }
-    shown
+    match mask_userinfo(&shown) {
+        Cow::Borrowed(_) => shown,
+        Cow::Owned(masked) => masked,
+    }
+}
+
+/// Returns `message` with `stand_in` in place of `value`, which the reader must not see.
+///
+/// A short value may be a part of any word, so it is replaced only as a whole quotation in backquotes.
+/// `is_meant` says that the message is about this value: if it does not quote all of it, its parts in
+/// backquotes are replaced too.
+pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_meant: bool) -> String {
+    let value = value.trim();
+    if value.is_empty() || value == stand_in {
+        return message;
+    }
+    let escaped = value.escape_debug().to_string();
+    let mut replaced = message.replace(&format!("`{value}`"), &format!("`{stand_in}`"));
+    replaced = replaced.replace(&format!("`{escaped}`"), &format!("`{stand_in}`"));
+    if value.chars().count() >= VALUE_CHARS_MIN {
+        replaced = replaced.replace(value, stand_in).replace(&escaped, stand_in);
+    }
+    if !is_meant || replaced != message {
+        return replaced;
+    }
+    let is_part =
+        |quoted: &str| quoted.chars().count() > 1 && (value.contains(quoted) || escaped.contains(quoted));
+    let parts = message.split('`').enumerate();
+    let parts = parts.map(|(place, part)| if place % 2 == 1 && is_part(part) { stand_in } else { part });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// As many octets as `c` has; quotes and the ends of lines stay.
@@ -168,9 +200,41 @@ impl<'s> Place<'s> {
     }
 }
 
+/// Of all configs, made when the first excerpt is shown.
+static SCHEMA: LazyLock<schemars::Schema> = LazyLock::new(super::schema);
+
+/// Fewer characters may be a part of a word by chance, and are no secret.
+const VALUE_CHARS_MIN: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Messages quoted values of the environment, in full or in part, whatever the excerpt showed.
+    #[test]
+    fn a_message_names_the_variable_instead_of_its_value() {
+        let replaced = |message: &str, value| without_value(message.to_owned(), value, "${TOK}", true);
+        assert_eq!(replaced("unknown value `sesame`", "sesame"), "unknown value `${TOK}`");
+        assert_eq!(replaced("`se\\nsame` is no host", "se\nsame"), "`${TOK}` is no host");
+        assert_eq!(replaced("/etc/sesame: not found", "sesame"), "/etc/${TOK}: not found");
+        assert_eq!(replaced("`ame` is no port", "ses:ame"), "`${TOK}` is no port");
+        let message = "`5` is not a duration: write `10s` or `500ms`";
+        assert_eq!(replaced(message, "5"), message.replace("`5`", "`${TOK}`"));
+        assert_eq!(replaced("a path does not hold ` `", "se same"), "a path does not hold ` `");
+        let elsewhere = without_value("the value `a` is from 1 to 5".to_owned(), "om", "${TOK}", false);
+        assert_eq!(elsewhere, "the value `a` is from 1 to 5");
+    }
+
+    /// An error about another part of a URL showed its password.
+    #[test]
+    fn credentials_in_urls_become_stars() {
+        let text = "[[routes]]\nredirect.to = \"https://bob:sesame@a.example/\"\nworkers ="; // no TOML
+        for text in [text, text.trim_end_matches("\nworkers =")] {
+            let shown = hidden(text);
+            assert_eq!(shown.len(), text.len());
+            assert!(!shown.contains("sesame"), "{shown}");
+        }
+    }
 
     #[test]
     fn secrets_become_stars_and_nothing_moves() {

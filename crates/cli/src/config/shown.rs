@@ -3,6 +3,7 @@
 use std::fmt;
 
 use thruway_certificates::acme::Wanted;
+use thruway_message::mask_userinfo;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
 
@@ -122,14 +123,16 @@ impl fmt::Display for Action {
             Self::Files(files) => write!(f, "files of {}", files.root.display()),
             Self::Forward(action) => action.fmt(f),
             Self::Mcp => f.write_str("the MCP endpoint of the demo"),
-            Self::Redirect(redirect) => write!(f, "redirects to {redirect}"),
+            Self::Redirect(redirect) => {
+                write!(f, "redirects to {}", mask_userinfo(&redirect.to_string()))
+            }
         }
     }
 }
 
 impl fmt::Display for AccessLogConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = match self.format {
+        let format = match self.lines.format {
             AccessLogFormat::Common => "common",
             AccessLogFormat::Combined => "combined",
             AccessLogFormat::Json => "json",

@@ -3,6 +3,7 @@
 mod compression;
 mod connect;
 mod listeners;
+mod messages;
 mod policies;
 mod proxies;
 mod rewriting;

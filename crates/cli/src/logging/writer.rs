@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use thruway_message::mask_userinfo;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Where lines go. Clones are the same.
@@ -80,12 +81,15 @@ impl LogWriter {
     }
 }
 
-/// What is written at once is a line.
+/// Each call writes one line. Credentials in URLs are masked here, so that no part of the program can log
+/// them.
 impl Write for &LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let masked = str::from_utf8(line).map(mask_userinfo);
+        let masked = masked.as_ref().map_or(line, |text| text.as_bytes());
         let mut waiting = self.lock();
-        if waiting.octets.len() + line.len() <= WAITING_BYTES_MAX {
-            waiting.octets.extend_from_slice(line);
+        if waiting.octets.len() + masked.len() <= WAITING_BYTES_MAX {
+            waiting.octets.extend_from_slice(masked);
             self.0.news.notify_one();
         } else {
             waiting.dropped += 1;
@@ -162,6 +166,17 @@ mod tests {
         writer.finish();
         assert_eq!(found.try_iter().flatten().count(), WAITING_BYTES_MAX);
         assert_eq!(left(&writer), (0, 0), "they were told");
+    }
+
+    /// A line about a URL that could not be fetched had the password in it.
+    #[test]
+    fn credentials_in_urls_are_masked() {
+        let ((allow, allowed), (written, found)) = (channel::<()>(), channel());
+        let writer = LogWriter::start(Reader { written, allowed }).unwrap();
+        drop(allow);
+        log(&writer, b"`http://bob:sesame@a.example/` failed\n");
+        writer.finish();
+        assert_eq!(found.recv().unwrap(), b"`http://**********@a.example/` failed\n");
     }
 
     #[test]

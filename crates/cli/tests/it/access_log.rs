@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::client::{Client, get};
-use crate::process::{Signal, Thruway};
+use crate::process::{RELOADED, Signal, Thruway};
 
 fn config(log: &str) -> String {
     format!(
@@ -242,4 +242,99 @@ fn who_comes_over_a_unix_socket_may_be_a_proxy() {
     let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
     let client = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["client"].clone();
     assert_eq!(text.lines().map(client).collect::<Vec<_>>(), ["2001:db8::1", "unix:"]);
+}
+
+/// Lines of requests of authenticated users, in a format.
+fn authenticated(format: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    // The password is `open sesame`, the key `k1`.
+    let config = format!(
+        r#"
+access_log = {{ path = "access.log", format = "{format}" }}
+listeners = [{{ address = "127.0.0.1:0" }}]
+[[routes]]
+path = "/"
+policies = ["users", "few"]
+demo = true
+[[routes]]
+path = "/keys"
+policies = ["keys"]
+answer.content = "in"
+[[routes]]
+path = "/tokens"
+policies = ["tokens"]
+answer.content = "in"
+[policies.tokens.jwt]
+secret = "a secret of thirty-two octets, at least"
+[policies.users.basic_auth]
+users = {{ ali = "$$2y$$10$$dGGXUJOVnuL1Np/cZJw9oebHuWep.Mm6TgDleeEAoOIaeqzUw/d7u" }}
+[policies.few.rate_limit]
+requests = 2
+per = "1h"
+[policies.keys.api_keys]
+query = "key"
+keys = {{ "ada l" = "sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0" }}
+"#
+    );
+    let mut thruway = Thruway::serve(directory.path(), &config);
+    let mut client = Client::connect(&thruway.address());
+    let login = "Authorization: Basic YWxpOm9wZW4gc2VzYW1l\r\n";
+    let wrong = "Authorization: Basic YWxpOndyb25n\r\n";
+    let statuses: Vec<_> = [
+        ("GET /ok", login),
+        ("GET /ok", login),
+        ("GET /ok", login),
+        ("GET /ok", wrong),
+        ("GET /keys?key=k1&a=b", "Referer: http://a/?a=b&key=k1\r\n"),
+        ("GET /keys?KEY=k1", ""),
+        ("GET /tokens", TOKEN),
+    ]
+    .map(|(line, fields)| client.request(line, fields).status().to_owned())
+    .into();
+    assert_eq!(statuses, ["200", "200", "429", "401", "200", "401", "200"]);
+    assert_eq!(thruway.terminate().code, Some(0));
+    fs::read_to_string(directory.path().join("access.log")).unwrap()
+}
+
+/// The claims are `{"sub":"eve","exp":4102444800}`.
+const TOKEN: &str = "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.\
+                     eyJzdWIiOiJldmUiLCJleHAiOjQxMDI0NDQ4MDB9.9Oab_NBzwXznq3oKc021fbL4FK3rbjbt6kIDfc7ylSI\r\n";
+
+/// The third column was always `-`, and the key stood in each line.
+#[test]
+fn every_format_names_the_authenticated_user_and_hides_keys() {
+    for format in ["common", "combined"] {
+        let text = authenticated(format);
+        let users: Vec<_> = text.lines().map(|line| line.split(' ').nth(2).unwrap()).collect();
+        assert_eq!(users, ["ali", "ali", "ali", "-", "ada\\x20l", "-", "eve"], "{text}");
+        assert!(!text.contains("k1") && text.contains("\"GET /keys?key=***&a=b HTTP/1.1\""), "{text}");
+    }
+    assert!(authenticated("combined").contains("\"http://a/?a=b&key=***\""));
+    let text = authenticated("json");
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let users: Vec<_> = lines.iter().map(|line| line["user"].as_str()).collect();
+    let expected = [Some("ali"), Some("ali"), Some("ali"), None, Some("ada l"), None, Some("eve")];
+    assert_eq!(users, expected, "{text}");
+    assert_eq!((&lines[2]["policy"], &lines[2]["reason"]), (&"few".into(), &"rate".into()));
+    assert_eq!(lines[4]["target"], "/keys?key=***&a=b");
+    assert_eq!(lines[4]["referer"], "http://a/?a=b&key=***");
+    assert_eq!(lines[5]["target"], "/keys?KEY=***");
+}
+
+/// A reload could bring a policy with another parameter, whose keys were logged.
+#[test]
+fn a_reload_hides_the_keys_of_new_policies() {
+    let directory = tempfile::tempdir().unwrap();
+    let policy = "[policies.keys.api_keys]\nquery = \"key\"\n\
+                  keys.a = \"sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0\"\n";
+    let before = config("path = \"access.log\"");
+    let mut thruway = Thruway::serve(directory.path(), &before);
+    let mut client = Client::connect(&thruway.address());
+    client.get("/ok?key=a");
+    thruway.reload(directory.path(), &format!("{before}{policy}"), RELOADED);
+    client.get("/ok?key=k1");
+    assert_eq!(thruway.terminate().code, Some(0));
+    let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    assert!(text.contains("key=a ") && text.contains("key=*** ") && !text.contains("k1"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::client::get;
+use crate::client::{Client, get};
 use crate::process::Thruway;
 
 const CONFIG: &str = r#"
@@ -51,10 +51,10 @@ fn what_is_no_number_is_refused_where_it_is_filled_in_and_is_not_shown() {
     fs::write(directory.path().join("a.toml"), TYPED).unwrap();
     for (workers, status, message) in [
         ("many", "200", "invalid type: string, expected a whole number from 0 on"),
-        ("true", "200", "invalid type: boolean `true`, expected a whole number from 0 on"),
+        ("true", "200", "invalid type: boolean `${THRUWAY_TEST_WORKERS}`, expected a whole number from 0 on"),
         ("2000", "200", "the value must be from 1 to 1024"),
         ("1", "20 0", "invalid type: string, expected a whole number from 0 to 65535"),
-        ("1", "99999", "invalid value: integer `99999`"),
+        ("1", "99999", "invalid value: integer `${THRUWAY_TEST_STATUS}`"),
     ] {
         let variables = [("THRUWAY_TEST_WORKERS", workers), ("THRUWAY_TEST_STATUS", status)];
         let ended = Thruway::start_with(directory.path(), &["check", "a.toml"], &variables).end();
@@ -101,4 +101,69 @@ error: a path does not hold ` `
   |        ^^^^^^^^^^^^^^^^^^^^^^^
 ";
     assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);
+}
+
+/// Errors quoted the value: on the terminal, in the log, and in the answer to who asks for a reload.
+#[test]
+fn an_error_names_the_variable_and_does_not_show_its_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let rest = "listeners = [{ address = \"127.0.0.1:0\" }]\n\
+                [[routes]]\npath = \"/\"\nupstream = \"a\"\n[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n";
+    let variable = [("THRUWAY_TEST_SECRET", "se same:x")];
+    let check = |config: &str| {
+        fs::write(directory.path().join("a.toml"), config).unwrap();
+        let ended = Thruway::start_with(directory.path(), &["check", "a.toml"], &variable).end();
+        assert_eq!(ended.code, Some(2), "{config}");
+        ended.stderr
+    };
+    for wrong in [
+        "access_log.format = \"${THRUWAY_TEST_SECRET}\"",
+        "access_log = { path = \"none/${THRUWAY_TEST_SECRET}\" }",
+        "timeouts.idle = \"${THRUWAY_TEST_SECRET}\"",
+        "admin.address = \"${THRUWAY_TEST_SECRET}\"",
+        "trusted_proxies = [\"${THRUWAY_TEST_SECRET}\"]",
+        "policies.p.jwt.secret = \"${THRUWAY_TEST_SECRET}\"",
+        "policies.p.jwt.secret = \"${se same}\"",
+        "policies.p.jwt.keys_url = \"${THRUWAY_TEST_SECRET}\"",
+        "policies.p.jwt.keys_file = \"${THRUWAY_TEST_SECRET}\"",
+        "policies.p.api_keys.keys.bob = \"${THRUWAY_TEST_SECRET}\"",
+        "policies.p.client_certificate.fingerprints = [\"${THRUWAY_TEST_SECRET}\"]",
+        "policies.p.rate_limit = { requests = \"${THRUWAY_TEST_SECRET}\" }",
+        "acme = { directory = \"${THRUWAY_TEST_SECRET}\", contacts = [\"${THRUWAY_TEST_SECRET}\"] }",
+        "upstreams.b.servers = [\"${THRUWAY_TEST_SECRET}\"]",
+        "upstreams.b = { servers = [\"a:1\"], balance = { hash = \"${THRUWAY_TEST_SECRET}\" } }",
+        "upstreams.b = { servers = [\"a:1\"], sticky.cookie = \"${THRUWAY_TEST_SECRET}\" }",
+        "upstreams.b = { servers = [\"a:1\"], check = { path = \"${THRUWAY_TEST_SECRET}\" } }",
+    ] {
+        let said = check(&format!("{wrong}\n{rest}"));
+        assert!(!said.contains("same"), "{wrong}: {said}");
+        assert!(said.contains("THRUWAY_TEST_SECRET") || said.contains("****"), "{wrong}: {said}");
+    }
+    for (key, wrong) in [("path", "/a//${THRUWAY_TEST_SECRET}"), ("upstream", "${THRUWAY_TEST_SECRET}")] {
+        let config = rest.replace(&format!("{key} = "), &format!("{key} = \"{wrong}\" # "));
+        assert!(!check(&config).contains("same"), "{wrong}");
+    }
+    let url = "policies.p.jwt.keys_url = \"http://bob:sesame@a.example/\"";
+    let said = check(&format!("{url}\n{rest}"));
+    assert!(said.contains("http://**********@a.example/") && !said.contains("sesame"), "{said}");
+}
+
+#[test]
+fn a_refused_reload_does_not_show_values_of_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "admin.address = \"127.0.0.1:0\"\nlisteners = [{ address = \"127.0.0.1:0\" }]\n\
+                  routes = [{ path = \"/\", demo = true }]\n";
+    fs::write(directory.path().join("a.toml"), config).unwrap();
+    let variable = [("THRUWAY_TEST_SECRET", "sesame")];
+    let mut thruway = Thruway::start_with(directory.path(), &["serve", "a.toml"], &variable);
+    thruway.address();
+    let mut admin = Client::connect(&thruway.admin_address());
+    let wrong = format!("access_log.format = \"${{THRUWAY_TEST_SECRET}}\"\n{config}");
+    fs::write(directory.path().join("a.toml"), wrong).unwrap();
+    admin.send("POST /reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    let refused = admin.response(false);
+    assert_eq!(refused.status(), "422", "{}", refused.text());
+    assert!(refused.text().contains("unknown value `${THRUWAY_TEST_SECRET}`"), "{}", refused.text());
+    let ended = thruway.terminate();
+    assert!(!refused.text().contains("sesame") && !ended.stderr.contains("sesame"), "{}", ended.stderr);
 }

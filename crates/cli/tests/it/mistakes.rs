@@ -49,7 +49,7 @@ listens on unix:thruway.sock
 /mcp: the MCP endpoint of the demo
 / and below (CONNECT): tunnels to example.org, *.example.org, port 443
 /api and below: forwarded to backend; policies: tokens, few, small
-/app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow
+/app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow without Authorization, Cookie
 /reports and below: forwarded to backend; policies: keys
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
 www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend; policies: office, users, steady

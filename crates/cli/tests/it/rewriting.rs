@@ -1,9 +1,11 @@
 //! Gateways that change requests on their way, and share or copy them.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 
 use crate::client::Client;
-use crate::process::Thruway;
+use crate::process::{PATIENCE, Thruway};
 
 const REWRITING: &str = include_str!("../../examples/rewriting.toml");
 const CANARY: &str = include_str!("../../examples/canary.toml");
@@ -65,4 +67,29 @@ fn the_example_of_canaries_keeps_users_on_their_side() {
         assert!(sides.values().any(|side| side == name), "{sides:?}");
     }
     assert!(sides.values().all(|side| side != "next"), "what a mirror answers nobody sees");
+}
+
+/// Mirrors received the credentials of all clients, and no key could keep them back.
+#[test]
+fn a_mirror_does_not_receive_headers_that_are_removed_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, server) = Thruway::answering(directory.path(), "original");
+    let mirror = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\nupstream = \"a\"\n\
+         rewrite.request = {{ set = {{ X-Key = \"sesame\" }}, add = {{ X-Tag = \"b\" }} }}\n\
+         mirror = {{ upstream = \"b\", remove = [\"authorization\", \"Cookie\", \"X-Key\"] }}\n\
+         [upstreams.a]\nservers = [\"{server}\"]\n[upstreams.b]\nservers = [\"{}\"]\n",
+        mirror.local_addr().unwrap()
+    );
+    let mut gateway = Thruway::serve(directory.path(), &config);
+    let mut client = Client::connect(&gateway.address());
+    let sent = "Authorization: Bearer sesame\r\nCookie: a=sesame\r\nX_Key: sesame\r\nX-Other: c\r\n";
+    assert_eq!(client.request("GET /", sent).text(), "original");
+    let (copy, _) = mirror.accept().unwrap();
+    copy.set_read_timeout(Some(PATIENCE)).unwrap();
+    let lines = BufReader::new(copy).lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+    let head = lines.collect::<Vec<_>>().join("\n");
+    assert!(!head.contains("sesame"), "{head}");
+    assert!(head.contains("X-Other: c") && head.contains("X-Tag: b"), "{head}");
 }

@@ -6,8 +6,14 @@ use thruway_message::{FieldLine, FieldLineSpan, FieldLines, RequestHead, list};
 
 use crate::forward::read_alike;
 
-/// The fields that a policy owns, and what it says in them.
-pub(super) struct Told<'p>(pub(super) Vec<(&'p str, Option<Cow<'p, str>>)>);
+/// The facts about a client that a policy has verified.
+#[derive(Default)]
+pub(super) struct Told<'p> {
+    /// The fields that the policy owns, with their values.
+    pub(super) fields: Vec<(&'p str, Option<Cow<'p, str>>)>,
+    /// The name of the user, for the access log.
+    pub(super) user: Option<Cow<'p, str>>,
+}
 
 /// A header section in which something was changed.
 pub(super) struct EditedFields {
@@ -18,7 +24,7 @@ pub(super) struct EditedFields {
 impl EditedFields {
     /// `field_lines` with what is `told`; `None` if nothing is to be changed.
     pub(super) fn of(field_lines: FieldLines<'_>, told: &Told<'_>) -> Option<Self> {
-        let is_told = told.0.iter().any(|(_, value)| value.is_some());
+        let is_told = told.fields.iter().any(|(_, value)| value.is_some());
         if !is_told && !field_lines.iter().any(|line| told.owns(line.name.as_bytes())) {
             return None;
         }
@@ -28,7 +34,7 @@ impl EditedFields {
         for line in field_lines.iter().filter(|line| !told.owns(line.name.as_bytes())) {
             edited.append_line(line, told);
         }
-        for (name, value) in &told.0 {
+        for (name, value) in &told.fields {
             if let Some(value) = value {
                 edited.append(name.as_bytes(), value.as_bytes());
             }
@@ -66,7 +72,7 @@ impl EditedFields {
 impl Told<'_> {
     fn owns(&self, name: &[u8]) -> bool {
         let is_own = |own: &str| read_alike(name, own.as_bytes());
-        self.0.iter().any(|(own, _)| own.len() == name.len() && is_own(own))
+        self.fields.iter().any(|(own, _)| own.len() == name.len() && is_own(own))
     }
 }
 
@@ -85,7 +91,7 @@ mod tests {
     }
 
     fn user(name: Option<&'static str>) -> Told<'static> {
-        Told(vec![("X-User", name.map(Cow::Borrowed))])
+        Told { fields: vec![("X-User", name.map(Cow::Borrowed))], user: None }
     }
 
     #[test]
@@ -94,7 +100,7 @@ mod tests {
         assert_eq!(edited(&lines, &user(Some("eve"))).unwrap(), ["Host: a", "X-Users: b", "X-User: eve"]);
         assert_eq!(edited(&lines, &user(None)).unwrap(), ["Host: a", "X-Users: b"]);
         assert_eq!(edited(&[("Host", "a")], &user(None)), None);
-        let with_underscore = Told(vec![("X_User", Some(Cow::Borrowed("eve")))]);
+        let with_underscore = Told { fields: vec![("X_User", Some(Cow::Borrowed("eve")))], user: None };
         assert_eq!(
             edited(&[("X-User", "root"), ("x_user", "root")], &with_underscore).unwrap(),
             ["X_User: eve"]

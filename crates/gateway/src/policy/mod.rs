@@ -101,6 +101,17 @@ impl PolicyConfig {
     }
 }
 
+impl PolicyConfig {
+    /// Returns the name of the query parameter in which clients send keys, if there is one. Its values do not
+    /// belong in logs.
+    pub fn key_parameter(&self) -> Option<&str> {
+        match self {
+            Self::ApiKeys(ApiKeysConfig { place: KeyPlace::Query(name), .. }) => Some(name),
+            _ => None,
+        }
+    }
+}
+
 /// A policy, and what it remembers: counts, and who was verified.
 #[derive(Debug)]
 pub struct Policy {
@@ -132,7 +143,7 @@ enum Verdict<'p> {
     Limit(u64),
     /// It is answered.
     Refuse(Refusal),
-    /// It goes on, with these fields in place of what the client said in them.
+    /// It goes on, with the fields in place of those of the client, and the access log names the user.
     Tell(Told<'p>),
     /// This takes some time.
     Wait(Verification),
@@ -184,7 +195,7 @@ impl Policy {
         }
     }
 
-    /// What is told of a user who was verified.
+    /// Returns the facts about a user whose password was verified.
     fn told_of_user<'p>(&'p self, user: &'p str) -> Told<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),
@@ -195,15 +206,16 @@ impl Policy {
 }
 
 impl<'p> Verdict<'p> {
-    /// The request of `user` goes on, and `field`, if that is there, says who they are.
+    /// The request of `user` goes on, with the name of the user in `field`, if there is one.
     fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
-        if field.is_some() { Self::Tell(Told::of_user(field, user)) } else { Self::Continue }
+        Self::Tell(Told::of_user(field, user))
     }
 }
 
 impl<'p> Told<'p> {
     fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
-        Self(field.map(|field| (field, Some(Cow::Borrowed(user)))).into_iter().collect())
+        let fields = field.map(|field| (field, Some(Cow::Borrowed(user)))).into_iter().collect();
+        Self { fields, user: Some(Cow::Borrowed(user)) }
     }
 }
 

@@ -14,6 +14,8 @@ use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
+use super::AccessLogLines;
+use super::masking::masked;
 use crate::{Forwarded, Record, Refused};
 
 /// The form of the lines. Times are UTC.
@@ -35,40 +37,67 @@ pub(super) struct Timestamps {
     rfc3339: String,
 }
 
-impl AccessLogFormat {
+impl AccessLogLines {
     /// Appends the line of `record`.
-    pub(super) fn write(self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &mut Timestamps) {
+    pub(super) fn write(&self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &mut Timestamps) {
         timestamps.renew(record.time);
-        match self {
-            Self::Common => {
-                write_common(line, record, timestamps);
+        match self.format {
+            AccessLogFormat::Common => {
+                self.write_common(line, record, timestamps);
                 line.push(b'\n');
             }
-            Self::Combined => {
-                write_common(line, record, timestamps);
+            AccessLogFormat::Combined => {
+                self.write_common(line, record, timestamps);
                 for name in ["referer", "user-agent"] {
                     line.extend_from_slice(b" \"");
                     let value = record.head.and_then(|head| head.field(name));
-                    write_escaped(line, value.map_or(&b"-"[..], |value| value.as_bytes()));
+                    let value = value.map_or(&b"-"[..], |value| value.as_bytes());
+                    write_escaped(line, &masked(value, &self.masked_parameters));
                     line.push(b'"');
                 }
                 line.push(b'\n');
             }
-            Self::Json => write_json(line, record, timestamps),
+            AccessLogFormat::Json => self.write_json(line, record, timestamps),
         }
+    }
+
+    /// `host - user [time] "request line" status bytes`.
+    fn write_common(&self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
+        write_client(line, record.client);
+        line.extend_from_slice(b" - ");
+        write_user(line, record.user);
+        // Writing to a vector cannot fail.
+        let _ = write!(line, " [{}] \"", timestamps.common);
+        match &record.head {
+            Some(head) => self.write_request_line(line, head),
+            None => line.push(b'-'),
+        }
+        let _ = write!(line, "\" {} {}", record.status, record.content_bytes);
+    }
+
+    fn write_request_line(&self, line: &mut Vec<u8>, head: &RequestHead<'_>) {
+        write_escaped(line, head.method.as_str().as_bytes());
+        line.push(b' ');
+        match head.target {
+            RequestTarget::Origin(target) => {
+                write_escaped(line, &masked(target.as_str().as_bytes(), &self.masked_parameters));
+            }
+            target => write_escaped(line, &masked(target.to_string().as_bytes(), &self.masked_parameters)),
+        }
+        line.push(b' ');
+        line.extend_from_slice(head.version.as_str().as_bytes());
     }
 }
 
-/// `host - - [time] "request line" status bytes`.
-fn write_common(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
-    write_client(line, record.client);
-    // Writing to a vector cannot fail.
-    let _ = write!(line, " - - [{}] \"", timestamps.common);
-    match &record.head {
-        Some(head) => write_request_line(line, head),
-        None => line.push(b'-'),
+/// Writes the name of a user, or `-`. A space would end the column, so it is escaped too.
+fn write_user(line: &mut Vec<u8>, user: Option<&str>) {
+    let name = user.filter(|name| !name.is_empty()).unwrap_or("-");
+    for (place, word) in name.split(' ').enumerate() {
+        if place > 0 {
+            line.extend_from_slice(b"\\x20");
+        }
+        write_escaped(line, word.as_bytes());
     }
-    let _ = write!(line, "\" {} {}", record.status, record.content_bytes);
 }
 
 /// The address, and the port if that is known: proxies do not tell it.
@@ -84,17 +113,6 @@ fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
         ClientAddr::Tcp(address) => line.extend_from_slice(IpText::from(address.ip()).as_bytes()),
         ClientAddr::Unix => line.extend_from_slice(b"unix:"),
     }
-}
-
-fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {
-    write_escaped(line, head.method.as_str().as_bytes());
-    line.push(b' ');
-    match head.target {
-        RequestTarget::Origin(target) => write_escaped(line, target.as_str().as_bytes()),
-        target => write_escaped(line, target.to_string().as_bytes()),
-    }
-    line.push(b' ');
-    line.extend_from_slice(head.version.as_str().as_bytes());
 }
 
 /// What could end the quoted string or the line, or confuse a terminal, is escaped, as Apache does.
@@ -130,6 +148,8 @@ fn shown(octets: &[u8]) -> String {
 struct JsonLine<'a> {
     time: &'a str,
     client: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
     method: Option<String>,
     target: Option<String>,
     version: Option<&'a str>,
@@ -223,33 +243,38 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
-    let head = record.head.as_ref();
-    let field = |name| Some(shown(head?.field(name)?.as_bytes()));
-    let json = JsonLine {
-        time: &timestamps.rfc3339,
-        client: client_text(record.client),
-        method: head.map(|head| shown(head.method.as_str().as_bytes())),
-        target: head.map(|head| shown(head.target.to_string().as_bytes())),
-        version: head.map(|head| head.version.as_str()),
-        host: head.and_then(RequestHead::authority).map(|authority| shown(authority.as_str().as_bytes())),
-        status: record.status.as_u16(),
-        content_bytes: record.content_bytes,
-        received_bytes: record.received_bytes,
-        duration_us: microseconds(record.duration),
-        complete: record.is_complete,
-        ended_by: record.is_cut_off.then_some("drain"),
-        referer: field("referer"),
-        user_agent: field("user-agent"),
-        tls: record.connection.tls().map(JsonTls::from),
-        forwarded: record.forwarded.map(JsonForwarded::from),
-        refused: record.refused.map(JsonRefused::from),
-    };
-    let start = line.len();
-    match serde_json::to_writer(&mut *line, &json) {
-        Ok(()) => line.push(b'\n'),
-        // Cannot happen with strings and numbers; a torn line must not stay.
-        Err(_) => line.truncate(start),
+impl AccessLogLines {
+    /// Appends a JSON object.
+    fn write_json(&self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
+        let head = record.head.as_ref();
+        let shown_url = |url: &[u8]| shown(&masked(url, &self.masked_parameters));
+        let field = |name| Some(shown_url(head?.field(name)?.as_bytes()));
+        let json = JsonLine {
+            time: &timestamps.rfc3339,
+            client: client_text(record.client),
+            user: record.user.map(|user| shown(user.as_bytes())),
+            method: head.map(|head| shown(head.method.as_str().as_bytes())),
+            target: head.map(|head| shown_url(head.target.to_string().as_bytes())),
+            version: head.map(|head| head.version.as_str()),
+            host: head.and_then(RequestHead::authority).map(|authority| shown(authority.as_str().as_bytes())),
+            status: record.status.as_u16(),
+            content_bytes: record.content_bytes,
+            received_bytes: record.received_bytes,
+            duration_us: microseconds(record.duration),
+            complete: record.is_complete,
+            ended_by: record.is_cut_off.then_some("drain"),
+            referer: field("referer"),
+            user_agent: field("user-agent"),
+            tls: record.connection.tls().map(JsonTls::from),
+            forwarded: record.forwarded.map(JsonForwarded::from),
+            refused: record.refused.map(JsonRefused::from),
+        };
+        let start = line.len();
+        match serde_json::to_writer(&mut *line, &json) {
+            Ok(()) => line.push(b'\n'),
+            // Cannot happen with strings and numbers; a torn line must not stay.
+            Err(_) => line.truncate(start),
+        }
     }
 }
 
@@ -309,12 +334,24 @@ mod tests {
             duration: Duration::from_micros(345),
             forwarded: None,
             refused: None,
+            user: None,
             is_complete: true,
             is_cut_off: false,
         };
         let mut line = Vec::new();
-        format.write(&mut line, &record, &mut Timestamps::default());
+        AccessLogLines::from(format).write(&mut line, &record, &mut Timestamps::default());
         String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn the_name_of_a_user_stays_in_its_column() {
+        let column = |user| {
+            let mut line = Vec::new();
+            write_user(&mut line, user);
+            String::from_utf8(line).unwrap()
+        };
+        assert_eq!([None, Some(""), Some("bob")].map(column), ["-", "-", "bob"]);
+        assert_eq!(column(Some("bob [a] \"\\\n")), "bob\\x20[a]\\x20\\\"\\\\\\x0a");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! counted: nothing waits for a log.
 
 mod format;
+mod masking;
 mod sink;
 mod writer;
 
@@ -25,11 +26,28 @@ pub struct AccessLog {
     writer: Arc<Writer>,
 }
 
+/// How the lines of an access log are written. A format alone masks nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccessLogLines {
+    /// The form of the lines.
+    pub format: AccessLogFormat,
+    /// Query parameters that hold keys. Targets and `Referer` have `***` in place of their values. Names are
+    /// compared decoded and without regard to case. Default none.
+    pub masked_parameters: Arc<[String]>,
+}
+
+impl From<AccessLogFormat> for AccessLogLines {
+    fn from(format: AccessLogFormat) -> Self {
+        Self { format, masked_parameters: Arc::default() }
+    }
+}
+
 /// Where an access log is written to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessLogTarget {
-    /// A file, which is appended to. When it is moved away, as programs that rotate logs do, a new one is begun with
-    /// the next line, or at once when the log is [reopened](AccessLog::reopen).
+    /// A file, which is appended to. A new file gets mode 0640, less the umask of the process: its lines may
+    /// hold personal data. When the file is moved away, as programs that rotate logs do, a new one is begun
+    /// with the next line, or at once when the log is [reopened](AccessLog::reopen).
     File(PathBuf),
     /// The standard output.
     Stdout,
@@ -50,14 +68,14 @@ impl AccessLog {
     ///
     /// # Errors
     /// The file cannot be opened, or the system refuses a thread.
-    pub fn start(format: AccessLogFormat, target: &AccessLogTarget) -> io::Result<Self> {
-        Ok(Self { writer: Arc::new(Writer::start(format, target.open()?)?) })
+    pub fn start(lines: impl Into<AccessLogLines>, target: &AccessLogTarget) -> io::Result<Self> {
+        Ok(Self { writer: Arc::new(Writer::start(lines.into(), target.open()?)?) })
     }
 
-    /// Writes `format` to `target` from now on, also for connections that there are. What was not written yet goes to where it was meant
-    /// to go. Does not wait until that is done.
-    pub fn replace(&self, format: AccessLogFormat, target: OpenTarget) {
-        self.writer.replace(format, target);
+    /// Writes `lines` to `target` from now on, also for open connections. Lines that are not written yet go
+    /// to the previous target. Does not wait until that is done; only parameters are masked from now on.
+    pub fn replace(&self, lines: impl Into<AccessLogLines>, target: OpenTarget) {
+        self.writer.replace(lines.into(), target);
     }
 
     /// Begins a new file if the present one was moved away. Does not wait until that is done.
@@ -77,14 +95,14 @@ impl Recorder for AccessLog {
     fn start(&self) -> TakeRecord {
         let lines = self.writer.add_worker();
         let mut timestamps = Timestamps::default();
-        Box::new(move |record| lines.append(|buffer, format| format.write(buffer, record, &mut timestamps)))
+        Box::new(move |record| lines.append(|buffer, style| style.write(buffer, record, &mut timestamps)))
     }
 
     fn start_streams(&self) -> TakeStreamRecord {
         let lines = self.writer.add_worker();
         let mut timestamps = Timestamps::default();
         Box::new(move |record| {
-            lines.append(|buffer, format| format.write_stream(buffer, record, &mut timestamps));
+            lines.append(|buffer, style| style.format.write_stream(buffer, record, &mut timestamps));
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use thruway_net::{Admitted, LogLimit};
@@ -51,8 +51,12 @@ impl OpenTarget {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    OpenOptions::new().create(true).append(true).mode(MODE).open(path)
 }
+
+/// The owner writes, the group reads. Lines hold addresses, names of users and query strings, so others read
+/// nothing.
+const MODE: u32 = 0o640;
 
 /// Begins a new file if the path no longer leads to the open one.
 fn reopen_if_moved(path: &Path, file: &mut File) {
@@ -77,5 +81,27 @@ fn log_failure(error: &io::Error, action: &str) {
     static LIMIT: LogLimit = LogLimit::new();
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::error!(%error, suppressed, "{action}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new log could be read by every user of the machine, and so could the one that was begun after a
+    /// rotation.
+    #[test]
+    fn others_cannot_read_a_new_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("access.log");
+        let mode = || std::fs::metadata(&path).unwrap().mode() & 0o777;
+        let mut target = OpenTarget::open(&AccessLogTarget::File(path.clone())).unwrap();
+        let first = mode();
+        std::fs::rename(&path, directory.path().join("access.log.1")).unwrap();
+        target.reopen();
+        for mode in [first, mode()] {
+            assert_eq!(mode & 0o137, 0, "{mode:o}");
+            assert_eq!(mode & 0o600, 0o600, "{mode:o}");
+        }
     }
 }

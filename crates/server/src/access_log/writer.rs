@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::AccessLogFormat;
+use super::AccessLogLines;
 use super::sink::OpenTarget;
 
 /// The buffers of all workers and the thread that empties them.
@@ -19,7 +19,7 @@ pub(super) struct Writer {
 
 /// The buffers of all workers, and what is written into one that is added.
 struct Workers {
-    format: AccessLogFormat,
+    style: AccessLogLines,
     lines: Vec<Arc<Lines>>,
 }
 
@@ -28,7 +28,7 @@ struct Workers {
 pub(super) struct Lines(Mutex<Buffer>);
 
 struct Buffer {
-    format: AccessLogFormat,
+    style: AccessLogLines,
     octets: Vec<u8>,
     dropped: u64,
 }
@@ -37,12 +37,12 @@ struct Buffer {
 enum Command {
     Finish,
     Reopen,
-    Replace(AccessLogFormat, OpenTarget),
+    Replace(AccessLogLines, OpenTarget),
 }
 
 impl Writer {
-    pub(super) fn start(format: AccessLogFormat, target: OpenTarget) -> io::Result<Self> {
-        let workers = Arc::new(Mutex::new(Workers { format, lines: Vec::new() }));
+    pub(super) fn start(style: AccessLogLines, target: OpenTarget) -> io::Result<Self> {
+        let workers = Arc::new(Mutex::new(Workers { style, lines: Vec::new() }));
         let (commands, receiver) = channel();
         let (done, finished) = channel();
         let of_thread = workers.clone();
@@ -56,16 +56,25 @@ impl Writer {
     /// The buffer of one more worker.
     pub(super) fn add_worker(&self) -> Arc<Lines> {
         let mut workers = lock(&self.workers);
-        let format = workers.format;
-        let lines = Arc::new(Lines(Mutex::new(Buffer { format, octets: Vec::new(), dropped: 0 })));
+        let style = workers.style.clone();
+        let lines = Arc::new(Lines(Mutex::new(Buffer { style, octets: Vec::new(), dropped: 0 })));
         // Those whose worker takes other records now are empty at last.
         workers.lines.retain(|lines| Arc::strong_count(lines) > 1 || !lock(&lines.0).octets.is_empty());
         workers.lines.push(lines.clone());
         lines
     }
 
-    pub(super) fn replace(&self, format: AccessLogFormat, target: OpenTarget) {
-        let _ = self.commands.send(Command::Replace(format, target));
+    pub(super) fn replace(&self, style: AccessLogLines, target: OpenTarget) {
+        {
+            // The first request with a key under a new name may come before the thread has replaced the
+            // style.
+            let mut workers = lock(&self.workers);
+            workers.style.masked_parameters = style.masked_parameters.clone();
+            for lines in &workers.lines {
+                lock(&lines.0).style.masked_parameters = style.masked_parameters.clone();
+            }
+        }
+        let _ = self.commands.send(Command::Replace(style, target));
     }
 
     pub(super) fn reopen(&self) {
@@ -82,11 +91,10 @@ impl Writer {
 
 impl Lines {
     /// Lets `write` append a line, or counts it as dropped.
-    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, AccessLogFormat)) {
-        let mut buffer = lock(&self.0);
+    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &AccessLogLines)) {
+        let buffer = &mut *lock(&self.0);
         if buffer.octets.len() < BUFFER_BYTES_MAX {
-            let format = buffer.format;
-            write(&mut buffer.octets, format);
+            write(&mut buffer.octets, &buffer.style);
         } else {
             buffer.dropped += 1;
         }
@@ -105,8 +113,8 @@ fn run(mut target: OpenTarget, workers: &Mutex<Workers>, commands: &Receiver<Com
                 target.reopen();
                 tracing::info!("the access log was opened again");
             }
-            Ok(Command::Replace(format, target)) => {
-                lock(workers).format = format;
+            Ok(Command::Replace(style, target)) => {
+                lock(workers).style = style;
                 next = Some(target);
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -131,9 +139,9 @@ fn run(mut target: OpenTarget, workers: &Mutex<Workers>, commands: &Receiver<Com
 /// Writes what all workers have, and has them go on with the format that is wanted now. Returns how many lines they have
 /// dropped since the start.
 fn write_all(target: &mut OpenTarget, workers: &Mutex<Workers>, octets: &mut Vec<u8>) -> u64 {
-    let (format, all) = {
+    let (style, all) = {
         let workers = lock(workers);
-        (workers.format, workers.lines.clone())
+        (workers.style.clone(), workers.lines.clone())
     };
     let mut dropped = 0;
     for lines in all {
@@ -142,7 +150,7 @@ fn write_all(target: &mut OpenTarget, workers: &Mutex<Workers>, octets: &mut Vec
         {
             let mut buffer = lock(&lines.0);
             std::mem::swap(&mut buffer.octets, octets);
-            buffer.format = format;
+            buffer.style = style.clone();
             dropped += buffer.dropped;
         }
         target.write(octets);

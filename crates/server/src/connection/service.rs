@@ -115,6 +115,7 @@ impl Service {
             duration,
             forwarded: told.as_ref().and_then(Told::forwarded),
             refused: told.as_ref().and_then(Told::refused),
+            user: told.as_ref().and_then(Told::user),
             is_complete,
             is_cut_off: !is_complete && self.worker.is_cut_off(),
         });

@@ -319,6 +319,18 @@ impl Response {
         self.told = Some(Told::Refused(Box::new(refused)));
     }
 
+    /// Sets the name of the user that the request was authenticated as, for the record of it. For layers in
+    /// front of a handler: set it last, since [`set_forwarded`](Self::set_forwarded) and
+    /// [`set_refused`](Self::set_refused) replace it.
+    pub fn set_user(&mut self, user: impl Into<Box<str>>) {
+        let told = match self.told.take() {
+            // The first policy of a route names the user; its response passes through that policy last.
+            Some(Told::User(both)) => both.1,
+            other => other,
+        };
+        self.told = Some(Told::User(Box::new((user.into(), told))));
+    }
+
     #[inline]
     pub(crate) const fn take_told(&mut self) -> Option<Told> {
         self.told.take()

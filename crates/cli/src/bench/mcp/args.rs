@@ -3,11 +3,11 @@
 use clap::ValueEnum;
 use thruway_bench::{Revision, SessionUse};
 
-use crate::bench::args::{LoadArgs, ReportArgs};
+use crate::bench::args::{LoadArgs, ReportArgs, verbatim};
 
 /// Load a server with messages of MCP, over Streamable HTTP or over the pipes of a child
 #[derive(clap::Args)]
-#[command(after_help = AFTER, override_usage = USAGE)]
+#[command(after_help = verbatim(AFTER), override_usage = USAGE)]
 pub(crate) struct McpArgs {
     /// The endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
     #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]

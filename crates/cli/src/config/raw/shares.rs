@@ -17,7 +17,7 @@ pub(in super::super) struct RawSplit {
     pub(in super::super) by: Option<Spanned<String>>,
 }
 
-/// An upstream that gets copies of requests. What it answers is thrown away.
+/// An upstream that gets copies of requests. Its responses are discarded.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawMirror {
@@ -27,4 +27,9 @@ pub(in super::super) struct RawMirror {
     pub(in super::super) share: Option<Spanned<f64>>,
     /// How many copies are under way at a time; no more are made then. Default 100.
     pub(in super::super) requests_max: Option<usize>,
+    /// Names of headers that copies do not have. Default none: copies have the headers of the request, with
+    /// `Authorization`, `Cookie` and API keys. If the mirror may not see credentials, remove them:
+    /// `["Authorization", "Cookie"]`.
+    #[serde(default)]
+    pub(in super::super) remove: Vec<Spanned<String>>,
 }

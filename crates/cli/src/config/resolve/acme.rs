@@ -49,8 +49,9 @@ impl Resolver<'_> {
     /// Without TLS, anybody on the way could have certificates issued to himself (RFC 8555 §6.1).
     fn acme_directory(&mut self, url: Spanned<String>) -> String {
         let host = url.get_ref().strip_prefix("https://").map(|rest| rest.split(['/', '?', '#']).next());
-        let host =
-            host.flatten().map(|authority| authority.rsplit_once(':').map_or(authority, |(host, _)| host));
+        // A URL with credentials is no URL of a directory, and the host would not be the text before a colon.
+        let authority = host.flatten().filter(|authority| !authority.contains('@'));
+        let host = authority.map(|authority| authority.rsplit_once(':').map_or(authority, |(host, _)| host));
         if host.is_none_or(|host| TlsServerName::new(host).is_err()) {
             let hint = "write `https://`, the name of the server and a path";
             self.refuse_with(&url, "it is not the URL of a directory", hint);

@@ -116,7 +116,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn refuse_rewrite(&mut self, at: &Spanned<String>, error: InvalidRewrite, places: &str) {
+    pub(super) fn refuse_rewrite(&mut self, at: &Spanned<String>, error: InvalidRewrite, places: &str) {
         match error {
             InvalidRewrite::Place => self.refuse_with(at, error, places),
             InvalidRewrite::Slash => self.refuse_with(at, error, "write `/v2{rest}`"),

@@ -132,7 +132,8 @@ impl Resolver<'_> {
             Ok(normal) if normal == path => {}
             Ok(normal) => {
                 let message = "no request has this path: paths are normalized before they are compared";
-                let hint = if raw.get_ref() == path {
+                // A hint that spells the path out would show the value of a variable.
+                let hint = if raw.get_ref() == path && !self.source.has_variable(&raw.span()) {
                     format!("write `{normal}`")
                 } else {
                     "write no dot segments, no slash behind another, and nothing encoded that need not be"

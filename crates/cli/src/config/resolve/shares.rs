@@ -1,6 +1,6 @@
 //! Which upstreams have a share in the requests of a route.
 
-use thruway_gateway::MirrorConfig;
+use thruway_gateway::{FieldRewrite, MirrorConfig};
 
 use super::Resolver;
 use crate::config::forward::{ForwardTo, MirrorAction, SplitBy};
@@ -32,8 +32,14 @@ impl Resolver<'_> {
         let default = MirrorConfig::default();
         let share_millionths = raw.share.map_or(default.share_millionths, |share| self.share(&share));
         let requests_max = raw.requests_max.unwrap_or(default.requests_max);
+        for name in &raw.remove {
+            if let Err(error) = FieldRewrite::default().withhold(name.get_ref()) {
+                self.refuse_rewrite(name, error, "");
+            }
+        }
+        let removed = raw.remove.into_iter().map(Spanned::into_inner).collect();
         let upstream = self.known_upstream(&raw.upstream, upstreams)?;
-        Some(MirrorAction { upstream, config: MirrorConfig { share_millionths, requests_max } })
+        Some(MirrorAction { upstream, config: MirrorConfig { share_millionths, requests_max }, removed })
     }
 
     #[expect(

@@ -58,7 +58,7 @@ fn what_compresses_nothing_is_refused() {
         ("levels.deflate = 1", "unknown key `deflate`"),
         ("types = []", "there is no type to compress"),
         ("types = [\"text/html\", \"html\"]", "this is no media type"),
-        ("types = \"text/html\"", "expected a sequence"),
+        ("types = \"text/html\"", "expected an array"),
         ("minimum_bytes = -1", "expected"),
         ("level = 5", "unknown key `level`"),
     ] {

@@ -88,6 +88,8 @@ fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
         ("mirror.upstream = \"c\"", "there is no upstream `c`"),
         ("mirror = { upstream = \"b\", share = 1.5 }", "the value must be from 0 to 1"),
         ("mirror = { upstream = \"b\", share = nan }", "the value must be from 0 to 1"),
+        ("mirror = { upstream = \"b\", remove = [\"Host\"] }", "this field belongs to the connection"),
+        ("mirror = { upstream = \"b\", remove = [\"A b\"] }", "this is not the name of a field"),
     ] {
         let failure = action(&format!("upstream = \"a\"\n{keys}")).unwrap_err();
         assert!(failure.contains(message) && failure.contains("serve.toml:6"), "{failure}");

@@ -45,7 +45,11 @@ pub(super) fn of_completion(
 }
 
 pub(super) fn of_json(text: &str) -> Result<Map<String, Value>, Failure> {
-    serde_json::from_str(text).map_err(|error| Failure::new(format!("`--json` is no JSON object: {error}")))
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Failure::new("`--json` is no JSON object").with_hint("write `{\"key\": \"value\"}`")),
+        Err(error) => Err(Failure::new(format!("`--json` is no JSON object: {error}"))),
+    }
 }
 
 fn split(pair: &str) -> Result<(&str, &str), Failure> {

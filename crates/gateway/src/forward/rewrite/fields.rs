@@ -38,6 +38,17 @@ impl FieldRewrite {
         Ok(())
     }
 
+    /// Removes all lines of the field `name`, also those that are set or added: for copies that must not have
+    /// it.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn withhold(&mut self, name: &str) -> Result<(), InvalidRewrite> {
+        self.remove(name)?;
+        self.lines.retain(|(other, _)| !read_alike(other.as_bytes(), name.as_bytes()));
+        Ok(())
+    }
+
     /// Has the field `name` this value and no other, in a route for `paths`.
     ///
     /// # Errors
@@ -168,6 +179,19 @@ mod tests {
             assert_eq!(fields.add(name, value, &paths), Err(error), "{name} {value}");
         }
         assert!(fields.is_empty());
+    }
+
+    #[test]
+    fn a_field_that_is_withheld_is_neither_set_nor_added() {
+        let paths = PathMatch::Exact("/".to_owned());
+        let mut fields = FieldRewrite::default();
+        fields.set("X_Key", "a", &paths).unwrap();
+        fields.add("x-key", "a", &paths).unwrap();
+        fields.set("X-Other", "a", &paths).unwrap();
+        fields.withhold("X-Key").unwrap();
+        assert_eq!(fields.lines.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["X-Other"]);
+        assert!(fields.drops(FieldName::new(b"x-key").unwrap()));
+        assert_eq!(fields.withhold("Host"), Err(InvalidRewrite::FieldOfGateway));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub enum KeyPlace {
     Bearer,
     /// A field of this name.
     Header(String),
-    /// A parameter of the query. Queries stand in logs; a field is better.
+    /// A parameter of the query. Access logs of other programs contain queries, so a field is safer.
     Query(String),
 }
 

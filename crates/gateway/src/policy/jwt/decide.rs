@@ -14,10 +14,15 @@ use crate::policy::fields::Told;
 /// What is to be told if `token` is believed.
 pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, JwtError> {
     let claims = config.rules.verify(token, keys, since_epoch())?;
-    told_of(&claims, config).ok_or(JwtError::Invalid)
+    let user = claims.get("sub").and_then(Value::as_str).map(|subject| Cow::Owned(subject.to_owned()));
+    let fields = told_of(&claims, config).ok_or(JwtError::Invalid)?;
+    Ok(Told { fields, user })
 }
 
-fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Told<'p>> {
+fn told_of<'p>(
+    claims: &Map<String, Value>,
+    config: &'p JwtConfig,
+) -> Option<Vec<(&'p str, Option<Cow<'p, str>>)>> {
     let mut told = Vec::with_capacity(config.fields.len());
     for (field, claim) in &config.fields {
         let value = match claims.get(claim) {
@@ -27,7 +32,7 @@ fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Tol
         };
         told.push((field.as_str(), value));
     }
-    Some(Told(told))
+    Some(told)
 }
 
 /// Returns the time since the Unix epoch.

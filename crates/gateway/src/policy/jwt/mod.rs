@@ -67,7 +67,6 @@ impl Jwt {
             Presented::Several => return Verdict::Refuse(self.challenge(false)),
         };
         match self.keys.read(|keys| decide::told(token, &self.config, keys)) {
-            Some(Ok(told)) if told.0.is_empty() => Verdict::Continue,
             Some(Ok(told)) => Verdict::Tell(told),
             Some(Err(JwtError::Invalid)) => Verdict::Refuse(self.challenge(false)),
             Some(Err(JwtError::UnknownKey)) => self.again_or(self.challenge(false)),

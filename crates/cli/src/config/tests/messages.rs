@@ -1,0 +1,89 @@
+//! Messages about values of the wrong type.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::*;
+
+/// An answer written as a text was refused with "expected struct RawAnswer".
+#[test]
+fn no_message_about_a_value_has_the_name_of_a_type() {
+    let schema = schema();
+    let mut messages = BTreeSet::new();
+    try_values(schema.as_value(), schema.as_value(), &mut Vec::new(), &mut messages);
+    assert!(messages.len() > 30, "values of other types are refused: {messages:#?}");
+    messages.retain(|message| message.split(|c: char| !c.is_alphanumeric()).any(is_name_of_type));
+    assert!(messages.is_empty(), "{messages:#?}");
+}
+
+/// Writes values of all types where `place` is, and notes the messages; then the same for all below.
+fn try_values(root: &Value, place: &Value, path: &mut Vec<String>, messages: &mut BTreeSet<String>) {
+    if path.len() > DEPTH_MAX {
+        return;
+    }
+    if !path.is_empty() {
+        for value in VALUES {
+            let text = path.iter().rev().fold(value.to_owned(), |text, step| step.replace("...", &text));
+            // The braces of the whole file are left out.
+            let text = text[1..text.len() - 1].to_owned();
+            let parsed = raw::parse(&Source::new(PathBuf::from("a.toml"), text));
+            let message = parsed.err().map(|failure| failure.to_string()).unwrap_or_default();
+            messages.extend(message.lines().next().map(str::to_owned));
+        }
+    }
+    let referred = place["$ref"].as_str().and_then(|at| root.pointer(at.strip_prefix('#')?));
+    let lists = ["anyOf", "oneOf", "allOf"].iter().filter_map(|list| place[list].as_array());
+    for place in referred.into_iter().chain(lists.flatten()) {
+        try_values(root, place, path, messages);
+    }
+    let mut below = |place: &Value, step: String| {
+        path.push(step);
+        try_values(root, place, path, messages);
+        path.pop();
+    };
+    for (key, place) in place["properties"].as_object().into_iter().flatten() {
+        below(place, format!("{{ {key} = ... }}"));
+    }
+    if place["additionalProperties"].is_object() {
+        below(&place["additionalProperties"], "{ name = ... }".to_owned());
+    }
+    if place["items"].is_object() {
+        below(&place["items"], "[...]".to_owned());
+    }
+}
+
+fn is_name_of_type(word: &str) -> bool {
+    let is_raw = word.strip_prefix("Raw").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    is_raw || NAMES_OF_TYPES.contains(&word)
+}
+
+const VALUES: [&str; 11] =
+    ["\"\"", "\"x\"", "-1", "5000000000", "1.5", "true", "[]", "[-1]", "[[1]]", "{}", "{ x = 1 }"];
+
+/// Of Rust and of serde.
+const NAMES_OF_TYPES: [&str; 20] = [
+    "enum",
+    "f64",
+    "i64",
+    "identifier",
+    "map",
+    "newtype",
+    "option",
+    "sequence",
+    "spanned",
+    "struct",
+    "tuple",
+    "u16",
+    "u32",
+    "u64",
+    "u8",
+    "unit",
+    "untagged",
+    "usize",
+    "variant",
+    "visitor",
+];
+
+/// A list of tables in a table in a list of tables has everything.
+const DEPTH_MAX: usize = 7;
