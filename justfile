@@ -11,9 +11,9 @@ serve *arguments:
 build:
     cargo build --workspace --all-targets
 
-# Run all tests; a filter may follow
+# Run all tests, also after a failure; a filter may follow
 test *arguments:
-    cargo test {{ arguments }}
+    cargo test --no-fail-fast {{ arguments }}
 
 # Format the code
 format:

@@ -109,4 +109,4 @@ const ROUNDS: usize = 40;
 const KEPT_MAX: usize = 32;
 
 /// How long to wait for what has gone wrong.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);

@@ -314,4 +314,4 @@ const DEPTH: usize = 16;
 const WARM_UP: usize = 10;
 
 /// How long to wait for a server that has gone wrong.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);

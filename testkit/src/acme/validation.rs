@@ -110,4 +110,4 @@ const ACME: &[u8] = b"acme-tls/1";
 const IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.1.31");
 
 /// Longer than any machine needs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);

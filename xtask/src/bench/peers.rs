@@ -30,8 +30,8 @@ pub(super) struct Peer {
 
 /// Where a program comes from.
 pub(super) enum Build {
-    /// A package of the root workspace, whose binary has its name.
-    Root(&'static str),
+    /// `thruway`, from the root workspace.
+    Root,
     /// A package of the workspace `bench/`, whose binary has its name.
     Bench(&'static str),
     /// A command of the Go module `bench/go`.
@@ -71,7 +71,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "thruway",
         about: "ours, one worker",
-        build: Build::Root("thruway"),
+        build: Build::Root,
         arguments: &["serve", "--listen", "{address}", "--workers", "1"],
         stdio: None,
         version: Version::Printed("--version"),
@@ -269,7 +269,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "thruway-bridge",
         about: "ours, one worker",
-        build: Build::Root("thruway"),
+        build: Build::Root,
         arguments: &["mcp", "bridge", "--listen", "{address}", "--", SERVER_ON_STDIO, "--stdio"],
         stdio: None,
         version: Version::Printed("--version"),
@@ -338,7 +338,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "thruway-call",
         about: "a call of a tool from the command line",
-        build: Build::Root("thruway"),
+        build: Build::Root,
         arguments: &["mcp", "call", "http://{backend}/mcp", "echo", "message=hello"],
         stdio: None,
         version: Version::Printed("--version"),
@@ -347,7 +347,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "thruway-version",
         about: "the command line, asked for its version",
-        build: Build::Root("thruway"),
+        build: Build::Root,
         arguments: &["--version"],
         stdio: None,
         version: Version::Printed("--version"),
@@ -356,7 +356,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "thruway-help",
         about: "the command line, asked what it can do",
-        build: Build::Root("thruway"),
+        build: Build::Root,
         arguments: &["--help"],
         stdio: None,
         version: Version::Printed("--version"),

@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::peers::{self, Build, Peer};
 use super::{debian, packages, versions};
+use crate::program::{self, Profile};
 use crate::stop::Stop;
 use crate::{child, places};
 
@@ -98,7 +99,7 @@ fn given(program: &Path, root: &Path, servers: &mut Vec<Prepared>) -> anyhow::Re
 fn prepare(peer: &'static Peer, root: &Path, stop: &Stop) -> anyhow::Result<Prepared> {
     let bench = root.join("bench");
     let program = match peer.build {
-        Build::Root(package) => cargo_build(root, package, stop)?,
+        Build::Root => program::build(Profile::Dist, stop)?,
         Build::Bench(package) => cargo_build(&bench, package, stop)?,
         Build::Go(command) => go_build(&bench, command, stop)?,
         Build::Node(folder) => packages::node(&bench, folder, stop)?,
@@ -119,6 +120,7 @@ fn shown(program: &Path, root: &Path) -> String {
     }
 }
 
+/// Builds a peer. The profile `release` of the workspace `bench` has the settings of our profile `dist`.
 fn cargo_build(workspace: &Path, package: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     let target = workspace.join("target");
     let mut command = Command::new("cargo");

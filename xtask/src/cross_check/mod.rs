@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
     let program = match &options.program {
         Some(program) => fs::canonicalize(program)?,
-        None => program::build(Profile::Release, &stop)?,
+        None => program::build(Profile::Dist, &stop)?,
     };
     let directory = tempfile::Builder::new().prefix("thruway-cross-check-").tempdir()?;
     let config = directory.path().join("config.toml");

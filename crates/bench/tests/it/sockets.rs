@@ -240,7 +240,8 @@ fn one_connection_that_is_waited_for_in_vain_is_enough() {
     let refused = load.run(&mut |_| {}).unwrap_err();
     assert!(matches!(refused, RunError::Connect(_, OpenError::Connect(ConnectError::Tls(_)))), "{refused}");
     let waited = clock.now_exact().saturating_sub(begin);
-    assert!(waited < Duration::from_secs(5), "{waited:?}");
+    // Ten groups of 64 connections would take ten seconds.
+    assert!(waited < Duration::from_secs(9), "{waited:?}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) struct Scene {
 }
 
 /// Longer than any machine needs for what a test waits for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 

@@ -53,9 +53,12 @@ fn a_listener_may_have_its_responses_compressed_or_not() {
         assert_eq!(response.head.contains("content-encoding"), said.is_some(), "{target}: {}", response.head);
         assert!(said.is_none_or(|said| response.head.contains(&said)), "{target}: {}", response.head);
     }
-    // What the route says comes first: that events are compressed.
-    let events = get(&served.plain, "/events?count=1&every=1", "gzip");
-    assert!(events.head.contains("\r\ncontent-encoding: gzip\r\n"), "{}", events.head);
+    // The setting of the route wins: the gateway compresses events. This stream does not end. The test once asked for a
+    // single event: on a busy machine the gateway received the whole response at once, and it was too small to compress.
+    let mut client = Client::connect(&served.plain);
+    client.send("GET /events HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let head = client.head();
+    assert!(head.contains("\r\ncontent-encoding: gzip\r\n"), "{head}");
 
     let directory = tempfile::tempdir().unwrap();
     let config = "[[listeners]]\naddress = \"127.0.0.1:0\"\ncompression = { codings = [\"gzip\"] }\n\

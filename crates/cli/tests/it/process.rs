@@ -3,12 +3,14 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use rustix::process::Signal;
 
@@ -62,6 +64,7 @@ impl Thruway {
     }
 
     fn spawn(command: &mut Command) -> Self {
+        give_children_the_default_interrupt();
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = Lines::of(child.stdout.take().unwrap());
@@ -226,8 +229,28 @@ impl Lines {
     }
 }
 
-/// Longer than any machine needs for what a test waits for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Restores the default effect of SIGINT in the children of this process.
+///
+/// `nohup` and shells that start background jobs ignore SIGINT. A child inherits an ignored signal. A signal that its
+/// parent handles has the default effect in the child (signal(7)), so this installs a handler.
+fn give_children_the_default_interrupt() {
+    static IS_DONE: Once = Once::new();
+    IS_DONE.call_once(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        // Otherwise Ctrl-C must still end the test run.
+        if ignored & (1 << (Signal::INT.as_raw() - 1)) != 0 {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+            let _entered = runtime.enter();
+            // tokio never removes its handler.
+            drop(signal(SignalKind::interrupt()).unwrap());
+        }
+    });
+}
+
+/// Limit for an event that a test waits for. A busy machine needs less; only a failed test reaches it.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What is logged when a config was read again.
 pub(crate) const RELOADED: &str = "the config was reloaded";

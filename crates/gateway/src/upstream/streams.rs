@@ -355,7 +355,7 @@ mod tests {
     use super::super::{RequestKey, Upstream, UpstreamConfig};
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     /// Once such connections were kept until one of HTTP/1.1 was released.
     #[tokio::test]

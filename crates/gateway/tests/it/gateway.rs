@@ -227,4 +227,4 @@ pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 /// How long to wait for what has gone wrong.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

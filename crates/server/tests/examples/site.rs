@@ -127,4 +127,4 @@ fn without_chunks(mut octets: &[u8]) -> Vec<u8> {
 }
 
 /// How long to wait for a server that has gone wrong.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

@@ -251,7 +251,7 @@ fn a_large_file_is_sent_by_the_kernel() {
     let server = Server::new(Files::new(site.path()).unwrap()).workers(1).listen("127.0.0.1:0").unwrap();
     let server = server.start().unwrap();
     let mut client = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    client.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     client
         .write_all((get("/large.bin") + &request("GET", "/small.txt", "Connection: close\r\n")).as_bytes())
         .unwrap();

@@ -76,7 +76,7 @@ pub(crate) fn rest(stream: &mut TcpStream) -> String {
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
 /// How long to wait for a server that has gone wrong.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often to look.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -193,7 +193,7 @@ async fn who_can_be_asked_hears_of_what_its_calls_change() {
         let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
         let mut subscription = client.listen(filter).await.unwrap();
         client.call_tool("count", json!({})).await.unwrap();
-        let told = tokio::time::timeout(Duration::from_secs(10), subscription.next()).await;
+        let told = tokio::time::timeout(Duration::from_mins(1), subscription.next()).await;
         assert!(matches!(told, Ok(Some(ServerNotification::ResourceUpdated(_)))), "{era:?}: {told:?}");
     }
 }

@@ -148,7 +148,7 @@ async fn a_call_gets_the_place_of_a_server_that_has_answered() {
         gate.notify_one();
         second.response().await.message()
     };
-    let answer = tokio::time::timeout(Duration::from_secs(10), answers).await.expect("in time");
+    let answer = tokio::time::timeout(Duration::from_mins(1), answers).await.expect("in time");
     assert!(answer["result"].is_object(), "{answer}");
 }
 
@@ -215,6 +215,6 @@ async fn a_subscription_that_fails_leaves_the_one_that_stands() {
     bridge.drain_bridge(Duration::ZERO).await;
     client.listen(filter).await.unwrap_err();
     bridge.resource_updated(uri);
-    let told = tokio::time::timeout(Duration::from_secs(10), standing.next()).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_mins(1), standing.next()).await.unwrap();
     assert!(told.is_some());
 }

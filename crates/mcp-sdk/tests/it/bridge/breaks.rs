@@ -34,7 +34,7 @@ async fn hear_everything(mut subscription: Subscription, way: &str) {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), telling).await.unwrap_or_else(|_| panic!("{way}"));
+    tokio::time::timeout(Duration::from_mins(1), telling).await.unwrap_or_else(|_| panic!("{way}"));
 }
 
 fn answer_of_breaking(message: &Value) -> String {

@@ -75,7 +75,7 @@ async fn sessions() -> (String, mpsc::UnboundedReceiver<String>) {
 
 async fn until(asked: &mut mpsc::UnboundedReceiver<String>, expected: &str) {
     let waiting = async { while asked.recv().await.expect("the server should be there") != expected {} };
-    timeout(Duration::from_secs(10), waiting).await.unwrap_or_else(|_| panic!("not asked: {expected}"));
+    timeout(Duration::from_mins(1), waiting).await.unwrap_or_else(|_| panic!("not asked: {expected}"));
 }
 
 /// It was left to the far server to notice at some time that its session was not used any more.
@@ -210,7 +210,7 @@ async fn what_a_page_asked_is_told_to_be_done() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(Duration::from_secs(10), waiting).await.unwrap();
+    timeout(Duration::from_mins(1), waiting).await.unwrap();
     assert_eq!(told_older.take(), [], "its revision does not know it");
     bridge.close_bridge().await;
 }
@@ -261,7 +261,7 @@ async fn until_replaced(client: &McpClient) -> String {
             }
         }
     };
-    timeout(Duration::from_secs(20), calling).await.expect("the server should be replaced")
+    timeout(Duration::from_mins(1), calling).await.expect("the server should be replaced")
 }
 
 /// The server that took its place logged as it liked.
@@ -294,7 +294,7 @@ async fn a_server_that_hangs_keeps_no_session_that_has_ended() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(10), ended).await.expect("the server of the session should end");
+    timeout(Duration::from_mins(1), ended).await.expect("the server of the session should end");
     bridge.close_bridge().await;
     std::fs::remove_dir_all(directory).unwrap();
 }

@@ -65,7 +65,7 @@ async fn next_told(told: &Told<ServerNotification>, expected: &str) -> Value {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(Duration::from_secs(10), telling).await.unwrap_or_else(|_| panic!("not told: {expected}"))
+    timeout(Duration::from_mins(1), telling).await.unwrap_or_else(|_| panic!("not told: {expected}"))
 }
 
 /// The bridge to a server, and a bridge to that one over HTTP.

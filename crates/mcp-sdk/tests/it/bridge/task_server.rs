@@ -100,7 +100,7 @@ impl TaskServer {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
         };
-        let seen = tokio::time::timeout(std::time::Duration::from_secs(10), seeing).await;
+        let seen = tokio::time::timeout(std::time::Duration::from_mins(1), seeing).await;
         seen.unwrap_or_else(|_| panic!("not seen: {method}"))
     }
 }

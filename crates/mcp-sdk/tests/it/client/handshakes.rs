@@ -18,7 +18,7 @@ use super::misbehaving::on_stream_with;
 use crate::fixtures::server;
 
 fn builder(era: EraChoice) -> McpClientBuilder {
-    let options = McpClientOptions { era, timeout: Duration::from_secs(10), ..McpClientOptions::default() };
+    let options = McpClientOptions { era, timeout: Duration::from_mins(1), ..McpClientOptions::default() };
     McpClient::builder().options(options)
 }
 
@@ -146,7 +146,7 @@ async fn a_round_behind_the_end_of_its_server_fails_at_once() {
         gone.notify_one();
     });
     assert_eq!(asked, Err(McpClientError::Closed));
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 /// A thousand lines in all ended a child, however long it lived.

@@ -15,7 +15,7 @@ use super::sites::Told;
 fn builder() -> McpClientBuilder {
     let options = McpClientOptions {
         era: EraChoice::Modern,
-        timeout: Duration::from_millis(300),
+        timeout: Duration::from_secs(30),
         message_bytes_max: 64 << 10,
         ..McpClientOptions::default()
     };
@@ -170,9 +170,19 @@ async fn failure_of(upstream: Upstream) -> McpClientError {
     call(&client).await.unwrap_err()
 }
 
+/// The error of a call to a server that never completes its answer.
+async fn failure_of_endless(upstream: Upstream) -> McpClientError {
+    let listening = upstream.listen();
+    let client = builder().http(&format!("http://{}/mcp", listening.address)).with_timeout(SHORT);
+    call(&client).await.unwrap_err()
+}
+
+/// Timeout of calls that must reach it. All others have so long a timeout that a busy machine does not reach it.
+const SHORT: Duration = Duration::from_millis(300);
+
 async fn call(client: &McpClient) -> Result<(), McpClientError> {
     let call = client.call_tool("echo", json!({"message": "m"}));
-    tokio::time::timeout(Duration::from_secs(20), call).await.expect("the call should end").map(drop)
+    tokio::time::timeout(Duration::from_mins(1), call).await.expect("the call should end").map(drop)
 }
 
 fn result(id: &Value) -> String {
@@ -182,10 +192,10 @@ fn result(id: &Value) -> String {
 
 #[tokio::test]
 async fn a_server_that_answers_nothing_is_given_up() {
-    let client = on_stream(|_| Vec::new());
+    let client = on_stream(|_| Vec::new()).with_timeout(SHORT);
     assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
     let silent = Upstream { answer: Vec::new(), then: Then::Hang, proper_answers: 0 };
-    assert_eq!(failure_of(silent).await, McpClientError::TimedOut);
+    assert_eq!(failure_of_endless(silent).await, McpClientError::TimedOut);
 }
 
 #[tokio::test]
@@ -227,7 +237,7 @@ async fn json_lines_are_no_event_stream_and_no_message() {
 
 #[tokio::test]
 async fn the_answer_to_another_request_is_none() {
-    let client = on_stream(|_| format!("{}\n", result(&json!(99))).into_bytes());
+    let client = on_stream(|_| format!("{}\n", result(&json!(99))).into_bytes()).with_timeout(SHORT);
     assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
     let other = result(&json!("1"));
     assert_eq!(over_http("application/json", &other, Then::GoOn).await, McpClientError::MessageInvalid);
@@ -310,7 +320,6 @@ async fn a_giant_answer_fails_the_call_that_it_is_for_and_no_other() {
             _ => format!("{}\n", result(id)).into_bytes(),
         }
     });
-    let client = client.with_timeout(Duration::from_secs(20));
     let call = async |name: &str| client.call_tool(name, json!({})).await.map(drop);
     let outcomes = tokio::join!(call("giant"), call("other"), call("chatty"));
     assert_eq!(outcomes, (Err(McpClientError::MessageTooLarge), Ok(()), Ok(())));
@@ -324,7 +333,7 @@ async fn an_endless_stream_of_events_ends_with_the_time_of_the_call() {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned();
     let answer = head + &event.repeat(1000);
     let endless = Upstream { answer: answer.into_bytes(), then: Then::Hang, proper_answers: 0 };
-    assert_eq!(failure_of(endless).await, McpClientError::TimedOut);
+    assert_eq!(failure_of_endless(endless).await, McpClientError::TimedOut);
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ fn runtime() -> Runtime {
 /// A call that changes something, and so is sent once. It is not to wait for the time of a call.
 async fn call(client: &McpClient) -> Result<(), McpClientError> {
     let call = client.call_tool("echo", json!({"message": "m"}));
-    timeout(Duration::from_secs(20), call).await.expect("the call should end").map(drop)
+    timeout(Duration::from_mins(1), call).await.expect("the call should end").map(drop)
 }
 
 /// The handshake was left to the runtime that the client was made in, and connections of that one were used in others: calls
