@@ -18,8 +18,9 @@ use super::sessions::{deliver, is_modern, session_of};
 use crate::dispatch::{Exchange, Reply, Status, legacy};
 use crate::session::{EventKind, InFlightGuard, Session};
 
-/// Several messages at once, which one revision has: each request is answered, and the answers are one array.
-pub(super) fn handle(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Error>) -> Answer {
+/// Answers several messages at once, which one revision has: each request is answered, and the answers are
+/// one array. `batch` is `body`, split.
+pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&RawValue>, Error>) -> Answer {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return Answer::now(unexpected_batch());
@@ -40,6 +41,9 @@ pub(super) fn handle(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Erro
         }
     };
     let mut answers = Vec::new();
+    if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
+        return Answer::now(json_of(Status::BadRequest, mismatch));
+    }
     let mut exchanges = Vec::new();
     for message in messages {
         match answer_one(incoming, session.as_ref(), revision, message.get().as_bytes()) {

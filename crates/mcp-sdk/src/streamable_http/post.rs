@@ -19,14 +19,14 @@ pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
         return Answer::now(refusal);
     }
     if let Some(batch) = json_rpc::split_batch(content) {
-        return batches::handle(incoming, batch);
+        return batches::handle(incoming, content, batch);
     }
     if let Some((request, params)) = call_of_tool(incoming, content) {
         return dispatch(incoming, &request, &params, PooledBuffer::take());
     }
     match json_rpc::parse(content) {
         Ok(Message::Request(request)) => handle_request(incoming, &request),
-        Ok(message) => Answer::now(sessions::handle_other(incoming, &message)),
+        Ok(message) => Answer::now(sessions::handle_other(incoming, content, &message)),
         Err(invalid) => {
             let mut output = PooledBuffer::take();
             write_error(&mut output, invalid.id.as_ref(), &invalid.error);

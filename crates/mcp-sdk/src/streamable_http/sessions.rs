@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thruway_mcp::json_rpc::{Message, Notification, Request};
+use thruway_mcp::json_rpc::{Message, Notification, Request, write_error};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CancelledNotificationParams, methods};
 use thruway_mcp::{Era, Revision};
@@ -10,7 +10,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
 use super::Incoming;
-use super::answer::{Answer, accepted, json, json_error, method_not_allowed};
+use super::answer::{Answer, accepted, json, json_error, json_of, method_not_allowed};
 use super::events::Events;
 use super::resumable::{later, no_such_event, take_up};
 use crate::bridge;
@@ -27,6 +27,10 @@ pub(super) fn handle_request(
     params: &Params<'_>,
     mut output: PooledBuffer,
 ) -> Answer {
+    if let Err(error) = legacy::check_headers(incoming.server, incoming.fields, request, params) {
+        write_error(&mut output, Some(&request.id), &error);
+        return Answer::now(json(Status::BadRequest, output));
+    }
     if request.method == methods::INITIALIZE {
         return Answer::now(initialize(incoming, request, output));
     }
@@ -144,8 +148,8 @@ pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     }
 }
 
-/// A notification, or a response to a request of the server.
-pub(super) fn handle_other(incoming: &Incoming<'_>, message: &Message<'_>) -> WholeResponse {
+/// Takes a notification, or a response to a request of the server. `message` is `body`, parsed.
+pub(super) fn handle_other(incoming: &Incoming<'_>, body: &[u8], message: &Message<'_>) -> WholeResponse {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return match message {
@@ -158,6 +162,9 @@ pub(super) fn handle_other(incoming: &Incoming<'_>, message: &Message<'_>) -> Wh
             deliver(&session, message);
             accepted()
         }
+    if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
+        return json_of(Status::BadRequest, mismatch);
+    }
         Ok((None, _)) => accepted(),
         Err(refusal) => refusal,
     }
