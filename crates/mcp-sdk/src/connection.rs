@@ -171,7 +171,7 @@ impl Connection {
         };
         tokio::spawn(async move {
             tokio::select! {
-                () = in_flight.cancelled() => {}
+                _ = in_flight.cancelled() => {}
                 () = forward => {}
             }
         });
@@ -205,7 +205,7 @@ impl Drop for LocalSession {
 
 impl Drop for CancelAtEnd {
     fn drop(&mut self) {
-        self.0.cancel_all();
+        self.0.close();
     }
 }
 

@@ -22,9 +22,10 @@ use crate::bridge::{TasksOfSession, Upstream, Watch};
 use crate::server::Subscription;
 
 pub(crate) use asides::Asides;
-pub(crate) use in_flight::{InFlight, InFlightGuard};
+pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
-pub(crate) use table::{Sessions, unguessable_id};
+use table::nanoseconds;
+pub(crate) use table::{Holder, NoCapacity, SessionLimits, Sessions, unguessable_id};
 
 /// What is remembered of a client between its requests.
 #[derive(Debug)]
@@ -48,8 +49,10 @@ pub(crate) struct Session {
     asides: Option<Asides>,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
-    /// In seconds.
+    /// Time of the last use, in nanoseconds.
     last_used: AtomicU64,
+    /// `true` once the client has sent a message besides `initialize`.
+    is_confirmed: AtomicBool,
     is_ended: AtomicBool,
     ended: Notify,
     /// Behind a bridge that tasks of 2025-11-25 cross: what gives those of the client up, before its server goes.
@@ -59,7 +62,8 @@ pub(crate) struct Session {
     watches: Mutex<HashMap<String, Watch>>,
 }
 
-/// Somebody uses a session for as long as this is there: a stream is open.
+/// Keeps a session in use: a stream is open, or a request is being handled. A session in use neither expires
+/// nor is evicted.
 #[derive(Debug)]
 pub(crate) struct InUse(Arc<Session>);
 
@@ -80,7 +84,8 @@ impl Session {
             in_flight: InFlight::default(),
             asides: None,
             streams: Streams::default(),
-            last_used: AtomicU64::new(now().as_secs()),
+            last_used: AtomicU64::new(nanoseconds(now())),
+            is_confirmed: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
             upstream: Mutex::default(),
@@ -162,12 +167,12 @@ impl Session {
         self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Ends the session: what is being handled in it over HTTP is given up, and nobody waits for the client any more.
+    /// Ends the session: cancels its requests, and fails the handlers that wait for answers of the client.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         self.ended.notify_waiters();
         self.pending.close();
-        self.in_flight.cancel_all();
+        self.in_flight.close();
     }
 
     /// Ready when the session has ended.
@@ -178,13 +183,18 @@ impl Session {
         }
     }
 
-    /// Puts the end of the session off.
-    fn touch(&self, now: u64) {
+    /// Notes that the client has used the session at `now`, in nanoseconds.
+    fn note_use(&self, now: u64) {
         self.last_used.store(now, Ordering::Relaxed);
+        self.is_confirmed.store(true, Ordering::Relaxed);
     }
 
     fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(Ordering::Relaxed)
     }
 }
 
@@ -204,7 +214,7 @@ impl Deref for InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.0.touch(now().as_secs());
+        self.0.note_use(nanoseconds(now()));
     }
 }
 

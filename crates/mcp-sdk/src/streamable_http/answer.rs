@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
 use thruway_message::FieldLinesBuf;
 use thruway_net::PooledBuffer;
 use thruway_server::{Event, EventSender, Response, StatusCode};
@@ -121,6 +121,14 @@ pub(crate) fn json_error(status: StatusCode, reason: &'static str) -> WholeRespo
     json_response(status, Octets::Pooled(message))
 }
 
+/// The refusal of a new session or stream while all of them are in use.
+pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeResponse {
+    let mut message = PooledBuffer::take();
+    write_error(&mut message, id, &Error::internal(reason));
+    json_response(StatusCode::SERVICE_UNAVAILABLE, Octets::Pooled(message))
+        .with_field("Retry-After", RETRY_AFTER_SECONDS)
+}
+
 const fn json_response(status: StatusCode, content: Octets) -> WholeResponse {
     WholeResponse { status, field_lines: JSON, content }
 }
@@ -151,7 +159,7 @@ pub(crate) fn event(message: &[u8]) -> Event {
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// When whoever finds no room should come again: who has it may have it for long.
+/// Seconds after which a refused client should try again: sessions and streams often last long.
 const RETRY_AFTER_SECONDS: &str = "10";
 
 /// After so long without an event, a stream says that it is there.

@@ -16,7 +16,7 @@ use super::post::unexpected_batch;
 use super::resumable::{EndsStream, answers_of, begin, spawn};
 use super::sessions::{deliver, is_modern, session_of};
 use crate::dispatch::{Exchange, Reply, Status, legacy};
-use crate::session::{EventKind, InFlightGuard, Session};
+use crate::session::{EventKind, InFlightGuard, InUse, Session};
 
 /// Answers several messages at once, which one revision has: each request is answered, and the answers are
 /// one array. `batch` is `body`, split.
@@ -40,11 +40,11 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
             return Answer::now(json(Status::BadRequest, output));
         }
     };
-    let mut answers = Vec::new();
     if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
         return Answer::now(json_of(Status::BadRequest, mismatch));
     }
     let mut exchanges = Vec::new();
+    let mut answers = Vec::new();
     for message in messages {
         match answer_one(incoming, session.as_ref(), revision, message.get().as_bytes()) {
             (Handled::Accepted, _) => {}
@@ -55,7 +55,7 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
     match session {
         _ if answers.is_empty() && exchanges.is_empty() => Answer::now(accepted()),
         _ if exchanges.is_empty() => Answer::now(json_of(Status::Ok, as_array(&answers))),
-        Some(session) => Answer::now(batch_as_events(&session, &answers, exchanges)),
+        Some(session) => Answer::now(batch_as_events(session, &answers, exchanges)),
         None => Answer::later(async move {
             answers.extend(answers_of(exchanges.into_iter().map(|(exchange, _)| exchange).collect()).await);
             json_of(Status::Ok, as_array(&answers)).into()
@@ -65,7 +65,7 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
 
 /// Handlers may say something before they answer, so their answers come one by one; what is there already comes first.
 fn batch_as_events(
-    session: &Session,
+    session: Arc<Session>,
     answers: &[Vec<u8>],
     exchanges: Vec<(Exchange, Option<InFlightGuard>)>,
 ) -> Events {
@@ -76,10 +76,11 @@ fn batch_as_events(
     }
     for (exchange, in_flight) in exchanges {
         if let Some(in_flight) = in_flight {
-            spawn(exchange, in_flight, ends.clone());
+            spawn(exchange, in_flight, InUse::new(session.clone()), ends.clone());
         }
     }
-    Events::replay(stream, 0, session.revision.primes_event_streams())
+    let is_to_be_primed = session.revision.primes_event_streams();
+    Events::replay(stream, InUse::new(session), 0, is_to_be_primed)
 }
 
 /// What comes of one message of a batch.

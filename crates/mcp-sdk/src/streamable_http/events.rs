@@ -31,6 +31,8 @@ pub(super) enum Events {
 /// A stream, and how far the client has got in it.
 pub(super) struct Replay {
     stream: Arc<EventStream>,
+    /// Keeps the session in use while its client reads.
+    _session: InUse,
     last: u64,
     is_to_be_primed: bool,
     is_over: bool,
@@ -38,8 +40,13 @@ pub(super) struct Replay {
 
 impl Events {
     /// What comes after event `after` of a stream.
-    pub(super) const fn replay(stream: Arc<EventStream>, after: u64, is_to_be_primed: bool) -> Self {
-        Self::Replay(Replay { stream, last: after, is_to_be_primed, is_over: false })
+    pub(super) const fn replay(
+        stream: Arc<EventStream>,
+        session: InUse,
+        after: u64,
+        is_to_be_primed: bool,
+    ) -> Self {
+        Self::Replay(Replay { stream, _session: session, last: after, is_to_be_primed, is_over: false })
     }
 
     /// The next event; `None` at the end.

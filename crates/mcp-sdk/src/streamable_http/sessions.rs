@@ -10,14 +10,14 @@ use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
 use super::Incoming;
-use super::answer::{Answer, accepted, json, json_error, json_of, method_not_allowed};
+use super::answer::{Answer, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
 use super::events::Events;
 use super::resumable::{later, no_such_event, take_up};
 use crate::bridge;
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
-use crate::session::{EventId, InUse, Session};
+use crate::session::{EventId, Holder, InUse, NoCapacity, Session};
 
 /// A request by POST.
 pub(super) fn handle_request(
@@ -54,14 +54,19 @@ pub(super) fn handle_request(
 }
 
 fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: PooledBuffer) -> WholeResponse {
+    let shared = &incoming.server.shared;
     let session = legacy::initialize(incoming.server, request, &mut output);
-    let response = json(Status::Ok, output);
-    match (session, incoming.server.shared.options.legacy_sessions) {
-        (Some(session), LegacySessions::Stateful) => {
-            let session = session.owned_by(incoming.caller.principal());
-            response.with_field(SESSION_ID, &*incoming.server.shared.sessions.insert(session))
+    let Some(session) = session.filter(|_| shared.options.legacy_sessions == LegacySessions::Stateful) else {
+        return json(Status::Ok, output);
+    };
+    let principal = incoming.caller.principal();
+    let holder = Holder::new(principal.clone(), incoming.address);
+    match shared.sessions.insert(session.owned_by(principal), holder) {
+        Ok(id) => json(Status::Ok, output).with_field(SESSION_ID, &*id),
+        Err(NoCapacity) => {
+            let reason = "the server cannot begin a session, because too many are in use: try again later";
+            no_capacity(Some(&request.id), reason)
         }
-        _ => response,
     }
 }
 
@@ -123,7 +128,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
         match last.as_str().and_then(|last| last.parse().ok()) {
             // The stream of what the server says by itself keeps nothing: it just goes on.
             Some(EventId { stream: 0, .. }) => {}
-            Some(id) => return take_up(&session, id),
+            Some(id) => return take_up(session, id),
             None => return Answer::now(no_such_event()),
         }
     }
@@ -157,14 +162,14 @@ pub(super) fn handle_other(incoming: &Incoming<'_>, body: &[u8], message: &Messa
             _ => json_error(StatusCode::BAD_REQUEST, "clients send no responses"),
         };
     }
+    if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
+        return json_of(Status::BadRequest, mismatch);
+    }
     match session_of(incoming, version) {
         Ok((Some(session), _)) => {
             deliver(&session, message);
             accepted()
         }
-    if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
-        return json_of(Status::BadRequest, mismatch);
-    }
         Ok((None, _)) => accepted(),
         Err(refusal) => refusal,
     }
