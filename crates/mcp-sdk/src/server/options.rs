@@ -49,6 +49,11 @@ pub struct McpServerOptions {
     /// Unix sockets have no quota, nor has a [tower service](crate::McpEndpoint::tower_service) that is not
     /// told the addresses of its clients.
     pub sessions_per_address_max: usize,
+    /// Answers every request over HTTP with an event stream, even where one JSON message is enough. Default:
+    /// no. Useful for clients and intermediaries that only handle event streams; costs about 50 bytes for
+    /// each answer. A client that accepts only one of both formats gets that format in any case, unless the
+    /// handler has more than its answer to send.
+    pub prefers_event_streams: bool,
     /// Whether tools may be added later when there are none at the start. Default: no; clients that come before are told that
     /// there will never be any.
     pub may_add_tools: bool,
@@ -92,6 +97,7 @@ impl Default for McpServerOptions {
             sessions_max: 10_000,
             sessions_per_principal_max: 1000,
             sessions_per_address_max: 5000,
+            prefers_event_streams: false,
             may_add_tools: false,
             may_add_resources: false,
             may_add_prompts: false,

@@ -37,6 +37,44 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// The same answer as an event stream, even if it is one message.
+    pub(super) fn as_event_stream(self) -> Self {
+        match self {
+            Self::Now(answered) => Self::Now(answered.as_event_stream()),
+            Self::Later(later) => Self::later(async move { later.await.as_event_stream() }),
+        }
+    }
+}
+
+impl Answered {
+    /// Refusals stay JSON: their status tells clients not to look for events.
+    fn as_event_stream(self) -> Self {
+        match self {
+            Self::Whole(response) if response.status == StatusCode::OK => {
+                Self::Whole(response.as_event_stream())
+            }
+            other => other,
+        }
+    }
+}
+
+impl WholeResponse {
+    fn as_event_stream(self) -> Self {
+        let message: &[u8] = match &self.content {
+            Octets::None => return self,
+            Octets::Pooled(message) => message,
+            Octets::Owned(message) => message,
+        };
+        let content = Octets::Owned(event(message).into_octets().to_vec());
+        let mut field_lines = EVENT_STREAM;
+        for line in self.field_lines.iter().filter(|line| !line.name.is("Content-Type")) {
+            field_lines.append_line(line);
+        }
+        Self { status: self.status, field_lines, content }
+    }
+}
+
 /// For our own engine.
 impl From<Answer> for thruway_server::Answer {
     fn from(answer: Answer) -> Self {
@@ -156,6 +194,11 @@ pub(super) fn method_not_allowed() -> WholeResponse {
 pub(crate) fn event(message: &[u8]) -> Event {
     Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }
+
+/// `X-Accel-Buffering` keeps nginx from delaying events.
+const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
+    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
+);
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
