@@ -122,8 +122,9 @@ impl Incoming {
     /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
     pub(super) fn handle_passed(&self, passed: Passed) {
         match passed {
-            Passed::Answer(id) => self.settle(id, Err(McpClientError::MessageTooLarge)),
-            Passed::Other => {
+            Passed::Answer(RequestId::Integer(id)) => self.settle(id, Err(McpClientError::MessageTooLarge)),
+            // Ids of our requests are numbers.
+            Passed::Answer(RequestId::String(_)) | Passed::Request(_) | Passed::Other => {
                 tracing::warn!("a message of the server is passed over: it is larger than allowed");
             }
             Passed::Unknown => self.fail_all(&McpClientError::AnswerLost),

@@ -49,6 +49,10 @@ pub struct McpServerOptions {
     /// Unix sockets have no quota, nor has a [tower service](crate::McpEndpoint::tower_service) that is not
     /// told the addresses of its clients.
     pub sessions_per_address_max: usize,
+    /// Maximum size of a message of a client in bytes, over every transport. Default: 4 MiB. Increase it for
+    /// tools with large arguments, such as files. Each connection can make the server buffer as much. Larger
+    /// messages get an error: with the `id` of the request over stdio, with status 413 over HTTP.
+    pub message_bytes_max: usize,
     /// Answers every request over HTTP with an event stream, even where one JSON message is enough. Default:
     /// no. Useful for clients and intermediaries that only handle event streams; costs about 50 bytes for
     /// each answer. A client that accepts only one of both formats gets that format in any case, unless the
@@ -97,6 +101,7 @@ impl Default for McpServerOptions {
             sessions_max: 10_000,
             sessions_per_principal_max: 1000,
             sessions_per_address_max: 5000,
+            message_bytes_max: 4 << 20,
             prefers_event_streams: false,
             may_add_tools: false,
             may_add_resources: false,

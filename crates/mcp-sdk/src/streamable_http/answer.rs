@@ -1,5 +1,6 @@
 //! What requests are answered with, whoever sends it.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
 use thruway_message::FieldLinesBuf;
 use thruway_net::PooledBuffer;
-use thruway_server::{Event, EventSender, Response, StatusCode};
+use thruway_server::{ContentError, Event, EventSender, IntoResponse, Rejection, Response, StatusCode};
 
 use super::events::Events;
 use crate::dispatch::{Farewell, Status};
@@ -143,7 +144,7 @@ pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
 }
 
 /// The same for a message that was made elsewhere.
-pub(super) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
+pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
     let response = json_response(status_code(status), Octets::Owned(message));
     if status == Status::Unavailable {
         response.with_field("Retry-After", RETRY_AFTER_SECONDS)
@@ -153,7 +154,7 @@ pub(super) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
 }
 
 /// A refusal that concerns HTTP more than the message; says so in both ways.
-pub(crate) fn json_error(status: StatusCode, reason: &'static str) -> WholeResponse {
+pub(crate) fn json_error(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
     json_response(status, Octets::Pooled(message))
@@ -165,6 +166,19 @@ pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeRes
     write_error(&mut message, id, &Error::internal(reason));
     json_response(StatusCode::SERVICE_UNAVAILABLE, Octets::Pooled(message))
         .with_field("Retry-After", RETRY_AFTER_SECONDS)
+}
+
+/// The refusal of a message larger than `bytes_max`.
+pub(super) fn too_large(bytes_max: usize) -> WholeResponse {
+    json_error(StatusCode::CONTENT_TOO_LARGE, format!("the message is larger than {bytes_max} bytes"))
+}
+
+/// The answer to a request whose body cannot be read to its end.
+pub(crate) fn unreadable(error: ContentError, bytes_max: usize) -> Response {
+    match error {
+        ContentError::TooLarge => too_large(bytes_max).into(),
+        error => Rejection::from(error).into_response(),
+    }
 }
 
 const fn json_response(status: StatusCode, content: Octets) -> WholeResponse {

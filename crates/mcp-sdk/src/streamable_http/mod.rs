@@ -15,16 +15,16 @@ use std::sync::Arc;
 
 use thruway_message::{FieldLines, Method};
 use thruway_net::PooledBuffer;
-use thruway_server::{Handler, IntoResponse, Rejection, Request, StatusCode};
+use thruway_server::{Handler, Request, StatusCode};
 
 use crate::authorization::{Authorization, Caller, Challenge};
-use crate::dispatch::{MESSAGE_BYTES_MAX, Status};
+use crate::dispatch::Status;
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use answer::{Answer, json, method_not_allowed};
 use guard::Guard;
 
-pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error};
+pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error, json_of, no_capacity, unreadable};
 pub use tower::{McpBody, McpService};
 
 pub(crate) use post::{ACCEPTED_BY_CLIENTS, is_json, is_media_type, unsupported_media_type};
@@ -103,9 +103,10 @@ impl Handler for McpEndpoint {
         let mut request = request.take_owned();
         thruway_server::Answer::later(async move {
             let server = &endpoint.server;
-            let content = match request.content().collect(MESSAGE_BYTES_MAX).await {
+            let bytes_max = server.shared.options.message_bytes_max;
+            let content = match request.content().collect(bytes_max).await {
                 Ok(content) => content,
-                Err(error) => return Rejection::from(error).into_response(),
+                Err(error) => return unreadable(error, bytes_max),
             };
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller, address };

@@ -8,7 +8,7 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
-use super::answer::{Answer, json, json_error, json_of};
+use super::answer::{Answer, json, json_error, json_of, too_large};
 use super::events::Events;
 use super::{Incoming, batches, sessions};
 use crate::dispatch::{Exchange, Farewell, Outgoing, Reply, Status, modern};
@@ -16,6 +16,9 @@ use crate::http_response::WholeResponse;
 
 pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     let options = &incoming.server.shared.options;
+    if content.len() > options.message_bytes_max {
+        return Answer::now(too_large(options.message_bytes_max));
+    }
     if !is_json(incoming.fields) {
         return Answer::now(unsupported_media_type());
     }

@@ -16,10 +16,9 @@ use thruway_server::{ClientAddr, Event, StatusCode};
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
-use super::answer::{Answer, Answered, SILENCE_MAX, json_error};
+use super::answer::{Answer, Answered, SILENCE_MAX, json_error, too_large};
 use super::events::Events;
 use super::{Endpoint, Incoming, McpEndpoint};
-use crate::dispatch::MESSAGE_BYTES_MAX;
 use crate::http_response::{Octets, WholeResponse};
 
 /// An [`McpEndpoint`] as a tower service. Clones are the same endpoint; it is always ready.
@@ -114,7 +113,7 @@ where
     let fields = Fields::of(&parts).ok_or_else(unreadable)?;
     let caller = endpoint.admit(fields.as_lines())?;
     let server = &endpoint.server;
-    let content = collect(body).await?;
+    let content = collect(body, server.shared.options.message_bytes_max).await?;
     let address = parts.extensions.get().and_then(ClientAddr::ip);
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller, address };
     match incoming.handle(&content) {
@@ -164,16 +163,19 @@ impl Fields {
     }
 }
 
-/// The whole content, if that is no longer than a message may be.
-async fn collect<B: Body>(body: B) -> Result<Vec<u8>, WholeResponse> {
+/// Reads the whole body.
+///
+/// # Errors
+/// It is larger than `bytes_max`, or ends too early.
+async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeResponse> {
     let mut body = pin!(body);
     let mut content = Vec::new();
     while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         let frame = frame
             .map_err(|_| json_error(StatusCode::BAD_REQUEST, "the content ended before it was complete"))?;
         let Ok(mut data) = frame.into_data() else { continue };
-        if content.len() + data.remaining() > MESSAGE_BYTES_MAX {
-            return Err(json_error(StatusCode::CONTENT_TOO_LARGE, "a message may have 4 MiB"));
+        if content.len() + data.remaining() > bytes_max {
+            return Err(too_large(bytes_max));
         }
         while data.has_remaining() {
             let chunk = data.chunk();

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::{Child, Origin};
-use crate::stdio::{Input, Line, Lines, Output};
+use crate::stdio::{Input, Line, Lines, Output, Passed};
 
 /// The near end of a stream, or of one after another if the other end can be started again.
 #[derive(Debug)]
@@ -189,6 +189,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
             match line {
                 // Whose answer it is shows at its end.
                 Line::TooLong => {}
+                Line::Passed(Passed::Request(id)) => conversation.refuse_too_large(id),
                 Line::Passed(passed) => conversation.incoming.handle_passed(passed),
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
                 Line::Whole(line) if conversation.handle_octets(line).is_ok() => invalid_lines = 0,
@@ -199,7 +200,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
             return conversation.incoming.close(&McpClientError::MessageInvalid);
         }
     }
-    if let (Some(conversation), Some(line)) = (near.conversation.upgrade(), lines.rest()) {
+    if let (Some(conversation), Some(Line::Whole(line))) = (near.conversation.upgrade(), lines.rest()) {
         // What the end has cut off is no message.
         let _ = conversation.handle_octets(line);
     }
