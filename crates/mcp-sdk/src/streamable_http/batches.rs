@@ -15,6 +15,7 @@ use super::events::Events;
 use super::post::unexpected_batch;
 use super::resumable::{EndsStream, answers_of, begin, spawn};
 use super::sessions::{deliver, is_modern, session_of};
+use crate::connection::as_array;
 use crate::dispatch::{Exchange, Reply, Status, legacy};
 use crate::session::{EventKind, InFlightGuard, InUse, Session};
 
@@ -43,8 +44,8 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
     if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
         return Answer::now(json_of(Status::BadRequest, mismatch));
     }
-    let mut exchanges = Vec::new();
     let mut answers = Vec::new();
+    let mut exchanges = Vec::new();
     for message in messages {
         match answer_one(incoming, session.as_ref(), revision, message.get().as_bytes()) {
             (Handled::Accepted, _) => {}
@@ -147,11 +148,4 @@ fn answer_request(
     };
     write_error(output, Some(&request.id), &error);
     Handled::Now
-}
-
-fn as_array(answers: &[Vec<u8>]) -> Vec<u8> {
-    let mut array = b"[".to_vec();
-    array.extend_from_slice(&answers.join(&b','));
-    array.push(b']');
-    array
 }
