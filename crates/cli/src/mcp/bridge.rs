@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 
 use super::client::login::{self, Login};
 use super::routes::{PATH, SSE_PATH, mount_endpoint};
+use super::serve::server_options;
 use crate::args::McpBridgeArgs;
 use crate::config::{Failure, parse_listeners};
 use crate::headers::parse_headers;
@@ -81,7 +82,7 @@ async fn connect(args: &McpBridgeArgs) -> Result<McpServer, Failure> {
             timeout: args.timeout,
             ..McpClientOptions::default()
         },
-        server: McpServerOptions { session_idle: args.session_idle, ..McpServerOptions::default() },
+        server: McpServerOptions { session_idle: args.session_idle, ..server_options(&args.limits) },
         has_server_per_session: args.server_per_session,
         shares_subscriptions: args.share_subscriptions,
         servers_max: args.servers_max.into(),

@@ -1,13 +1,13 @@
 //! Where the demo server is, for clients of every age.
 
-use thruway_mcp_sdk::McpEndpoint;
+use thruway_mcp_sdk::{McpEndpoint, McpServerOptions};
 use thruway_server::Router;
 
 use super::demo;
 
 /// Adds the endpoints of the demo server to `router`. They answer requests to `hosts` besides those to this machine.
-pub(crate) fn mount(router: Router, hosts: &[String]) -> Router {
-    mount_endpoint(router, endpoint(hosts))
+pub(crate) fn mount(router: Router, hosts: &[String], options: McpServerOptions) -> Router {
+    mount_endpoint(router, endpoint_with(hosts, options))
 }
 
 /// Adds the endpoints of a server to `router`.
@@ -18,7 +18,11 @@ pub(super) fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
 
 /// The endpoint of the demo server, wherever it is. It answers requests to `hosts` besides those to this machine.
 pub(crate) fn endpoint(hosts: &[String]) -> McpEndpoint {
-    hosts.iter().fold(demo::server().endpoint(), McpEndpoint::allow_host)
+    endpoint_with(hosts, McpServerOptions::default())
+}
+
+fn endpoint_with(hosts: &[String], options: McpServerOptions) -> McpEndpoint {
+    hosts.iter().fold(demo::server(options).endpoint(), McpEndpoint::allow_host)
 }
 
 /// Where clients look first.
