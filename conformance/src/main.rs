@@ -24,10 +24,13 @@ struct Arguments {
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: ListenAddr,
+    /// Answer every request with an event stream
+    #[arg(long)]
+    event_streams: bool,
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().listen) {
+    match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -36,9 +39,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(address: ListenAddr) -> Result<(), ServerError> {
+fn run(arguments: Arguments) -> Result<(), ServerError> {
     let signals = TerminationSignals::take_over()?;
-    let server = Server::new(Router::new().any("/mcp", server().endpoint())).listen_on(address).start()?;
+    let options =
+        McpServerOptions { prefers_event_streams: arguments.event_streams, ..McpServerOptions::default() };
+    let router = Router::new().any("/mcp", server(options).endpoint());
+    let server = Server::new(router).listen_on(arguments.listen).start()?;
     for address in server.addresses() {
         match address {
             ListenAddr::Tcp(address) => println!("listening on http://{address}"),
@@ -49,9 +55,9 @@ fn run(address: ListenAddr) -> Result<(), ServerError> {
     Ok(())
 }
 
-fn server() -> McpServer {
+fn server(options: McpServerOptions) -> McpServer {
     let info = Implementation::new("thruway-conformance", env!("CARGO_PKG_VERSION"));
-    let server = McpServer::with_options(info, McpServerOptions::default());
+    let server = McpServer::with_options(info, options);
     let server = tools::offer(server);
     let server = resources::offer(server);
     prompts::offer(server)

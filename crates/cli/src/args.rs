@@ -228,6 +228,8 @@ pub(crate) struct McpBridgeArgs {
     #[command(flatten)]
     pub(crate) access: McpAccessArgs,
     #[command(flatten)]
+    pub(crate) limits: McpServerLimits,
+    #[command(flatten)]
     pub(crate) login: McpLoginArgs,
 }
 
@@ -270,6 +272,44 @@ impl McpAccessArgs {
     }
 }
 
+/// Limits of an MCP server.
+#[derive(clap::Args)]
+pub(crate) struct McpServerLimits {
+    /// Maximum size of a client's message: bytes, or with a unit such as `512KiB` or `16MiB`. Larger messages
+    /// get an error. Each connection can make the server buffer as much
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
+    pub(crate) message_max: usize,
+    /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it
+    /// gets 503
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) sessions_max: u32,
+    /// Maximum number of sessions of one client address, or of one IPv6 network of 64 bits. Behind a proxy,
+    /// all clients have the address of the proxy
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) sessions_per_address_max: u32,
+}
+
+/// A number of bytes: at least 1 KiB, so that every client can begin, and at most 1 GiB.
+fn parse_message_size(text: &str) -> Result<usize, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = number
+        .parse()
+        .ok()
+        .zip(factor)
+        .and_then(|(number, factor): (usize, usize)| number.checked_mul(factor));
+    bytes.filter(|bytes| (1 << 10..=1 << 30).contains(bytes)).ok_or_else(|| {
+        "the size must be between 1KiB and 1GiB, such as `65536`, `512KiB` or `16MiB`".to_owned()
+    })
+}
+
 fn parse_era(text: &str) -> Result<EraChoice, String> {
     match text {
         "auto" => Ok(EraChoice::Auto),
@@ -304,6 +344,8 @@ pub(crate) struct McpServeArgs {
     pub(crate) allow_host: Vec<String>,
     #[command(flatten)]
     pub(crate) access: McpAccessArgs,
+    #[command(flatten)]
+    pub(crate) limits: McpServerLimits,
 }
 
 /// A host as it stands in `Host`, without a port.

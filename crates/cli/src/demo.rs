@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
+use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::{
     Answer, BoxError, Content, ContentStream, Event, FieldLinesBuf, Handler, IntoResponse, Json,
     OwnedRequest, Piece, Rejection, Request, Response, Router,
@@ -17,7 +18,7 @@ use crate::mcp;
 
 /// The routes of the demo.
 pub(crate) fn router() -> Router {
-    mcp::mount_endpoint(Router::new(), mcp::endpoint(&[]))
+    mcp::mount_endpoint(Router::new(), mcp::endpoint(&[], McpServerOptions::default()))
         .get("/", || Response::html(PAGE))
         .get("/plaintext", plaintext)
         .get("/json", || Json(Message { message: "Hello, World!" }))

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::authorization::Caller;
 use crate::bridge;
-use crate::dispatch::{Exchange, Reply, legacy, modern};
+use crate::dispatch::{Exchange, Outgoing, Reply, legacy, modern};
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
 
@@ -58,7 +58,7 @@ impl Connection {
     /// answered at once.
     pub(crate) fn handle_message(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
         match json_rpc::split_batch(message) {
-            None => self.handle_one(caller, message, answers),
+            None => self.handle_one(caller, message, None, answers),
             Some(batch) => self.handle_batch(caller, batch, answers),
         }
     }
@@ -78,25 +78,36 @@ impl Connection {
             }
             Err(error) => return write_error(answers, None, &error),
         };
-        let start = answers.len();
+        let (sender, later_answers) = mpsc::unbounded_channel();
+        let mut at_once = Vec::new();
         for message in messages {
-            let before = answers.len();
-            answers.push(if before == start { b'[' } else { b',' });
-            self.handle_one(caller, message.get().as_bytes(), answers);
-            if answers.len() == before + 1 {
-                // Nothing is answered, or only later, by a message of its own.
-                answers.truncate(before);
+            let mut answer = Vec::new();
+            self.handle_one(caller, message.get().as_bytes(), Some(&sender), &mut answer);
+            if !answer.is_empty() {
+                at_once.push(answer);
             }
         }
-        if answers.len() > start {
-            answers.push(b']');
+        // A handler may have ended already.
+        let is_waiting = sender.strong_count() > 1 || !later_answers.is_empty();
+        drop(sender);
+        if is_waiting {
+            tokio::spawn(complete_batch(at_once, later_answers, self.outbox.clone()));
+        } else if !at_once.is_empty() {
+            answers.extend(as_array(&at_once));
         }
     }
 
-    /// Appends the answer to a message, if it is there at once.
-    fn handle_one(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
+    /// Appends the answer to a message, if it is there at once. The later answer to a message of a batch goes
+    /// to `batch`.
+    fn handle_one(
+        &mut self,
+        caller: &Caller,
+        message: &[u8],
+        batch: Option<&BatchSender>,
+        answers: &mut Vec<u8>,
+    ) {
         match json_rpc::parse(message) {
-            Ok(Message::Request(request)) => self.handle_request(caller, &request, answers),
+            Ok(Message::Request(request)) => self.handle_request(caller, &request, batch, answers),
             Ok(Message::Response(response)) => {
                 if let Some(session) = self.session() {
                     session.pending.handle_response(&response);
@@ -116,7 +127,13 @@ impl Connection {
         }
     }
 
-    fn handle_request(&mut self, caller: &Caller, request: &Request<'_>, answers: &mut Vec<u8>) {
+    fn handle_request(
+        &mut self,
+        caller: &Caller,
+        request: &Request<'_>,
+        batch: Option<&BatchSender>,
+        answers: &mut Vec<u8>,
+    ) {
         let params = match Params::parse(request.params) {
             Ok(params) => params,
             Err(error) => return write_error(answers, Some(&request.id), &error),
@@ -131,7 +148,7 @@ impl Connection {
             }
         };
         if let Reply::Later(exchange) = reply {
-            self.spawn(exchange, request, answers);
+            self.spawn(exchange, request, batch, answers);
         }
     }
 
@@ -147,7 +164,13 @@ impl Connection {
     }
 
     /// Lets a request be handled while others are.
-    fn spawn(&self, mut exchange: Exchange, request: &Request<'_>, answers: &mut Vec<u8>) {
+    fn spawn(
+        &self,
+        mut exchange: Exchange,
+        request: &Request<'_>,
+        batch: Option<&BatchSender>,
+        answers: &mut Vec<u8>,
+    ) {
         if self.in_flight.len() >= IN_FLIGHT_MAX {
             return write_error(
                 answers,
@@ -156,13 +179,26 @@ impl Connection {
             );
         }
         let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
+        if is_subscription && batch.is_some() {
+            // It never ends, and neither would the batch.
+            let error = Error::new(ErrorCode::INVALID_REQUEST, "a subscription cannot be part of a batch");
+            return write_error(answers, Some(&request.id), &error);
+        }
         let Some(in_flight) = self.in_flight.begin(request.id.to_owned(), is_subscription) else {
             let error = Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
             return write_error(answers, Some(&request.id), &error);
         };
-        let outbox = self.outbox.clone();
+        let (outbox, batch) = (self.outbox.clone(), batch.cloned());
         let forward = async move {
             while let Some(outgoing) = exchange.next().await {
+                let outgoing = match (outgoing, &batch) {
+                    (Outgoing::Answer(answer, _), Some(batch)) => {
+                        // If nobody takes it, the connection is over.
+                        let _ = batch.send(answer);
+                        continue;
+                    }
+                    (outgoing, _) => outgoing,
+                };
                 let Some(message) = outgoing.into_message() else { continue };
                 if outbox.send(message).await.is_err() {
                     return;
@@ -171,7 +207,7 @@ impl Connection {
         };
         tokio::spawn(async move {
             tokio::select! {
-                () = in_flight.cancelled() => {}
+                _ = in_flight.cancelled() => {}
                 () = forward => {}
             }
         });
@@ -196,6 +232,33 @@ async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     }
 }
 
+/// Takes the answers to requests of one batch.
+type BatchSender = mpsc::UnboundedSender<Vec<u8>>;
+
+/// Sends the answers to a batch once all of its requests have ended: as one array (JSON-RPC 2.0 §6, which
+/// revision 2025-03-26 refers to). Requests that were canceled have no answer.
+async fn complete_batch(
+    mut answers: Vec<Vec<u8>>,
+    mut later_answers: mpsc::UnboundedReceiver<Vec<u8>>,
+    outbox: mpsc::Sender<Vec<u8>>,
+) {
+    while let Some(answer) = later_answers.recv().await {
+        answers.push(answer);
+    }
+    if !answers.is_empty() {
+        // If it cannot be sent, the connection is over.
+        let _ = outbox.send(as_array(&answers)).await;
+    }
+}
+
+/// Joins messages to a batch.
+pub(crate) fn as_array(messages: &[Vec<u8>]) -> Vec<u8> {
+    let mut array = b"[".to_vec();
+    array.extend_from_slice(&messages.join(&b','));
+    array.push(b']');
+    array
+}
+
 impl Drop for LocalSession {
     fn drop(&mut self) {
         self.telling.abort();
@@ -205,7 +268,7 @@ impl Drop for LocalSession {
 
 impl Drop for CancelAtEnd {
     fn drop(&mut self) {
-        self.0.cancel_all();
+        self.0.close();
     }
 }
 

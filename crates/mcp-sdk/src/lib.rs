@@ -68,6 +68,7 @@ pub use streamable_http::{McpBody, McpEndpoint, McpService};
 pub use tasks::{TaskOptions, TaskSupport};
 
 pub use thruway_mcp::{Revision, json_rpc, schema};
+pub use thruway_net::ClientAddr;
 
 /// Makes a tool of a function: what could be written with [`McpServer::tool`], read from how the function is written.
 ///

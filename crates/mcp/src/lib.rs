@@ -13,6 +13,7 @@ pub mod json_rpc;
 pub mod schema;
 pub mod params;
 pub mod members;
+mod finite;
 mod revision;
 
 // the eras
@@ -24,4 +25,5 @@ pub mod dual_era;
 pub mod header_value;
 pub mod param_headers;
 
+pub use finite::{NotFinite, check_finite};
 pub use revision::{Era, Revision, UnknownRevision};

@@ -51,23 +51,33 @@ enum Through {
 struct Set {
     side: Side,
     name: &'static str,
-    /// What tells the suite to run them.
+    /// Arguments of the suite that select them.
     arguments: &'static [&'static str],
+    /// Arguments of our server.
+    of_server: &'static [&'static str],
 }
 
 const fn server(name: &'static str, arguments: &'static [&'static str]) -> Set {
-    Set { side: Side::Server, name, arguments }
+    Set { side: Side::Server, name, arguments, of_server: &[] }
+}
+
+/// The same against a server that answers every request with an event stream: one check of the suite needs
+/// such a server.
+const fn streaming_server(name: &'static str, arguments: &'static [&'static str]) -> Set {
+    Set { of_server: &["--event-streams"], ..server(name, arguments) }
 }
 
 const fn client(name: &'static str, arguments: &'static [&'static str]) -> Set {
-    Set { side: Side::Client, name, arguments }
+    Set { side: Side::Client, name, arguments, of_server: &[] }
 }
 
 /// A revision's requirements come with scenarios that are run and not scored. A scenario says different things at the wires
 /// of different revisions; the last set of the server also has those that belong to no revision.
-const SETS: [Set; 9] = [
+const SETS: [Set; 11] = [
     server("2025-11-25", &["--requirements", "2025-11-25"]),
     server("2026-07-28", &["--requirements", "2026-07-28"]),
+    streaming_server("2025-11-25, events", &["--requirements", "2025-11-25"]),
+    streaming_server("2026-07-28, events", &["--requirements", "2026-07-28"]),
     server("2025-03-26, all", &["--suite", "all", "--spec-version", "2025-03-26"]),
     server("2025-06-18, all", &["--suite", "all", "--spec-version", "2025-06-18"]),
     server("everything", &["--suite", "all"]),
@@ -142,7 +152,8 @@ fn run_set(programs: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Re
         Side::Server => {
             let program = programs.join("conformance-server");
             let log = directory.path().join("server.log");
-            let server = Server::start(&program, &["--listen", "127.0.0.1:0"], &log, stop)?;
+            let arguments = [&["--listen", "127.0.0.1:0"][..], set.of_server].concat();
+            let server = Server::start(&program, &arguments, &log, stop)?;
             suite.run(set.side, &format!("{}/mcp", server.url()), set.arguments, &output, stop)?;
             server.end(stop)?;
         }

@@ -22,6 +22,7 @@ use super::access::Access;
 use super::client::login::{self, Login};
 use super::connecting::{FirstAttempt, LateBridge};
 use super::routes::{PATH, SSE_PATH};
+use super::serve::server_options;
 use crate::args::McpBridgeArgs;
 use crate::config::Failure;
 use crate::headers::parse_headers;
@@ -144,7 +145,7 @@ fn options(args: &McpBridgeArgs) -> BridgeOptions {
             timeout: args.timeout,
             ..McpClientOptions::default()
         },
-        server: McpServerOptions { session_idle: args.session_idle, ..McpServerOptions::default() },
+        server: McpServerOptions { session_idle: args.session_idle, ..server_options(&args.limits) },
         has_server_per_session: args.server_per_session,
         shares_subscriptions: args.share_subscriptions,
         servers_max: args.servers_max.into(),

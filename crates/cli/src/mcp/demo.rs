@@ -16,11 +16,11 @@ use thruway_mcp_sdk::{
 use tokio::time::sleep;
 
 /// The server. It offers something of each kind.
-pub(crate) fn server() -> McpServer {
+pub(crate) fn server(options: McpServerOptions) -> McpServer {
     let info = Implementation::new("thruway-demo", env!("CARGO_PKG_VERSION")).with_title("Thruway demo");
     let options = McpServerOptions {
         instructions: Some("A server to try MCP clients with. Nothing it does has consequences.".to_owned()),
-        ..McpServerOptions::default()
+        ..options
     };
     let server = McpServer::with_options(info, options);
     let server = with_tools(server);

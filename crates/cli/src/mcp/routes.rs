@@ -1,6 +1,6 @@
 //! The paths of an MCP server, for clients of every revision.
 
-use thruway_mcp_sdk::McpEndpoint;
+use thruway_mcp_sdk::{McpEndpoint, McpServerOptions};
 use thruway_server::Router;
 
 use super::demo;
@@ -13,8 +13,8 @@ pub(crate) fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
 
 /// The endpoint of the demo server. `Host` and `Origin` of a request must name this machine or one of
 /// `hosts`.
-pub(crate) fn endpoint(hosts: &[String]) -> McpEndpoint {
-    hosts.iter().fold(demo::server().endpoint(), McpEndpoint::allow_host)
+pub(crate) fn endpoint(hosts: &[String], options: McpServerOptions) -> McpEndpoint {
+    hosts.iter().fold(demo::server(options).endpoint(), McpEndpoint::allow_host)
 }
 
 /// Path of the Streamable HTTP endpoint.

@@ -2,18 +2,20 @@
 
 use std::process::ExitCode;
 
+use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::{Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
 
 use super::access::Access;
 use super::demo;
 use super::routes::{PATH, SSE_PATH, endpoint, mount_endpoint};
-use crate::args::McpServeArgs;
+use crate::args::{McpServeArgs, McpServerLimits};
 use crate::config::Failure;
 
 /// Serves the demo server, over stdio or HTTP.
 pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
+    let options = server_options(&args.limits);
     if args.stdio {
-        return match demo::server().serve_stdio() {
+        return match demo::server(options).serve_stdio() {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(Failure::new(format!("cannot serve the standard input and output: {error}"))),
         };
@@ -22,7 +24,7 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     let listeners = access.listeners(&args.listen)?;
     raise_descriptor_limit();
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let endpoint = access.protect(endpoint(&args.allow_host));
+    let endpoint = access.protect(endpoint(&args.allow_host, options));
     let mut server = Server::new(mount_endpoint(Router::new(), endpoint));
     for listener in listeners {
         server = server.listen_on(listener);
@@ -36,4 +38,15 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     let loads = server.run_until(signals);
     let is_clean = loads.iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The options that `limits` set, with defaults for the others.
+pub(super) fn server_options(limits: &McpServerLimits) -> McpServerOptions {
+    let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
+    McpServerOptions {
+        message_bytes_max: limits.message_max,
+        sessions_max: count(limits.sessions_max),
+        sessions_per_address_max: count(limits.sessions_per_address_max),
+        ..McpServerOptions::default()
+    }
 }

@@ -26,7 +26,11 @@ fn stdio() -> Command {
 
 impl Parent {
     fn with_pipes() -> Self {
-        let mut child = stdio().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::with_pipes_of(stdio())
+    }
+
+    fn with_pipes_of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = Lines::of(child.stdout.take().unwrap());
         Self { child, input: Some(Box::new(input)), output }
@@ -276,4 +280,49 @@ fn old_clients_find_their_two_endpoints() {
         assert!(answer.contains(r#""protocolVersion":"2024-11-05""#), "{answer}");
         assert_eq!(thruway.terminate().code, Some(0), "the stream ends with the server");
     }
+}
+
+/// The limit of 4 MiB had no option, and its error over stdio had no id.
+#[test]
+fn the_largest_message_can_be_chosen() {
+    let mut command = stdio();
+    command.args(["--message-max", "64KiB"]);
+    let mut server = Parent::with_pipes_of(command);
+    server.send(&request(7, "tools/call", &modern(echo(&"x".repeat(65 << 10)))));
+    let refused = server.next();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(7), &json!(-32600)));
+    server.send(&request(8, "tools/call", &modern(echo("hi"))));
+    assert_eq!(server.next()["id"], 8);
+    assert_eq!(server.end(), (Some(0), String::new()));
+    for size in ["0", "1023", "2GiB", "64KB", "-1", "KiB", "99999999999999999999GiB", ""] {
+        let output =
+            stdio().args([&format!("--message-max={size}")]).stderr(Stdio::piped()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains("between 1KiB and 1GiB"), "{size}: {error}");
+    }
+}
+
+/// A client could have all sessions of a server: there was no quota.
+#[test]
+fn the_sessions_of_an_address_can_be_limited() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::start_in(
+        directory.path(),
+        &["mcp", "serve", "--listen", "127.0.0.1:0", "--sessions-per-address-max", "1", "--message-max=1KiB"],
+    );
+    let address = thruway.address();
+    let mut client = Client::connect(&address);
+    let begin = |client: &mut Client| {
+        let response = post(client, "", &initialize("2025-06-18"));
+        assert_eq!(response.status(), "200");
+        response.head.lines().find(|line| line.starts_with("mcp-session-id: ")).unwrap().to_owned()
+    };
+    let (first, second) = (begin(&mut client), begin(&mut client));
+    for (session, status) in [(first, "404"), (second, "200")] {
+        let pong = post(&mut client, &format!("{session}\r\n"), &request(1, "ping", &json!({})));
+        assert_eq!(pong.status(), status);
+    }
+    let large = post(&mut client, "", &request(1, "tools/call", &modern(echo(&"x".repeat(2000)))));
+    assert_eq!(large.status(), "413");
+    assert_eq!(thruway.terminate().code, Some(0));
 }

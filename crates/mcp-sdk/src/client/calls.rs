@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
-use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::write_notification;
 use thruway_mcp::members::one_line;
 use thruway_mcp::schema::{
@@ -15,6 +14,7 @@ use thruway_mcp::schema::{
     NotificationParams, PaginatedRequestParams, Prompt, ReadResourceRequestParams, ReadResourceResult,
     RequestParams, Resource, ResourceTemplate, SetLevelRequestParams, Tool, methods,
 };
+use thruway_mcp::{Revision, check_finite};
 use tokio::time::timeout;
 
 use super::eras::{Call, Era, Spoken};
@@ -118,9 +118,11 @@ impl McpClient {
         arguments: impl Serialize,
         is_to_be_task: bool,
     ) -> Result<ToolOutcome, McpClientError> {
-        let arguments =
-            to_raw_value(&arguments).map(one_line).map_err(|_| McpClientError::ArgumentsInvalid)?;
-        if !arguments.get().starts_with('{') {
+        let given = &arguments;
+        let arguments = to_raw_value(given).map(one_line).map_err(|_| McpClientError::ArgumentsInvalid)?;
+        // A number that is not finite is written as `null`.
+        let is_finite = !arguments.get().contains("null") || check_finite(given).is_ok();
+        if !is_finite || !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
         }
         let spoken = self.spoken().await?;

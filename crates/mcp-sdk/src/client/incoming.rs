@@ -131,8 +131,9 @@ impl Incoming {
     /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
     pub(super) fn handle_passed(&self, passed: Passed) {
         match passed {
-            Passed::Answer(id) => self.settle(id, Err(McpClientError::MessageTooLarge)),
-            Passed::Other => {
+            Passed::Answer(RequestId::Integer(id)) => self.settle(id, Err(McpClientError::MessageTooLarge)),
+            // Ids of our requests are numbers.
+            Passed::Answer(RequestId::String(_)) | Passed::Request(_) | Passed::Other => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
                     tracing::warn!(suppressed, "dropped a message of the server: it is too large");

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thruway_mcp::schema::RequestId;
 use tokio::time::Instant;
 
 use super::conversation::Conversation;
@@ -107,8 +108,9 @@ fn meant(line: &[u8]) -> Meant {
     let is_object = text.starts_with(b"{");
     let has_outcome = is_object && (contains(b"\"result\"") || contains(b"\"error\""));
     match passed(text) {
-        Passed::Answer(id) if is_object && (has_version || has_outcome) => Meant::Answer(id),
-        Passed::Other if is_object => Meant::Other,
+        // Ids of our requests are numbers.
+        Passed::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => Meant::Answer(id),
+        Passed::Request(_) | Passed::Other if is_object => Meant::Other,
         _ if has_version || is_header_of_length(text) => Meant::AnyMessage,
         _ => Meant::Other,
     }

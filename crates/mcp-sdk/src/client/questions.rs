@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::value::{RawValue, to_raw_value};
-use thruway_mcp::json_rpc::{Error, Request, write_error, write_result};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Request, write_error, write_result};
 use thruway_mcp::schema::{RequestId, methods};
 
 use super::conversation::Conversation;
@@ -48,6 +48,19 @@ impl Conversation {
             if let Some(conversation) = conversation.upgrade() {
                 conversation.respond(&id, answered).await;
             }
+            drop(responding);
+        });
+    }
+
+    /// Answers a request of the server that is too large to be read: without an answer, the server would wait
+    /// for its timeout.
+    pub(super) fn refuse_too_large(self: &Arc<Self>, id: RequestId) {
+        let Some(responding) = self.incoming.respond().filter(|_| self.is_legacy()) else { return };
+        let conversation = self.clone();
+        self.spawn(async move {
+            let error =
+                Error::new(ErrorCode::INVALID_REQUEST, "the request is larger than the client allows");
+            conversation.respond(&id, Err(error)).await;
             drop(responding);
         });
     }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error, write_result};
+use thruway_mcp::json_rpc::{self, Error, ErrorCode, Id, Message, Request, write_error, write_result};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{
     InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams, methods,
 };
-use thruway_mcp::{Revision, legacy};
+use thruway_mcp::{Revision, legacy, modern};
+use thruway_message::FieldLines;
 
+use super::modern::arguments;
 use super::{Answering, Reply, Status};
 use crate::authorization::Caller;
 use crate::bridge::{self, Bridge};
@@ -56,6 +58,72 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     let session = session.behind_bridge(far_side.clone(), tasks);
     tokio::spawn(async move { far_side.watch_lists().await });
     Ok((session, result))
+}
+
+/// Checks the headers of a POST that mirror its request, if there are any.
+///
+/// # Errors
+/// As [`check_present_headers`](modern::check_present_headers), or the arguments cannot be read.
+pub(crate) fn check_headers(
+    server: &McpServer,
+    headers: FieldLines<'_>,
+    request: &Request<'_>,
+    params: &Params<'_>,
+) -> Result<(), Error> {
+    if !modern::has_mirroring_headers(headers) {
+        return Ok(());
+    }
+    modern::check_present_headers(headers, Some(&request.method), Some(params))?;
+    if request.method != methods::TOOLS_CALL {
+        return Ok(());
+    }
+    let registry = server.shared.registry.load();
+    match params.name.as_deref().and_then(|name| registry.tools.find(name)) {
+        Some(tool) if !tool.param_headers().is_empty() => {
+            modern::check_present_param_headers(headers, tool.param_headers(), &arguments(params)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the headers of a POST that mirror its body, which is any message or a batch. What is wrong with the
+/// body itself is found when it is handled.
+///
+/// # Errors
+/// As [`check_headers`]; the error is written as a message.
+pub(crate) fn check_headers_of_body(
+    server: &McpServer,
+    headers: FieldLines<'_>,
+    body: &[u8],
+) -> Result<(), Vec<u8>> {
+    if !modern::has_mirroring_headers(headers) {
+        return Ok(());
+    }
+    let check = |message: &[u8]| match json_rpc::parse(message) {
+        Ok(Message::Request(request)) => match Params::parse(request.params) {
+            Ok(params) => check_headers(server, headers, &request, &params)
+                .map_err(|error| (Some(request.id.to_owned()), error)),
+            Err(_) => Ok(()),
+        },
+        Ok(Message::Notification(notification)) => {
+            modern::check_present_headers(headers, Some(&notification.method), None)
+                .map_err(|error| (None, error))
+        }
+        Ok(Message::Response(_)) => {
+            modern::check_present_headers(headers, None, None).map_err(|error| (None, error))
+        }
+        Err(_) => Ok(()),
+    };
+    let checked = match json_rpc::split_batch(body) {
+        None => check(body),
+        Some(Ok(messages)) => messages.iter().try_for_each(|message| check(message.get().as_bytes())),
+        Some(Err(_)) => Ok(()),
+    };
+    checked.map_err(|(id, error)| {
+        let mut message = Vec::new();
+        write_error(&mut message, id.as_ref().map(Id::from).as_ref(), &error);
+        message
+    })
 }
 
 /// Answers any other request. Without a session, the client is not known.

@@ -21,6 +21,3 @@ pub(crate) use answering::{Answering, poll_caught, too_late};
 pub(crate) use exchange::{Exchange, Outgoing, Said};
 pub(crate) use reply::{Reply, Status};
 pub(crate) use telling::Farewell;
-
-/// The longest message, whatever binding brings it: 4 MiB.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;

@@ -97,7 +97,7 @@ fn begin(shared: &Shared, caller: &Caller, method: &str, params: &Params<'_>) ->
 
 /// The arguments as a value. A handler whose type passes over what is too deep, or beyond what a value can hold, could still
 /// read them; their headers could not be checked then.
-fn arguments(params: &Params<'_>) -> Result<Value, Error> {
+pub(super) fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
     let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");
     serde_json::from_str(raw.get()).map_err(unreadable)

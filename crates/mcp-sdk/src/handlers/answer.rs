@@ -50,7 +50,7 @@ impl<T: Serialize + JsonSchema> IntoAnswer<CallToolResult> for Structured<T> {
 
     fn into_answer(self) -> Result<CallToolResult, HandlerError> {
         let structured = StructuredContent::from_value(&self.0).map_err(|error| {
-            HandlerError::failed(format!("the result cannot be written as JSON: {error}"))
+            HandlerError::failed(format!("the server cannot write the tool's result as JSON: {error}"))
         })?;
         let mut result = CallToolResult::text(structured.as_str());
         result.structured_content = Some(structured);

@@ -17,7 +17,7 @@ use thruway_mcp::schema::{
     ElicitRequestURLParams, ElicitResult, Implementation, ListRootsResult, LoggingLevel,
     LoggingMessageNotificationParams, ProgressNotificationParams, RequestId, methods,
 };
-use thruway_mcp::{Revision, modern};
+use thruway_mcp::{Revision, check_finite, modern};
 use tokio::sync::mpsc;
 
 use super::HandlerError;
@@ -222,8 +222,9 @@ impl Context {
         self.0.client_capabilities.as_ref().map_err(|error| error.clone().into())
     }
 
-    /// Reports how far the handler is, if the client wants to know. What is not more than was reported before is passed
-    /// over. Waits while the client is slow. Of a task, it becomes the message.
+    /// Reports the progress of the handler, if the client wants to know. Waits while the client is slow. The
+    /// progress of a task becomes its message. A progress that is not finite, or not more than the last, is
+    /// not sent; neither is a total that is not finite.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(task) = self.task() {
             if self.is_further(progress) {
@@ -235,6 +236,7 @@ impl Context {
         if !self.is_further(progress) {
             return;
         }
+        let total = total.filter(|total| total.is_finite());
         let params = ProgressNotificationParams {
             progress_token: token.clone(),
             progress,
@@ -245,8 +247,11 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_PROGRESS, &params).await;
     }
 
-    /// Whether `progress` is more than what was reported before.
+    /// `true` if `progress` is a number that JSON can express, and more than the last.
     fn is_further(&self, progress: f64) -> bool {
+        if !progress.is_finite() {
+            return false;
+        }
         let mut last = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| progress <= last) {
             return false;
@@ -391,6 +396,9 @@ impl Context {
         method: &'static str,
         params: &impl Serialize,
     ) -> Result<R, HandlerError> {
+        check_finite(params).map_err(|error| {
+            Error::internal(format!("the server cannot write `{method}` as JSON: {error}"))
+        })?;
         let params = serde_json::to_value(params)
             .map_err(|_| Error::internal("a question cannot be written as JSON"))?;
         let question = Question { method, params };

@@ -8,17 +8,20 @@ mod streams;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use thruway_message::FieldLines;
 use thruway_server::{
-    Answer, Event, EventSender, Handler, IntoResponse, Method, Rejection, Request, Response, StatusCode,
+    Answer, ContentError, Event, EventSender, Handler, Method, Request, Response, StatusCode,
 };
 
 use crate::authorization::Caller;
 use crate::connection::Connection;
-use crate::dispatch::MESSAGE_BYTES_MAX;
+use crate::dispatch::{Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
+use crate::session::{Holder, NoCapacity};
 use crate::streamable_http::{
-    McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, unsupported_media_type,
+    McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, json_of, no_capacity, unreadable,
+    unsupported_media_type,
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
 
@@ -66,7 +69,8 @@ impl McpEndpoint {
         let message_path = message_path.into();
         let is_path = message_path.starts_with('/') && !message_path.contains(['?', '#', '\r', '\n']);
         assert!(is_path, "`{}` is not a path", message_path.escape_debug());
-        let streams = Arc::new(Streams::new(self.server().shared.options.sessions_max));
+        let options = &self.server().shared.options;
+        let streams = Arc::new(Streams::new(options.session_limits(), options.message_bytes_max));
         SseEndpoints { shared: Arc::new(Shared { endpoint: self.clone(), message_path, streams }) }
     }
 }
@@ -96,9 +100,11 @@ impl StreamEndpoint {
         if request.method() != Method::Get {
             return Err(method_not_allowed("GET", "this endpoint opens a stream, by GET"));
         }
-        let Some(stream) = shared.streams.open(caller.principal()) else {
-            return Err(json_error(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open"));
-        };
+        let principal = caller.principal();
+        let holder = Holder::new(principal.clone(), request.client().ip());
+        let stream = shared.streams.open(principal, holder).map_err(|NoCapacity| {
+            no_capacity(None, "the server cannot open a stream, because too many are open: try again later")
+        })?;
         let server = shared.endpoint.server().clone();
         let uri = format!("{}?{STREAM_ID}={}", shared.message_path, stream.id());
         Ok(Response::events(SILENCE_MAX, async move |mut events: EventSender| {
@@ -138,15 +144,21 @@ impl Handler for MessageEndpoint {
             Ok(accepted) => accepted,
             Err(refusal) => return Answer::Now(refusal.into()),
         };
+        let server = self.0.shared.endpoint.server();
+        let bytes_max = server.shared.options.message_bytes_max;
         if request.has_whole_content() {
+            if request.content().len() > bytes_max {
+                return Answer::Now(unreadable(ContentError::TooLarge, bytes_max));
+            }
             let message = Bytes::copy_from_slice(request.content());
-            return Answer::Now(send(&sender, caller, message).into());
+            return Answer::Now(take(server, request.field_lines(), &sender, caller, message).into());
         }
-        let mut content = request.take_content();
+        let server = server.clone();
+        let mut request = request.take_owned();
         Answer::later(async move {
-            match content.collect(MESSAGE_BYTES_MAX).await {
-                Ok(message) => send(&sender, caller, message).into(),
-                Err(error) => Rejection::from(error).into_response(),
+            match request.content().collect(bytes_max).await {
+                Ok(message) => take(&server, request.field_lines(), &sender, caller, message).into(),
+                Err(error) => unreadable(error, bytes_max),
             }
         })
     }
@@ -168,7 +180,17 @@ impl MessageEndpoint {
     }
 }
 
-fn send(sender: &Sender, caller: Caller, message: Bytes) -> WholeResponse {
+/// Takes a message, unless headers contradict it.
+fn take(
+    server: &McpServer,
+    fields: FieldLines<'_>,
+    sender: &Sender,
+    caller: Caller,
+    message: Bytes,
+) -> WholeResponse {
+    if let Err(mismatch) = legacy::check_headers_of_body(server, fields, &message) {
+        return json_of(Status::BadRequest, mismatch);
+    }
     match sender.send(caller, message) {
         Ok(()) => accepted(),
         Err(Refused::Full) => json_error(StatusCode::TOO_MANY_REQUESTS, "too many messages are waiting"),

@@ -7,18 +7,21 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::authorization::Caller;
-use crate::session::unguessable_id;
+use crate::session::{Holder, NoCapacity, SessionLimits, unguessable_id};
 
 /// The streams that are open, by their ids.
 #[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<HashMap<Box<str>, Stream>>,
-    max: usize,
+    limits: SessionLimits,
+    /// Maximum number of bytes that wait to be handled in one stream.
+    waiting_bytes_max: usize,
 }
 
 #[derive(Debug)]
 struct Stream {
     owner: Option<String>,
+    holder: Holder,
     sender: Sender,
 }
 
@@ -56,22 +59,32 @@ pub(super) enum Refused {
 }
 
 impl Streams {
-    pub(super) fn new(max: usize) -> Self {
-        Self { open: Mutex::default(), max }
+    /// Streams of a server with these limits, whose messages have at most `message_bytes_max` bytes.
+    pub(super) fn new(limits: SessionLimits, message_bytes_max: usize) -> Self {
+        let waiting_bytes_max = message_bytes_max.saturating_mul(2).clamp(1, Semaphore::MAX_PERMITS);
+        Self { open: Mutex::default(), limits, waiting_bytes_max }
     }
 
-    /// Opens a stream of `owner`'s; `None` if there are too many.
-    pub(super) fn open(self: &Arc<Self>, owner: Option<String>) -> Option<OpenStream> {
+    /// Opens a stream of `owner`'s that counts against `holder`.
+    ///
+    /// # Errors
+    /// There are too many, in all or of this holder.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        owner: Option<String>,
+        holder: Holder,
+    ) -> Result<OpenStream, NoCapacity> {
         let id = unguessable_id();
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX);
-        let sender = Sender { messages: sender, room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)) };
+        let sender = Sender { messages: sender, room: Arc::new(Semaphore::new(self.waiting_bytes_max)) };
         let mut open = self.lock();
-        if open.len() >= self.max {
-            return None;
+        let held = || open.values().filter(|stream| stream.holder == holder).count();
+        if open.len() >= self.limits.max || self.limits.quota(&holder).is_some_and(|quota| held() >= quota) {
+            return Err(NoCapacity);
         }
-        open.insert(id.clone(), Stream { owner, sender });
+        open.insert(id.clone(), Stream { owner, holder, sender });
         drop(open);
-        Some(OpenStream { id, messages, streams: self.clone() })
+        Ok(OpenStream { id, messages, streams: self.clone() })
     }
 
     /// Where messages of `owner`'s stream `id` go, if there is such a one.
@@ -123,6 +136,3 @@ impl Drop for OpenStream {
 
 /// How many messages of a stream wait to be handled. They do only while the client does not read its stream.
 const WAITING_MESSAGES_MAX: usize = 256;
-
-/// How many octets these may have: two of the longest messages.
-const WAITING_BYTES_MAX: usize = 8 << 20;

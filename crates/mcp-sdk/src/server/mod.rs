@@ -75,7 +75,7 @@ impl McpServer {
     fn build(info: Implementation, options: McpServerOptions, bridge: Option<Arc<Bridge>>) -> Self {
         let results = ResultWriter::new(&info).expect("plain data can be written");
         let state_key = options.state_key.map_or_else(StateKey::random, StateKey::new);
-        let sessions = Sessions::new(options.session_idle, options.sessions_max);
+        let sessions = Sessions::new(options.session_limits());
         let tasks = Tasks::new(options.tasks.clone());
         let shared = Shared {
             info,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use thruway_mcp::schema::{CacheHint, CacheScope};
 
+use crate::session::SessionLimits;
 use crate::tasks::TaskOptions;
 
 /// Options of a server, with defaults that suit most.
@@ -25,11 +26,38 @@ pub struct McpServerOptions {
     pub state_key: Option<[u8; 32]>,
     /// How clients of the legacy era are remembered over HTTP. Default: in sessions.
     pub legacy_sessions: LegacySessions,
-    /// The longest time a session is kept that is not used. Default: 30 minutes.
+    /// Time until an unused session over HTTP ends. Default: 30 minutes. An open stream and a running call
+    /// use a session.
     pub session_idle: Duration,
-    /// Sessions kept at one time; beyond, the one that has not been used for longest ends. Default: 10,000. As many streams
-    /// of [`SseEndpoints`](crate::SseEndpoints), each of them a session, may be open besides; beyond, the answer is 503.
+    /// Maximum number of sessions over HTTP. Default: 10,000. Each needs up to 2 KiB of memory, plus what its
+    /// client says about itself (64 KiB at most). Beyond the maximum, a new session evicts another: first one
+    /// whose client sent nothing but `initialize`, then the idle one that was unused for longest. A session
+    /// in use is never evicted: if all are in use, `initialize` gets 503 with `Retry-After`. Streams of
+    /// [`SseEndpoints`](crate::SseEndpoints) count separately, with the same maxima; they are always in use.
     pub sessions_max: usize,
+    /// Maximum number of sessions of one caller with a token (see
+    /// [`authorize`](crate::McpEndpoint::authorize)). Default: 1000. Beyond it, the caller's own sessions are
+    /// evicted. Increase it for tokens that many users share, as those of another service do.
+    pub sessions_per_principal_max: usize,
+    /// Maximum number of sessions of all callers without a token at one IPv4 address, or in one IPv6 network
+    /// of 64 bits. Default: 5000, so that one address never gets all of [`sessions_max`](Self::sessions_max),
+    /// and users behind the NAT of an organization rarely notice. Beyond it, sessions of the same address are
+    /// evicted.
+    ///
+    /// Behind a gateway, all clients seem to have its address, and share its quota. Tell the engine about the
+    /// gateway ([`trusted_proxies`](thruway_server::Config::trusted_proxies)), or set this to `sessions_max`.
+    /// Unix sockets have no quota, nor has a [tower service](crate::McpEndpoint::tower_service) that is not
+    /// told the addresses of its clients.
+    pub sessions_per_address_max: usize,
+    /// Maximum size of a message of a client in bytes, over every transport. Default: 4 MiB. Increase it for
+    /// tools with large arguments, such as files. Each connection can make the server buffer as much. Larger
+    /// messages get an error: with the `id` of the request over stdio, with status 413 over HTTP.
+    pub message_bytes_max: usize,
+    /// Answers every request over HTTP with an event stream, even where one JSON message is enough. Default:
+    /// no. Useful for clients and intermediaries that only handle event streams; costs about 50 bytes for
+    /// each answer. A client that accepts only one of both formats gets that format in any case, unless the
+    /// handler has more than its answer to send.
+    pub prefers_event_streams: bool,
     /// Whether tools may be added later when there are none at the start. Default: no; clients that come before are told that
     /// there will never be any.
     pub may_add_tools: bool,
@@ -48,6 +76,17 @@ pub enum LegacySessions {
     Stateless,
 }
 
+impl McpServerOptions {
+    pub(crate) const fn session_limits(&self) -> SessionLimits {
+        SessionLimits {
+            idle: self.session_idle,
+            max: self.sessions_max,
+            per_principal_max: self.sessions_per_principal_max,
+            per_address_max: self.sessions_per_address_max,
+        }
+    }
+}
+
 impl Default for McpServerOptions {
     fn default() -> Self {
         Self {
@@ -60,6 +99,10 @@ impl Default for McpServerOptions {
             legacy_sessions: LegacySessions::Stateful,
             session_idle: Duration::from_mins(30),
             sessions_max: 10_000,
+            sessions_per_principal_max: 1000,
+            sessions_per_address_max: 5000,
+            message_bytes_max: 4 << 20,
+            prefers_event_streams: false,
             may_add_tools: false,
             may_add_resources: false,
             may_add_prompts: false,

@@ -1,6 +1,7 @@
-//! Requests that are being handled and may be given up.
+//! Requests that are being handled and may be canceled.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thruway_mcp::schema::RequestId;
@@ -8,12 +9,34 @@ use tokio::sync::Notify;
 
 /// Requests of one client, by their ids.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct InFlight(Arc<Mutex<HashMap<RequestId, Request>>>);
+pub(crate) struct InFlight(Arc<Mutex<Requests>>);
+
+#[derive(Default, Debug)]
+struct Requests {
+    by_id: HashMap<RequestId, Request>,
+    /// The client has gone: requests that begin later are canceled at once.
+    is_closed: bool,
+}
 
 #[derive(Debug)]
 struct Request {
-    cancelled: Arc<Notify>,
+    cancellation: Arc<Cancellation>,
     is_subscription: bool,
+}
+
+#[derive(Default, Debug)]
+struct Cancellation {
+    notify: Notify,
+    is_by_client: AtomicBool,
+}
+
+/// Why a request is canceled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CancelCause {
+    /// Its client has canceled it, and waits no more.
+    Client,
+    /// Its session or its connection has ended.
+    End,
 }
 
 /// One of them, until it is dropped.
@@ -21,62 +44,87 @@ struct Request {
 pub(crate) struct InFlightGuard {
     all: InFlight,
     id: RequestId,
-    cancelled: Arc<Notify>,
+    cancellation: Arc<Cancellation>,
 }
 
 impl InFlight {
     /// Notes that a request is being handled; `None` if one with the same id is.
     pub(crate) fn begin(&self, id: RequestId, is_subscription: bool) -> Option<InFlightGuard> {
-        let cancelled = Arc::new(Notify::new());
+        let cancellation = Arc::<Cancellation>::default();
         let mut requests = self.lock();
-        if requests.contains_key(&id) {
+        if requests.by_id.contains_key(&id) {
             return None;
         }
-        requests.insert(id.clone(), Request { cancelled: cancelled.clone(), is_subscription });
+        if requests.is_closed {
+            cancellation.cancel(CancelCause::End);
+        }
+        requests.by_id.insert(id.clone(), Request { cancellation: cancellation.clone(), is_subscription });
         drop(requests);
-        Some(InFlightGuard { all: self.clone(), id, cancelled })
+        Some(InFlightGuard { all: self.clone(), id, cancellation })
     }
 
-    /// Gives a request up, if it is being handled.
+    /// Cancels a request for its client, if it is being handled.
     pub(crate) fn cancel(&self, id: &RequestId) {
-        if let Some(request) = self.lock().get(id) {
-            request.cancelled.notify_one();
+        if let Some(request) = self.lock().by_id.get(id) {
+            request.cancellation.cancel(CancelCause::Client);
         }
     }
 
-    /// Gives up those that never end by themselves.
+    /// Cancels the subscriptions, which never end otherwise.
     pub(crate) fn cancel_subscriptions(&self) {
-        for request in self.lock().values().filter(|request| request.is_subscription) {
-            request.cancelled.notify_one();
+        for request in self.lock().by_id.values().filter(|request| request.is_subscription) {
+            request.cancellation.cancel(CancelCause::End);
         }
     }
 
-    /// Gives all up.
-    pub(crate) fn cancel_all(&self) {
-        for request in self.lock().values() {
-            request.cancelled.notify_one();
+    /// Cancels all requests, and those that begin later.
+    pub(crate) fn close(&self) {
+        let mut requests = self.lock();
+        requests.is_closed = true;
+        for request in requests.by_id.values() {
+            request.cancellation.cancel(CancelCause::End);
         }
     }
 
-    /// How many there are.
+    /// Number of requests that are being handled.
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().by_id.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Request>> {
+    fn lock(&self) -> MutexGuard<'_, Requests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Cancellation {
+    fn cancel(&self, cause: CancelCause) {
+        // Once the session has ended, a client that has canceled the request before still gets no answer to
+        // it.
+        if cause == CancelCause::Client {
+            self.is_by_client.store(true, Ordering::Release);
+        }
+        self.notify.notify_one();
+    }
+}
+
 impl InFlightGuard {
-    /// Ready when the request is given up.
-    pub(crate) async fn cancelled(&self) {
-        self.cancelled.notified().await;
+    pub(crate) const fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// Ready when the request is canceled.
+    pub(crate) async fn cancelled(&self) -> CancelCause {
+        self.cancellation.notify.notified().await;
+        if self.cancellation.is_by_client.load(Ordering::Acquire) {
+            CancelCause::Client
+        } else {
+            CancelCause::End
+        }
     }
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.id);
+        self.all.lock().by_id.remove(&self.id);
     }
 }

@@ -1,7 +1,6 @@
 //! Lines out of octets, however these are cut.
 
 use super::passing::{Passed, Passing};
-use crate::dispatch::MESSAGE_BYTES_MAX;
 
 /// Collects octets until there is a whole line.
 #[derive(Debug)]
@@ -26,12 +25,6 @@ pub(crate) enum Line<'a> {
     TooLong,
     /// And here was its end.
     Passed(Passed),
-}
-
-impl Default for Lines {
-    fn default() -> Self {
-        Self::with_bytes_max(LINE_BYTES_MAX)
-    }
 }
 
 impl Lines {
@@ -60,6 +53,12 @@ impl Lines {
             self.searched = rest.len();
             return self.give_up_if_too_long();
         };
+        if end > self.bytes_max && self.passing.is_none() {
+            // All of it came at once. The next call finds its end again.
+            self.searched = end;
+            self.passing = Some(Passing::default());
+            return Some(Line::TooLong);
+        }
         let start = self.taken;
         self.taken += end + 1;
         self.searched = 0;
@@ -84,15 +83,15 @@ impl Lines {
     }
 
     /// The last line, if the input ends in the middle of it.
-    pub(crate) fn rest(&mut self) -> Option<&[u8]> {
+    pub(crate) fn rest(&mut self) -> Option<Line<'_>> {
         let start = std::mem::replace(&mut self.taken, self.octets.len());
+        if let Some(passing) = self.passing.take() {
+            return Some(Line::Passed(passing.end()));
+        }
         let rest = &self.octets[start..];
-        (!rest.is_empty() && self.passing.is_none()).then_some(rest)
+        (!rest.is_empty()).then_some(Line::Whole(rest))
     }
 }
-
-/// The longest line: the longest message.
-pub(super) const LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
 /// A larger buffer is given back when there is nothing in it.
 const IDLE_BYTES_MAX: usize = 256 << 10;
@@ -101,9 +100,11 @@ const IDLE_BYTES_MAX: usize = 256 << 10;
 mod tests {
     use super::*;
 
+    const LINE_BYTES_MAX: usize = 1 << 20;
+
     /// The lines of `input`, which arrives in pieces of `piece` octets.
     fn lines(input: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
-        let mut lines = Lines::default();
+        let mut lines = Lines::with_bytes_max(LINE_BYTES_MAX);
         let mut found = Vec::new();
         for piece in input.chunks(piece) {
             lines.room().extend_from_slice(piece);
@@ -115,7 +116,9 @@ mod tests {
                 });
             }
         }
-        found.extend(lines.rest().map(|rest| Some(rest.to_vec())));
+        if let Some(Line::Whole(rest)) = lines.rest() {
+            found.push(Some(rest.to_vec()));
+        }
         found
     }
 
@@ -134,5 +137,11 @@ mod tests {
         input.extend_from_slice(b"\nnext\n");
         assert_eq!(lines(&input, 64 << 10), [None, Some(b"next".to_vec())]);
         assert_eq!(lines(&vec![b'x'; 2 * LINE_BYTES_MAX], 64 << 10), [None]);
+        // A line that came at once was taken, however long.
+        for piece in [1 << 10, input.len()] {
+            assert_eq!(lines(&input, piece), [None, Some(b"next".to_vec())]);
+        }
+        let longest = [vec![b'x'; LINE_BYTES_MAX], b"\n".to_vec()].concat();
+        assert_eq!(lines(&longest, longest.len())[0].as_ref().map(Vec::len), Some(LINE_BYTES_MAX));
     }
 }

@@ -1,6 +1,9 @@
-//! What is seen of a message that is too large to be kept: whose answer it is.
+//! Finds the id of a message that is too large to be kept.
 //!
-//! Octets pass in pieces of any size; what they say is not checked.
+//! Bytes pass in pieces of any size. Nothing but the id and the kind of the message is read.
+
+use thruway_mcp::json_rpc::{ID_BYTES_MAX, Id};
+use thruway_mcp::schema::RequestId;
 
 /// A message that passes.
 #[derive(Default, Debug)]
@@ -8,22 +11,25 @@ pub(super) struct Passing {
     /// How many objects and arrays are open.
     depth: usize,
     text: Text,
-    /// The name or the value in the message itself that is being read: as much of it as an id may have.
+    /// The name or the value of a member of the message that is being read, as it is written: its start, if
+    /// it is longer than an id.
     word: Vec<u8>,
-    is_string: bool,
     member: Member,
-    id: Option<i64>,
+    /// `None` also if it is no valid id.
+    id: Option<RequestId>,
     has_method: bool,
     /// It is not one object.
     is_other: bool,
 }
 
-/// What has passed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The kind of a message that has passed.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Passed {
     /// The answer to this request.
-    Answer(i64),
-    /// A message that is no answer to any request of ours.
+    Answer(RequestId),
+    /// The request with this id.
+    Request(RequestId),
+    /// A notification, or an answer without a valid id.
     Other,
     /// No message: nobody can tell what it was.
     Unknown,
@@ -66,22 +72,32 @@ impl Passing {
     /// What it was, if this was all.
     pub(super) fn end(&self) -> Passed {
         let is_whole = !self.is_other && self.depth == 0 && self.text == Text::Outside;
-        match self.id {
+        match &self.id {
             _ if !is_whole => Passed::Unknown,
-            Some(id) if !self.has_method => Passed::Answer(id),
-            _ => Passed::Other,
+            Some(id) if self.has_method => Passed::Request(id.clone()),
+            Some(id) => Passed::Answer(id.clone()),
+            None => Passed::Other,
         }
     }
 
     fn see_one(&mut self, octet: u8) {
         match (self.text, octet) {
-            (Text::Escaped, _) => self.text = Text::Inside,
-            (Text::Inside, b'\\') => self.text = Text::Escaped,
-            (Text::Inside, b'"') => self.text = Text::Outside,
+            (Text::Escaped, _) => {
+                self.text = Text::Inside;
+                self.note(octet);
+            }
+            (Text::Inside, b'\\') => {
+                self.text = Text::Escaped;
+                self.note(octet);
+            }
+            (Text::Inside, b'"') => {
+                self.text = Text::Outside;
+                self.note(octet);
+            }
             (Text::Inside, _) => self.note(octet),
             (Text::Outside, b'"') => {
                 self.text = Text::Inside;
-                self.is_string = true;
+                self.note(octet);
             }
             (Text::Outside, b'{' | b'[') => {
                 self.is_other |= self.depth == 0 && octet == b'[';
@@ -102,7 +118,12 @@ impl Passing {
     }
 
     fn note(&mut self, octet: u8) {
-        if self.depth == 1 && self.word.len() < WORD_BYTES_MAX {
+        let bytes_max = match self.member {
+            Member::Name => NAME_BYTES_MAX,
+            Member::Id => WRITTEN_ID_BYTES_MAX,
+            Member::Method | Member::Other => 0,
+        };
+        if self.depth == 1 && self.word.len() < bytes_max {
             self.word.push(octet);
         }
     }
@@ -110,11 +131,11 @@ impl Passing {
     fn begin_value(&mut self) {
         if self.depth == 1 {
             self.member = match &*self.word {
-                b"id" => Member::Id,
-                b"method" => Member::Method,
+                br#""id""# => Member::Id,
+                br#""method""# => Member::Method,
                 _ => Member::Other,
             };
-            self.begin_word();
+            self.word.clear();
         }
     }
 
@@ -123,25 +144,28 @@ impl Passing {
             return;
         }
         self.has_method |= self.member == Member::Method;
-        if self.member == Member::Id && !self.is_string {
-            self.id = std::str::from_utf8(&self.word).ok().and_then(|id| id.parse().ok());
+        if self.member == Member::Id {
+            let id: Option<Id<'_>> = serde_json::from_slice(&self.word).ok();
+            self.id = id.map(|id| id.to_owned());
         }
         self.member = Member::Name;
-        self.begin_word();
-    }
-
-    fn begin_word(&mut self) {
         self.word.clear();
-        self.is_string = false;
     }
 }
 
-/// Longer than any id of ours, and than the names that matter.
-const WORD_BYTES_MAX: usize = 24;
+/// Longer than the names that matter.
+const NAME_BYTES_MAX: usize = 16;
+
+/// The longest id, between quotes and with each byte escaped, and one byte more.
+const WRITTEN_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn answer(id: i64) -> Passed {
+        Passed::Answer(RequestId::Integer(id))
+    }
 
     fn passed_in_pieces(message: &str, piece: usize) -> Passed {
         let mut passing = Passing::default();
@@ -154,16 +178,18 @@ mod tests {
     #[test]
     fn whose_answer_it_is_shows_wherever_the_id_stands() {
         for (message, expected) in [
-            (r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"a":["}",{"id":9}]}}"#, Passed::Answer(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"a":["}",{"id":9}]}}"#, answer(7)),
+            (r#" {"result":{"method":"x","text":"\"}]{,\\"} , "jsonrpc":"2.0", "id" : 7 }"#, answer(7)),
+            (r#"{"error":{"code":1,"message":"m"},"id":-7}"#, answer(-7)),
+            (r#"{"method":"m","params":{},"id":7}"#, Passed::Request(RequestId::Integer(7))),
             (
-                r#" {"result":{"method":"x","text":"\"}]{,\\"} , "jsonrpc":"2.0", "id" : 7 }"#,
-                Passed::Answer(7),
+                r#"{"params":{},"id":"a\"\u0062 ","method":"m"}"#,
+                Passed::Request(RequestId::String("a\"b ".to_owned())),
             ),
-            (r#"{"error":{"code":1,"message":"m"},"id":-7}"#, Passed::Answer(-7)),
-            (r#"{"method":"m","params":{},"id":7}"#, Passed::Other),
             (r#"{"method":"m","params":{"id":7}}"#, Passed::Other),
-            (r#"{"id":"7","result":{}}"#, Passed::Other),
+            (r#"{"id":"7","result":{}}"#, Passed::Answer(RequestId::String("7".to_owned()))),
             (r#"{"id":99999999999999999999999999,"result":{}}"#, Passed::Other),
+            (r#"{"id":{},"method":"m"}"#, Passed::Other),
             (r#"{"id":7,"result":{}"#, Passed::Unknown),
             (r#"{"id":7,"result":""#, Passed::Unknown),
             (r#"[{"id":7,"result":{}}]"#, Passed::Unknown),
@@ -180,5 +206,18 @@ mod tests {
         let mut passing = Passing::default();
         passing.see(format!("{{\"{}", "x".repeat(1 << 20)).as_bytes());
         assert!(passing.word.capacity() < 100);
+        let mut passing = Passing::default();
+        passing.see(format!("{{\"id\":\"{}", "x".repeat(1 << 20)).as_bytes());
+        assert!(passing.word.capacity() < 16 << 10);
+    }
+
+    #[test]
+    fn the_longest_id_is_found_however_it_is_written() {
+        let long = "a".repeat(ID_BYTES_MAX);
+        let request = |id: &str| passed_in_pieces(&format!(r#"{{"id":"{id}","method":"m"}}"#), 7);
+        for written in [&long, &"\\u0061".repeat(ID_BYTES_MAX)] {
+            assert_eq!(request(written), Passed::Request(RequestId::String(long.clone())));
+        }
+        assert_eq!(request(&format!("{long}a")), Passed::Other);
     }
 }

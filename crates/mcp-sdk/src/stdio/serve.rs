@@ -2,21 +2,23 @@
 
 use std::io;
 
-use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
 use tokio::sync::mpsc;
 
 use super::input::Input;
-use super::lines::{LINE_BYTES_MAX, Line, Lines};
+use super::lines::{Line, Lines};
 use super::output::Output;
+use super::passing::Passed;
 use crate::authorization::Caller;
 use crate::connection::Connection;
 use crate::server::McpServer;
 
 /// Serves a client until it has closed the input and everything is answered.
 pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
+    let bytes_max = server.shared.options.message_bytes_max;
     let (mut connection, mut messages) = Connection::new(server);
     let _cancel = connection.cancel_at_end();
-    let mut lines = Lines::default();
+    let mut lines = Lines::with_bytes_max(bytes_max);
     let mut answers = Vec::new();
     loop {
         tokio::select! {
@@ -30,7 +32,7 @@ pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Outpu
                 if read? == 0 {
                     break;
                 }
-                while handle_lines(&mut connection, &mut lines, &mut answers) {
+                while handle_lines(&mut connection, &mut lines, bytes_max, &mut answers) {
                     output.write(&answers).await?;
                     answers.clear();
                 }
@@ -41,7 +43,7 @@ pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Outpu
         answers.shrink_to(IDLE_BYTES_MAX);
     }
     if let Some(line) = lines.rest() {
-        handle_line(&mut connection, line, &mut answers);
+        handle_line(&mut connection, line, bytes_max, &mut answers);
         output.write(&answers).await?;
     }
     finish(connection, messages, &mut output).await
@@ -62,18 +64,14 @@ async fn finish(
 }
 
 /// Handles the lines that are there, until the answers are enough to be sent; whether there may be more.
-fn handle_lines(connection: &mut Connection, lines: &mut Lines, answers: &mut Vec<u8>) -> bool {
+fn handle_lines(
+    connection: &mut Connection,
+    lines: &mut Lines,
+    bytes_max: usize,
+    answers: &mut Vec<u8>,
+) -> bool {
     while let Some(line) = lines.next() {
-        match line {
-            Line::Whole(line) if line.trim_ascii().is_empty() => {}
-            Line::Passed(_) => {}
-            Line::Whole(line) => handle_line(connection, line, answers),
-            Line::TooLong => {
-                let reason = format!("a message may have {LINE_BYTES_MAX} octets");
-                write_error(answers, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
-                answers.push(b'\n');
-            }
-        }
+        handle_line(connection, line, bytes_max, answers);
         if answers.len() > IDLE_BYTES_MAX {
             return true;
         }
@@ -81,12 +79,33 @@ fn handle_lines(connection: &mut Connection, lines: &mut Lines, answers: &mut Ve
     false
 }
 
-fn handle_line(connection: &mut Connection, line: &[u8], answers: &mut Vec<u8>) {
+fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, answers: &mut Vec<u8>) {
     let start = answers.len();
-    connection.handle_message(&Caller::Local, line, answers);
+    match line {
+        Line::Whole(line) if line.trim_ascii().is_empty() => {}
+        Line::Whole(line) => connection.handle_message(&Caller::Local, line, answers),
+        // Its id, which the client needs to match the error, shows at its end.
+        Line::TooLong => {}
+        Line::Passed(passed) => refuse_too_large(&passed, bytes_max, answers),
+    }
     if answers.len() > start {
         answers.push(b'\n');
     }
+}
+
+/// Appends the error for a message that was too large. Notifications and answers get none: the client would
+/// not know what to do with it.
+fn refuse_too_large(passed: &Passed, bytes_max: usize, answers: &mut Vec<u8>) {
+    let id = match passed {
+        Passed::Request(id) => Some(Id::from(id)),
+        Passed::Unknown => None,
+        Passed::Answer(_) | Passed::Other => {
+            tracing::warn!(bytes_max, "a message of the client was dropped, because it is too large");
+            return;
+        }
+    };
+    let reason = format!("the message is larger than {bytes_max} bytes");
+    write_error(answers, id.as_ref(), &Error::new(ErrorCode::INVALID_REQUEST, reason));
 }
 
 fn append_line(answers: &mut Vec<u8>, message: Vec<u8>) {

@@ -1,15 +1,16 @@
 //! What requests are answered with, whoever sends it.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
 use thruway_message::FieldLinesBuf;
 use thruway_net::PooledBuffer;
-use thruway_server::{Event, EventSender, Response, StatusCode};
+use thruway_server::{ContentError, Event, EventSender, IntoResponse, Rejection, Response, StatusCode};
 
 use super::events::Events;
 use crate::dispatch::{Farewell, Status};
@@ -34,6 +35,44 @@ impl Answer {
 
     pub(super) fn later(answered: impl Future<Output = Answered> + Send + 'static) -> Self {
         Self::Later(Box::pin(answered))
+    }
+}
+
+impl Answer {
+    /// The same answer as an event stream, even if it is one message.
+    pub(super) fn as_event_stream(self) -> Self {
+        match self {
+            Self::Now(answered) => Self::Now(answered.as_event_stream()),
+            Self::Later(later) => Self::later(async move { later.await.as_event_stream() }),
+        }
+    }
+}
+
+impl Answered {
+    /// Refusals stay JSON: their status tells clients not to look for events.
+    fn as_event_stream(self) -> Self {
+        match self {
+            Self::Whole(response) if response.status == StatusCode::OK => {
+                Self::Whole(response.as_event_stream())
+            }
+            other => other,
+        }
+    }
+}
+
+impl WholeResponse {
+    fn as_event_stream(self) -> Self {
+        let message: &[u8] = match &self.content {
+            Octets::None => return self,
+            Octets::Pooled(message) => message,
+            Octets::Owned(message) => message,
+        };
+        let content = Octets::Owned(event(message).into_octets().to_vec());
+        let mut field_lines = EVENT_STREAM;
+        for line in self.field_lines.iter().filter(|line| !line.name.is("Content-Type")) {
+            field_lines.append_line(line);
+        }
+        Self { status: self.status, field_lines, content }
     }
 }
 
@@ -105,7 +144,7 @@ pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
 }
 
 /// The same for a message that was made elsewhere.
-pub(super) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
+pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
     let response = json_response(status_code(status), Octets::Owned(message));
     if status == Status::Unavailable {
         response.with_field("Retry-After", RETRY_AFTER_SECONDS)
@@ -115,10 +154,31 @@ pub(super) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
 }
 
 /// A refusal that concerns HTTP more than the message; says so in both ways.
-pub(crate) fn json_error(status: StatusCode, reason: &'static str) -> WholeResponse {
+pub(crate) fn json_error(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
     json_response(status, Octets::Pooled(message))
+}
+
+/// The refusal of a new session or stream while all of them are in use.
+pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeResponse {
+    let mut message = PooledBuffer::take();
+    write_error(&mut message, id, &Error::internal(reason));
+    json_response(StatusCode::SERVICE_UNAVAILABLE, Octets::Pooled(message))
+        .with_field("Retry-After", RETRY_AFTER_SECONDS)
+}
+
+/// The refusal of a message larger than `bytes_max`.
+pub(super) fn too_large(bytes_max: usize) -> WholeResponse {
+    json_error(StatusCode::CONTENT_TOO_LARGE, format!("the message is larger than {bytes_max} bytes"))
+}
+
+/// The answer to a request whose body cannot be read to its end.
+pub(crate) fn unreadable(error: ContentError, bytes_max: usize) -> Response {
+    match error {
+        ContentError::TooLarge => too_large(bytes_max).into(),
+        error => Rejection::from(error).into_response(),
+    }
 }
 
 const fn json_response(status: StatusCode, content: Octets) -> WholeResponse {
@@ -149,9 +209,14 @@ pub(crate) fn event(message: &[u8]) -> Event {
     Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }
 
+/// `X-Accel-Buffering` keeps nginx from delaying events.
+const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
+    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
+);
+
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// When whoever finds no room should come again: who has it may have it for long.
+/// Seconds after which a refused client should try again: sessions and streams often last long.
 const RETRY_AFTER_SECONDS: &str = "10";
 
 /// After so long without an event, a stream says that it is there.

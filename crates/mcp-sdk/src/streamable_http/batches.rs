@@ -15,11 +15,13 @@ use super::events::Events;
 use super::post::unexpected_batch;
 use super::resumable::{EndsStream, answers_of, begin, spawn};
 use super::sessions::{deliver, is_modern, session_of};
+use crate::connection::as_array;
 use crate::dispatch::{Exchange, Reply, Status, legacy};
-use crate::session::{EventKind, InFlightGuard, Session};
+use crate::session::{EventKind, InFlightGuard, InUse, Session};
 
-/// Several messages at once, which one revision has: each request is answered, and the answers are one array.
-pub(super) fn handle(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Error>) -> Answer {
+/// Answers several messages at once, which one revision has: each request is answered, and the answers are
+/// one array. `batch` is `body`, split.
+pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&RawValue>, Error>) -> Answer {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return Answer::now(unexpected_batch());
@@ -39,6 +41,9 @@ pub(super) fn handle(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Erro
             return Answer::now(json(Status::BadRequest, output));
         }
     };
+    if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
+        return Answer::now(json_of(Status::BadRequest, mismatch));
+    }
     let mut answers = Vec::new();
     let mut exchanges = Vec::new();
     for message in messages {
@@ -51,7 +56,7 @@ pub(super) fn handle(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Erro
     match session {
         _ if answers.is_empty() && exchanges.is_empty() => Answer::now(accepted()),
         _ if exchanges.is_empty() => Answer::now(json_of(Status::Ok, as_array(&answers))),
-        Some(session) => Answer::now(batch_as_events(&session, &answers, exchanges)),
+        Some(session) => Answer::now(batch_as_events(session, &answers, exchanges)),
         None => Answer::later(async move {
             answers.extend(answers_of(exchanges.into_iter().map(|(exchange, _)| exchange).collect()).await);
             json_of(Status::Ok, as_array(&answers)).into()
@@ -61,7 +66,7 @@ pub(super) fn handle(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Erro
 
 /// Handlers may say something before they answer, so their answers come one by one; what is there already comes first.
 fn batch_as_events(
-    session: &Session,
+    session: Arc<Session>,
     answers: &[Vec<u8>],
     exchanges: Vec<(Exchange, Option<InFlightGuard>)>,
 ) -> Events {
@@ -73,10 +78,11 @@ fn batch_as_events(
     }
     for (exchange, in_flight) in exchanges {
         if let Some(in_flight) = in_flight {
-            spawn(exchange, in_flight, ends.clone());
+            spawn(exchange, in_flight, InUse::new(session.clone()), ends.clone());
         }
     }
-    Events::replay(reader, session.revision.primes_event_streams())
+    let is_to_be_primed = session.revision.primes_event_streams();
+    Events::replay(reader, InUse::new(session), is_to_be_primed)
 }
 
 /// What comes of one message of a batch.
@@ -143,11 +149,4 @@ fn answer_request(
     };
     write_error(output, Some(&request.id), &error);
     Handled::Now
-}
-
-fn as_array(answers: &[Vec<u8>]) -> Vec<u8> {
-    let mut array = b"[".to_vec();
-    array.extend_from_slice(&answers.join(&b','));
-    array.push(b']');
-    array
 }

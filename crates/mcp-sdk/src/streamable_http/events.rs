@@ -29,14 +29,16 @@ pub(super) enum Events {
 /// A stream, and how far the client has got in it.
 pub(super) struct Replay {
     reader: StreamReader,
+    /// Keeps the session in use while its client reads.
+    _session: InUse,
     is_to_be_primed: bool,
     is_over: bool,
 }
 
 impl Events {
     /// The rest of a stream.
-    pub(super) const fn replay(reader: StreamReader, is_to_be_primed: bool) -> Self {
-        Self::Replay(Replay { reader, is_to_be_primed, is_over: false })
+    pub(super) const fn replay(reader: StreamReader, session: InUse, is_to_be_primed: bool) -> Self {
+        Self::Replay(Replay { reader, _session: session, is_to_be_primed, is_over: false })
     }
 
     /// The next event; `None` at the end.

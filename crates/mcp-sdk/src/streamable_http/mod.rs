@@ -10,20 +10,21 @@ mod events;
 mod answer;
 mod tower;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use thruway_message::{FieldLines, Method};
 use thruway_net::PooledBuffer;
-use thruway_server::{Handler, IntoResponse, Rejection, Request, StatusCode};
+use thruway_server::{Handler, Request, StatusCode};
 
 use crate::authorization::{Authorization, Caller, Challenge};
-use crate::dispatch::{MESSAGE_BYTES_MAX, Status};
+use crate::dispatch::Status;
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use answer::{Answer, json, method_not_allowed};
 use guard::Guard;
 
-pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error};
+pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error, json_of, no_capacity, unreadable};
 pub use tower::{McpBody, McpService};
 
 pub(crate) use post::{ACCEPTED_BY_CLIENTS, is_json, is_media_type, unsupported_media_type};
@@ -44,11 +45,14 @@ struct Endpoint {
     authorization: Option<Authorization>,
 }
 
-/// A request to the endpoint, and on whose behalf it came.
+/// A request to the endpoint, without its body, and its sender.
 struct Incoming<'a> {
     server: &'a McpServer,
+    method: Method<'a>,
     fields: FieldLines<'a>,
     caller: Caller,
+    /// The address of the client, if it is known.
+    address: Option<IpAddr>,
 }
 
 impl McpServer {
@@ -89,20 +93,24 @@ impl Handler for McpEndpoint {
             Ok(caller) => caller,
             Err(refusal) => return thruway_server::Answer::Now(refusal.into()),
         };
+        let address = request.client().ip();
         if request.has_whole_content() {
-            return self
-                .endpoint
-                .handle(request.method(), request.field_lines(), caller, request.content())
-                .into();
+            let (method, fields) = (request.method(), request.field_lines());
+            let incoming = Incoming { server: self.server(), method, fields, caller, address };
+            return incoming.handle(request.content()).into();
         }
         let endpoint = self.endpoint.clone();
         let mut request = request.take_owned();
         thruway_server::Answer::later(async move {
-            let content = match request.content().collect(MESSAGE_BYTES_MAX).await {
+            let server = &endpoint.server;
+            let bytes_max = server.shared.options.message_bytes_max;
+            let content = match request.content().collect(bytes_max).await {
                 Ok(content) => content,
-                Err(error) => return Rejection::from(error).into_response(),
+                Err(error) => return unreadable(error, bytes_max),
             };
-            match endpoint.handle(request.method(), request.field_lines(), caller, &content) {
+            let (method, fields) = (request.method(), request.field_lines());
+            let incoming = Incoming { server, method, fields, caller, address };
+            match incoming.handle(&content) {
                 Answer::Now(answered) => answered.into(),
                 Answer::Later(later) => later.await.into(),
             }
@@ -133,16 +141,6 @@ impl Endpoint {
         self.identify(fields).map_err(Challenge::into_response)
     }
 
-    fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, caller: Caller, content: &[u8]) -> Answer {
-        let incoming = Incoming { server: &self.server, fields, caller };
-        match method {
-            Method::Post => post::handle(&incoming, content),
-            Method::Get => sessions::handle_get(&incoming),
-            Method::Delete => Answer::now(sessions::handle_delete(&incoming)),
-            _ => Answer::now(method_not_allowed()),
-        }
-    }
-
     fn identify(&self, fields: FieldLines<'_>) -> Result<Caller, Challenge> {
         match &self.authorization {
             None => Ok(Caller::Anonymous),
@@ -155,6 +153,15 @@ impl Endpoint {
 }
 
 impl Incoming<'_> {
+    fn handle(&self, content: &[u8]) -> Answer {
+        match self.method {
+            Method::Post => post::handle(self, content),
+            Method::Get => sessions::handle_get(self),
+            Method::Delete => Answer::now(sessions::handle_delete(self)),
+            _ => Answer::now(method_not_allowed()),
+        }
+    }
+
     /// A refusal for want of `scopes`, with the error that says so.
     fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
         self.caller.forbid(json(Status::Ok, error), scopes)

@@ -8,25 +8,41 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
-use super::answer::{Answer, json, json_error, json_of};
+use super::answer::{Answer, json, json_error, json_of, too_large};
 use super::events::Events;
 use super::{Incoming, batches, sessions};
 use crate::dispatch::{Exchange, Farewell, Outgoing, Reply, Status, modern};
 use crate::http_response::WholeResponse;
 
 pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
-    if let Some(refusal) = refusal(incoming.fields) {
-        return Answer::now(refusal);
+    let options = &incoming.server.shared.options;
+    if content.len() > options.message_bytes_max {
+        return Answer::now(too_large(options.message_bytes_max));
     }
+    if !is_json(incoming.fields) {
+        return Answer::now(unsupported_media_type());
+    }
+    let accepted = AcceptedFormats::of(incoming.fields);
+    if !accepted.json && !accepted.events {
+        return Answer::now(json_error(
+            StatusCode::NOT_ACCEPTABLE,
+            "a client must accept `application/json` and `text/event-stream`",
+        ));
+    }
+    let answer = handle_message(incoming, content);
+    if accepted.wants_events(options.prefers_event_streams) { answer.as_event_stream() } else { answer }
+}
+
+fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     if let Some(batch) = json_rpc::split_batch(content) {
-        return batches::handle(incoming, batch);
+        return batches::handle(incoming, content, batch);
     }
     if let Some((request, params)) = call_of_tool(incoming, content) {
         return dispatch(incoming, &request, &params, PooledBuffer::take());
     }
     match json_rpc::parse(content) {
         Ok(Message::Request(request)) => handle_request(incoming, &request),
-        Ok(message) => Answer::now(sessions::handle_other(incoming, &message)),
+        Ok(message) => Answer::now(sessions::handle_other(incoming, content, &message)),
         Err(invalid) => {
             let mut output = PooledBuffer::take();
             write_error(&mut output, invalid.id.as_ref(), &invalid.error);
@@ -99,21 +115,6 @@ fn later(mut exchange: Exchange, farewell: Option<Farewell>) -> Answer {
     })
 }
 
-/// What of HTTP is wrong with a message.
-fn refusal(fields: FieldLines<'_>) -> Option<WholeResponse> {
-    if !is_json(fields) {
-        return Some(unsupported_media_type());
-    }
-    let mut accepted = fields.all("accept").peekable();
-    if accepted.peek().is_some() && !accepted.any(|value| accepts(value.as_bytes())) {
-        return Some(json_error(
-            StatusCode::NOT_ACCEPTABLE,
-            "a client must accept `application/json` and `text/event-stream`",
-        ));
-    }
-    None
-}
-
 pub(crate) fn is_json(fields: FieldLines<'_>) -> bool {
     fields.field("content-type").is_some_and(|value| is_media_type(value.as_bytes(), b"application/json"))
 }
@@ -122,14 +123,49 @@ pub(crate) fn unsupported_media_type() -> WholeResponse {
     json_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message must have the content type `application/json`")
 }
 
-fn accepts(value: &[u8]) -> bool {
-    value == ACCEPTED_BY_CLIENTS.as_bytes()
-        || thruway_message::list::members(value).any(|member| {
-            let media_type = media_type(member);
-            ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
-                .iter()
-                .any(|accepted| media_type.eq_ignore_ascii_case(accepted.as_bytes()))
-        })
+/// The formats of answers that a client accepts (RFC 9110 §12.5.1): with a weight of 0, it does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct AcceptedFormats {
+    json: bool,
+    events: bool,
+}
+
+impl AcceptedFormats {
+    /// The formats that `Accept` names; both without that field.
+    fn of(fields: FieldLines<'_>) -> Self {
+        let mut values = fields.all("accept").peekable();
+        let mut accepted = Self { json: false, events: false };
+        if values.peek().is_none() {
+            return Self { json: true, events: true };
+        }
+        for value in values.map(|value| value.as_bytes()) {
+            if value == ACCEPTED_BY_CLIENTS.as_bytes() {
+                return Self { json: true, events: true };
+            }
+            for member in thruway_message::list::members(value).filter(|member| !is_weightless(member)) {
+                let names = |expected: &[&str]| {
+                    let name = media_type(member);
+                    expected.iter().any(|expected| name.eq_ignore_ascii_case(expected.as_bytes()))
+                };
+                accepted.json |= names(&["application/json", "application/*", "*/*"]);
+                accepted.events |= names(&["text/event-stream", "text/*", "*/*"]);
+            }
+        }
+        accepted
+    }
+
+    /// `true` if an answer that is one message is sent as an event stream all the same.
+    const fn wants_events(self, are_preferred: bool) -> bool {
+        self.events && (are_preferred || !self.json)
+    }
+}
+
+/// `true` for a member of `Accept` with the weight 0 (RFC 9110 §12.4.2).
+fn is_weightless(member: &[u8]) -> bool {
+    let parameters = member.split(|byte| *byte == b';').skip(1);
+    parameters.filter_map(|parameter| str::from_utf8(parameter).ok()?.split_once('=')).any(|(name, value)| {
+        name.trim().eq_ignore_ascii_case("q") && value.trim().parse().is_ok_and(|weight: f32| weight <= 0.0)
+    })
 }
 
 /// Whether `value` is this media type, with parameters or without.

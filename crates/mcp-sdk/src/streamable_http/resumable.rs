@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode, Request, write_error};
+use thruway_mcp::schema::RequestId;
 use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
-use super::answer::{Answer, accepted, json, json_error, json_of};
+use super::answer::{Answer, json, json_error, json_of};
 use super::events::Events;
 use crate::dispatch::{Exchange, Outgoing, Said, Status};
 use crate::http_response::WholeResponse;
-use crate::session::{Event, EventId, EventKind, EventStream, InFlightGuard, Session};
+use crate::session::{CancelCause, Event, EventId, EventKind, EventStream, InFlightGuard, InUse, Session};
 
 /// A handler goes on when its client has gone: the client may come back for the answer.
 pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
@@ -32,18 +33,30 @@ pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: 
     };
     let stream = session.streams.begin();
     let reader = stream.read_after(0);
-    spawn(exchange, in_flight, EndsStream::new(&stream));
+    let id = request.id.to_owned();
+    spawn(exchange, in_flight, InUse::new(session.clone()), EndsStream::new(&stream));
     Answer::later(async move {
         match reader.peek().await {
             Some(Event { kind: EventKind::Answer(answer), .. }) => {
                 session.streams.forget(&stream);
                 json_of(Status::Ok, answer.to_vec()).into()
             }
-            Some(_) => Events::replay(reader, session.revision.primes_event_streams()).into(),
-            // It was cancelled.
-            None => accepted().into(),
+            Some(_) => {
+                let is_to_be_primed = session.revision.primes_event_streams();
+                Events::replay(reader, InUse::new(session), is_to_be_primed).into()
+            }
+            // The client has canceled it. HTTP needs a response all the same, and that to a request is never
+            // empty.
+            None => json_of(Status::Ok, canceled(&id, "the client has canceled the request")).into(),
         }
     })
+}
+
+/// The answer to a request that was canceled.
+fn canceled(id: &RequestId, reason: &'static str) -> Vec<u8> {
+    let mut message = Vec::new();
+    write_error(&mut message, Some(&id.into()), &Error::internal(reason));
+    message
 }
 
 /// Notes that a request is being handled. Clients that leave leave their handlers behind, so there is a limit.
@@ -55,8 +68,16 @@ pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlight
     session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
-/// Drives a handler by itself; what it says goes into a stream.
-pub(super) fn spawn(mut exchange: Exchange, in_flight: InFlightGuard, stream: Arc<EndsStream>) {
+/// Drives a handler in a task of its own, which keeps its session in use. Its messages go into a stream. If
+/// its session ends first, the stream gets an error as the answer, so that the client does not wait for one
+/// that never comes.
+pub(super) fn spawn(
+    mut exchange: Exchange,
+    in_flight: InFlightGuard,
+    session: InUse,
+    stream: Arc<EndsStream>,
+) {
+    let output = stream.clone();
     let pump = async move {
         while let Some(outgoing) = exchange.next().await {
             let kind = match outgoing {
@@ -66,14 +87,19 @@ pub(super) fn spawn(mut exchange: Exchange, in_flight: InFlightGuard, stream: Ar
                 Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
                 Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
             };
-            stream.0.send(kind).await;
+            output.0.send(kind).await;
         }
     };
     tokio::spawn(async move {
-        tokio::select! {
-            () = in_flight.cancelled() => {}
-            () = pump => {}
+        let cause = tokio::select! {
+            cause = in_flight.cancelled() => Some(cause),
+            () = pump => None,
+        };
+        if cause == Some(CancelCause::End) {
+            let answer = canceled(in_flight.id(), "the session has ended, which canceled the request");
+            stream.0.push(EventKind::Answer(answer.into()));
         }
+        drop(session);
     });
 }
 
@@ -113,9 +139,9 @@ pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
 }
 
 /// Goes on with a stream after an event of it.
-pub(super) fn take_up(session: &Session, id: EventId) -> Answer {
+pub(super) fn take_up(session: Arc<Session>, id: EventId) -> Answer {
     match session.streams.find(id.stream) {
-        Some(stream) => Answer::now(Events::replay(stream.read_after(id.event), false)),
+        Some(stream) => Answer::now(Events::replay(stream.read_after(id.event), InUse::new(session), false)),
         None => Answer::now(no_such_event()),
     }
 }

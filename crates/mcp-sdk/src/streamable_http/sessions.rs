@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thruway_mcp::json_rpc::{Message, Notification, Request};
+use thruway_mcp::json_rpc::{Message, Notification, Request, write_error};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CancelledNotificationParams, methods};
 use thruway_mcp::{Era, Revision};
@@ -10,14 +10,14 @@ use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
 use super::Incoming;
-use super::answer::{Answer, accepted, json, json_error, method_not_allowed};
+use super::answer::{Answer, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
 use super::events::Events;
 use super::resumable::{later, no_such_event, take_up};
 use crate::bridge;
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
-use crate::session::{EventId, InUse, Session};
+use crate::session::{EventId, Holder, InUse, NoCapacity, Session};
 
 /// A request by POST.
 pub(super) fn handle_request(
@@ -27,6 +27,10 @@ pub(super) fn handle_request(
     params: &Params<'_>,
     mut output: PooledBuffer,
 ) -> Answer {
+    if let Err(error) = legacy::check_headers(incoming.server, incoming.fields, request, params) {
+        write_error(&mut output, Some(&request.id), &error);
+        return Answer::now(json(Status::BadRequest, output));
+    }
     if request.method == methods::INITIALIZE {
         return Answer::now(initialize(incoming, request, output));
     }
@@ -50,14 +54,19 @@ pub(super) fn handle_request(
 }
 
 fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: PooledBuffer) -> WholeResponse {
+    let shared = &incoming.server.shared;
     let session = legacy::initialize(incoming.server, request, &mut output);
-    let response = json(Status::Ok, output);
-    match (session, incoming.server.shared.options.legacy_sessions) {
-        (Some(session), LegacySessions::Stateful) => {
-            let session = session.owned_by(incoming.caller.principal());
-            response.with_field(SESSION_ID, &*incoming.server.shared.sessions.insert(session))
+    let Some(session) = session.filter(|_| shared.options.legacy_sessions == LegacySessions::Stateful) else {
+        return json(Status::Ok, output);
+    };
+    let principal = incoming.caller.principal();
+    let holder = Holder::new(principal.clone(), incoming.address);
+    match shared.sessions.insert(session.owned_by(principal), holder) {
+        Ok(id) => json(Status::Ok, output).with_field(SESSION_ID, &*id),
+        Err(NoCapacity) => {
+            let reason = "the server cannot begin a session, because too many are in use: try again later";
+            no_capacity(Some(&request.id), reason)
         }
-        _ => response,
     }
 }
 
@@ -119,7 +128,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
         match last.as_str().and_then(|last| last.parse().ok()) {
             // The stream of what the server says by itself keeps nothing: it just goes on.
             Some(EventId { stream: 0, .. }) => {}
-            Some(id) => return take_up(&session, id),
+            Some(id) => return take_up(session, id),
             None => return Answer::now(no_such_event()),
         }
     }
@@ -144,14 +153,17 @@ pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     }
 }
 
-/// A notification, or a response to a request of the server.
-pub(super) fn handle_other(incoming: &Incoming<'_>, message: &Message<'_>) -> WholeResponse {
+/// Takes a notification, or a response to a request of the server. `message` is `body`, parsed.
+pub(super) fn handle_other(incoming: &Incoming<'_>, body: &[u8], message: &Message<'_>) -> WholeResponse {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return match message {
             Message::Notification(_) => accepted(),
             _ => json_error(StatusCode::BAD_REQUEST, "clients send no responses"),
         };
+    }
+    if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {
+        return json_of(Status::BadRequest, mismatch);
     }
     match session_of(incoming, version) {
         Ok((Some(session), _)) => {

@@ -12,14 +12,13 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderName, Hea
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use thruway_message::{FieldLineSpan, FieldLines, Method};
-use thruway_server::{Event, StatusCode};
+use thruway_server::{ClientAddr, Event, StatusCode};
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
-use super::answer::{Answer, Answered, SILENCE_MAX, json_error};
+use super::answer::{Answer, Answered, SILENCE_MAX, json_error, too_large};
 use super::events::Events;
-use super::{Endpoint, McpEndpoint};
-use crate::dispatch::MESSAGE_BYTES_MAX;
+use super::{Endpoint, Incoming, McpEndpoint};
 use crate::http_response::{Octets, WholeResponse};
 
 /// An [`McpEndpoint`] as a tower service. Clones are the same endpoint; it is always ready.
@@ -53,6 +52,26 @@ impl McpEndpoint {
     /// # use thruway_mcp_sdk::McpServer;
     /// let endpoint = McpServer::new("greeter", "1.0.0").endpoint();
     /// let app: axum::Router = axum::Router::new().route_service("/mcp", endpoint.tower_service());
+    /// ```
+    ///
+    /// [Sessions are limited per address](crate::McpServerOptions::sessions_per_address_max) only if each
+    /// request has a [`ClientAddr`] among its extensions. A middleware of axum puts it there:
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use axum::extract::{ConnectInfo, Request};
+    /// use axum::middleware::map_request;
+    /// use thruway_mcp_sdk::ClientAddr;
+    ///
+    /// async fn tell_address(ConnectInfo(address): ConnectInfo<SocketAddr>, mut request: Request) -> Request {
+    ///     request.extensions_mut().insert(ClientAddr::Tcp(address));
+    ///     request
+    /// }
+    /// # use thruway_mcp_sdk::McpServer;
+    /// # let endpoint = McpServer::new("greeter", "1.0.0").endpoint();
+    /// let app: axum::Router = axum::Router::new()
+    ///     .route_service("/mcp", endpoint.tower_service())
+    ///     .layer(map_request(tell_address));
     /// ```
     pub fn tower_service(&self) -> McpService {
         McpService { endpoint: self.endpoint.clone() }
@@ -93,8 +112,11 @@ where
     let method = Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| unreadable())?;
     let fields = Fields::of(&parts).ok_or_else(unreadable)?;
     let caller = endpoint.admit(fields.as_lines())?;
-    let content = collect(body).await?;
-    match endpoint.handle(method, fields.as_lines(), caller, &content) {
+    let server = &endpoint.server;
+    let content = collect(body, server.shared.options.message_bytes_max).await?;
+    let address = parts.extensions.get().and_then(ClientAddr::ip);
+    let incoming = Incoming { server, method, fields: fields.as_lines(), caller, address };
+    match incoming.handle(&content) {
         Answer::Now(answered) => Ok(answered),
         Answer::Later(later) => Ok(later.await),
     }
@@ -141,16 +163,19 @@ impl Fields {
     }
 }
 
-/// The whole content, if that is no longer than a message may be.
-async fn collect<B: Body>(body: B) -> Result<Vec<u8>, WholeResponse> {
+/// Reads the whole body.
+///
+/// # Errors
+/// It is larger than `bytes_max`, or ends too early.
+async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeResponse> {
     let mut body = pin!(body);
     let mut content = Vec::new();
     while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         let frame = frame
             .map_err(|_| json_error(StatusCode::BAD_REQUEST, "the content ended before it was complete"))?;
         let Ok(mut data) = frame.into_data() else { continue };
-        if content.len() + data.remaining() > MESSAGE_BYTES_MAX {
-            return Err(json_error(StatusCode::CONTENT_TOO_LARGE, "a message may have 4 MiB"));
+        if content.len() + data.remaining() > bytes_max {
+            return Err(too_large(bytes_max));
         }
         while data.has_remaining() {
             let chunk = data.chunk();

@@ -81,6 +81,23 @@ async fn a_request_of_a_batch_can_be_cancelled_and_ids_are_used_once() {
     assert_eq!(running.count(), 0);
 }
 
+/// The requests of a batch that were still handled when its session ended got no answer.
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_answered_when_its_session_ends() {
+    let (server, _running) = with_hanging(server());
+    let site = Site::new(&server);
+    let session = site.initialize("2025-03-26").await;
+    let batch = json!([request(1, "tools/call", &tool("hang")), request(2, "tools/call", &tool("hang"))]);
+    let mut exchange = site.open(&session.post(&batch));
+    exchange.head().await;
+    assert_eq!(site.send(&session.delete()).await.status, 204);
+    let mut answered = vec![exchange.next_message().await, exchange.next_message().await];
+    answered.sort_by_key(|answer| answer["id"].as_i64());
+    assert_eq!(ids(&answered), [1, 2]);
+    assert!(answered.iter().all(|answer| answer["error"]["code"] == -32603));
+    assert_eq!(exchange.next_event().await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn batches_that_are_none_are_refused() {
     let (site, session) = start().await;

@@ -8,7 +8,7 @@ use thruway_mcp_sdk::schema::Tool;
 use thruway_testkit::Random;
 
 use crate::fixtures::{server, text, tool};
-use crate::http::{Message, Site};
+use crate::http::{Message, Session, Site};
 
 #[derive(Deserialize, JsonSchema)]
 struct Query {
@@ -73,6 +73,49 @@ async fn arguments_that_cannot_be_compared_are_refused() {
         let body = String::from_utf8(message.content).unwrap();
         message.content = body.replace(r#""other":0"#, &format!(r#""other":{other}"#)).into();
         assert_eq!(site.refused(&message).await, (200, -32602), "{other}");
+    }
+}
+
+/// Legacy requests were not compared with their headers: a gateway that decides by headers could be bypassed
+/// with an older revision.
+#[tokio::test(start_paused = true)]
+async fn legacy_requests_are_compared_with_the_headers_that_they_have() {
+    let site = Site::new(&mirroring());
+    let arguments = json!({"name": "query", "arguments": {"region": "eu"}});
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = site.initialize(revision).await;
+        let call = session.request(9, "tools/call", &arguments);
+        let batch = session.post(&json!([crate::http::request(9, "tools/call", &arguments)]));
+        let notification =
+            session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}}));
+        let answer = session.respond(&json!(1), &json!({}));
+        let begin = Session::initialize(revision, &json!({}));
+        let of_batch = if revision == "2025-03-26" { -32020 } else { -32600 };
+        for (message, name, value, code) in [
+            (&call, "Mcp-Method", "tools/list", -32020),
+            (&call, "mcp-method", "Tools/call", -32020),
+            (&call, "Mcp-Name", "other", -32020),
+            (&call, "Mcp-Name", "=?base64?!?=", -32020),
+            (&call, "Mcp-Param-Region", "us", -32020),
+            (&call, "Mcp-Param-Limit", "5", -32020),
+            (&batch, "Mcp-Method", "tools/list", of_batch),
+            (&batch, "Mcp-Param-Region", "us", of_batch),
+            (&notification, "Mcp-Method", "ping", -32020),
+            (&answer, "Mcp-Method", "ping", -32020),
+            (&begin, "Mcp-Method", "ping", -32020),
+        ] {
+            let refused = site.refused(&message.clone().with_field(name, value)).await;
+            assert_eq!(refused, (400, code), "{revision} {name}: {value} {message:?}");
+        }
+        let mut twice = call.clone().with_field("Mcp-Method", "tools/call");
+        twice.fields.push(("mcp-method".to_owned(), "tools/call".to_owned()));
+        assert_eq!(site.refused(&twice).await, (400, -32020));
+        let refused = site.send(&call.clone().with_field("Mcp-Name", "other")).await.message();
+        assert_eq!(refused["id"], 9);
+        let matching = call.with_field("Mcp-Method", "tools/call").with_field("Mcp-Name", "query");
+        for message in [matching.clone(), matching.with_field("Mcp-Param-Region", "eu")] {
+            assert_eq!(text(&site.send(&message).await.message()["result"]), r#"Some("eu") None"#);
+        }
     }
 }
 

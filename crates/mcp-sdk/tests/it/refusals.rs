@@ -1,9 +1,10 @@
 //! Messages that are refused, over HTTP.
 
 use serde_json::{Value, json};
+use thruway_mcp_sdk::McpServerOptions;
 
-use crate::fixtures::server;
-use crate::http::{Message, Site, with_meta};
+use crate::fixtures::{server, server_with};
+use crate::http::{Message, Session, Site, with_meta};
 
 /// A request of the modern era with another content.
 fn with_content(content: impl Into<Vec<u8>>) -> Message {
@@ -249,4 +250,59 @@ async fn what_identifies_sessions_means_nothing_in_the_modern_era() {
     let response =
         site.send(&message.with_field("Mcp-Session-Id", "abc").with_field("Last-Event-ID", "1-1")).await;
     assert_eq!((response.status, response.field("mcp-session-id")), (200, None));
+}
+
+/// The limit was 4 MiB for all servers, and its error was plain text.
+#[tokio::test(start_paused = true)]
+async fn a_message_larger_than_the_server_allows_is_refused() {
+    let options = McpServerOptions { message_bytes_max: 1000, ..McpServerOptions::default() };
+    let server = server_with(options);
+    let (site, in_axum) = (Site::new(&server), crate::tower::site(&server.endpoint()));
+    let echo = |length| json!({"name": "echo", "arguments": {"message": "x".repeat(length)}});
+    for site in [&site, &in_axum] {
+        // The second is larger than what arrives with the header.
+        for length in [1000, 200_000] {
+            let refused = site.send(&Message::modern("tools/call", echo(length))).await;
+            assert_eq!((refused.status, refused.error_code()), (413, -32600), "{length}");
+            assert!(refused.text().contains("larger than 1000 bytes"), "{}", refused.text());
+        }
+        assert_eq!(site.send(&Message::modern("tools/call", echo(100))).await.status, 200);
+    }
+}
+
+/// A client that accepts event streams only got JSON.
+#[tokio::test(start_paused = true)]
+async fn an_answer_has_a_format_that_its_client_accepts() {
+    let preferring = McpServerOptions { prefers_event_streams: true, ..McpServerOptions::default() };
+    let (site, preferring) = (Site::new(&server()), Site::new(&server_with(preferring)));
+    let both = "text/event-stream, application/json";
+    for (site, accept, is_stream) in [
+        (&site, both, false),
+        (&site, "*/*", false),
+        (&site, "text/event-stream", true),
+        (&site, "text/event-stream, application/json;q=0", true),
+        (&preferring, both, true),
+        (&preferring, "application/json", false),
+        (&preferring, "application/json, text/event-stream; q=0.0", false),
+    ] {
+        let begin = Session::initialize("2025-11-25", &json!({}));
+        let begun = site.send(&begin.clone().with_field("Accept", accept)).await;
+        let id = begun.field("mcp-session-id").map(str::to_owned);
+        let session = Session { id: Some(id.unwrap()), revision: "2025-11-25".to_owned() };
+        let call = crate::fixtures::tool("progress");
+        for message in [
+            Message::modern("server/discover", json!({})),
+            Message::modern("tools/call", call.clone()),
+            session.request(1, "tools/list", &json!({})),
+            session.request(1, "tools/call", &call),
+            begin,
+        ] {
+            let response = site.send(&message.with_field("Accept", accept)).await;
+            let answers = if is_stream { response.messages() } else { vec![response.message()] };
+            assert_eq!((response.status, answers.len()), (200, 1), "{accept}");
+            assert!(answers[0]["result"].is_object(), "{answers:?}");
+        }
+        let unknown = site.send(&Message::modern("nothing", json!({})).with_field("Accept", accept)).await;
+        assert_eq!((unknown.status, unknown.error_code()), (404, -32601), "errors of HTTP stay JSON");
+    }
 }

@@ -76,15 +76,23 @@ async fn delete_ends_a_session_and_everything_in_it() {
     assert_eq!(site.send(&session.delete()).await.status, 404);
     assert_eq!(site.send(&session.request(1, "ping", &json!({}))).await.status, 404);
     assert_eq!(stream.next_event().await, None, "the stream of a session ends with it");
-    assert_eq!(hanging.response().await.status, 202);
+    // The response was 202 without content: clients waited for their timeouts.
+    let canceled = hanging.response().await;
+    assert_eq!((canceled.status, canceled.error_code()), (200, -32603));
+    assert_eq!(canceled.message()["id"], 7);
     assert_eq!(running.count(), 0);
-    while asking.next_event().await.is_some() {}
+    assert_eq!(asking.next_message().await["id"], 8, "the stream of a call ends with an answer");
+    assert_eq!(asking.next_event().await, None);
     assert_eq!(site.send(&Message::without_content("DELETE")).await.status, 405);
+}
+
+fn with_sessions(sessions_max: usize) -> McpServerOptions {
+    McpServerOptions { sessions_max, ..McpServerOptions::default() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn beyond_the_limit_the_session_not_used_for_longest_ends() {
-    let site = Site::new(&server_with(McpServerOptions { sessions_max: 3, ..McpServerOptions::default() }));
+    let site = Site::new(&server_with(with_sessions(3)));
     let mut sessions = Vec::new();
     for _ in 0..10 {
         sessions.push(site.initialize("2025-06-18").await);
@@ -96,6 +104,81 @@ async fn beyond_the_limit_the_session_not_used_for_longest_ends() {
         assert!(status == 200 || status == 404);
     }
     assert_eq!(alive, 3);
+}
+
+/// A flood of `initialize` evicted sessions with an open stream or a running call. The calls ended with 202
+/// and no content.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_new_sessions_ends_none_in_use() {
+    let (server, gate) = with_waiting(server_with(with_sessions(20)));
+    let site = Site::new(&server);
+    let (reading, calling, resuming) = (
+        site.initialize("2025-06-18").await,
+        site.initialize("2025-06-18").await,
+        site.initialize("2025-11-25").await,
+    );
+    let mut stream = site.open(&reading.get());
+    stream.head().await;
+    let call = site.open(&calling.request(1, "tools/call", &tool("wait")));
+    // Its client has left, and will come back.
+    site.open(&resuming.request(2, "tools/call", &tool("wait"))).leave();
+    Site::settle().await;
+    for _ in 0..200 {
+        assert_eq!(site.send(&Session::initialize("2025-06-18", &json!({}))).await.status, 200);
+    }
+    gate.notify_waiters();
+    assert_eq!(text(&call.response().await.message()["result"]), "waited");
+    server.remove_tool("echo");
+    assert_eq!(stream.next_message().await["method"], "notifications/tools/list_changed");
+    assert_eq!(site.send(&resuming.request(3, "ping", &json!({}))).await.status, 200);
+}
+
+/// A session in use was ended for a new one instead.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_refused_while_all_are_in_use() {
+    let site = Site::new(&server_with(with_sessions(2)));
+    let first = site.initialize("2025-06-18").await;
+    let second = site.initialize("2025-06-18").await;
+    let mut streams = [site.open(&first.get()), site.open(&second.get())];
+    for stream in &mut streams {
+        stream.head().await;
+    }
+    let refused = site.send(&Session::initialize("2025-06-18", &json!({}))).await;
+    assert_eq!((refused.status, refused.error_code()), (503, -32603));
+    assert_eq!((refused.field("retry-after"), refused.field("mcp-session-id")), (Some("10"), None));
+    assert_eq!(refused.message()["id"], 0);
+    assert_eq!(site.send(&first.delete()).await.status, 204);
+    site.initialize("2025-06-18").await;
+    assert_eq!(site.send(&second.request(1, "ping", &json!({}))).await.status, 200);
+}
+
+/// One client could have all sessions of a server.
+#[tokio::test(start_paused = true)]
+async fn an_address_has_a_quota_of_sessions() {
+    let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
+    let site = Site::new(&server_with(options));
+    let first = site.initialize("2025-06-18").await;
+    let second = site.initialize("2025-06-18").await;
+    assert_eq!(site.send(&first.request(1, "ping", &json!({}))).await.status, 404, "it made room");
+    let mut stream = site.open(&second.get());
+    stream.head().await;
+    assert_eq!(site.send(&Session::initialize("2025-06-18", &json!({}))).await.status, 503);
+}
+
+/// The stream ended without an answer, and the client waited for one.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_streams_is_answered_when_its_session_ends() {
+    let (server, _gate) = with_waiting(server());
+    let site = Site::new(&server);
+    let session = site.initialize("2025-11-25").await;
+    let mut params = tool("wait");
+    params["_meta"] = json!({"progressToken": 1});
+    let mut call = site.open(&session.request(5, "tools/call", &params));
+    assert_eq!(call.next_message().await["method"], "notifications/progress");
+    assert_eq!(site.send(&session.delete()).await.status, 204);
+    let answer = call.next_message().await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32603)));
+    assert_eq!(call.next_event().await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,8 +219,10 @@ async fn a_request_is_given_up_when_its_client_says_so() {
     Site::settle().await;
     assert!(exchange.is_pending() && running.count() == 1);
     assert_eq!(site.send(&session.post(&cancelled("r"))).await.status, 202);
-    assert_eq!(exchange.response().await.status, 202);
-    assert_eq!(running.count(), 0);
+    // The response was 202 without content, which is no answer to a request.
+    let canceled = exchange.response().await;
+    assert_eq!((canceled.status, canceled.error_code()), (200, -32603));
+    assert_eq!((canceled.message()["id"].as_str(), running.count()), (Some("r"), 0));
 }
 
 #[tokio::test(start_paused = true)]

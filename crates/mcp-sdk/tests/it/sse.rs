@@ -216,10 +216,50 @@ async fn streams_are_not_without_number() {
     let site = site(&server_with(McpServerOptions { sessions_max: 2, ..McpServerOptions::default() }));
     let first = Client::open(&site).await;
     let _second = Client::open(&site).await;
-    assert_eq!(site.send(&get()).await.status, 503);
+    let refused = site.send(&get()).await;
+    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")));
     first.stream.leave();
     Site::settle().await;
     Client::open(&site).await;
+}
+
+/// One client could have all streams of a server.
+#[tokio::test(start_paused = true)]
+async fn an_address_has_a_quota_of_streams() {
+    let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
+    let site = site(&server_with(options));
+    let _first = Client::open(&site).await;
+    assert_eq!(site.send(&get()).await.status, 503);
+}
+
+/// Messages were not compared with their headers: a gateway that decides by headers could be bypassed on this
+/// way.
+#[tokio::test(start_paused = true)]
+async fn messages_are_compared_with_the_headers_that_they_have() {
+    let site = site(&server());
+    let mut client = Client::initialized(&site).await;
+    let call = Message::post(&request(2, "tools/call", &tool("fail")));
+    for (name, value) in [("Mcp-Method", "ping"), ("Mcp-Name", "other")] {
+        let refused = site.send(&client.post(&call.clone().with_field(name, value))).await;
+        assert_eq!((refused.status, refused.error_code()), (400, -32020), "{name}");
+    }
+    client.send(&site, &call.with_field("Mcp-Method", "tools/call").with_field("Mcp-Name", "fail")).await;
+    assert_eq!(client.stream.next_message().await["id"], 2);
+}
+
+/// More than two of the longest messages by default had no room, however long messages may be.
+#[tokio::test(start_paused = true)]
+async fn a_message_as_long_as_allowed_reaches_its_stream() {
+    let bytes_max = 10 << 20;
+    let site =
+        site(&server_with(McpServerOptions { message_bytes_max: bytes_max, ..McpServerOptions::default() }));
+    let mut client = Client::initialized(&site).await;
+    let mut long = ping().content;
+    long.resize(bytes_max, b' ');
+    client.send(&site, &Message::post_octets(long.clone())).await;
+    assert_eq!(client.stream.next_message().await["result"], json!({}));
+    long.push(b' ');
+    assert_eq!(client.status(&site, &Message::post_octets(long)).await, 413);
 }
 
 #[tokio::test(start_paused = true)]

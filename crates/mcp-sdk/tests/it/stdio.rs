@@ -7,7 +7,7 @@ use thruway_mcp_sdk::{LocalClient, McpServer, McpServerOptions, Revision};
 
 use crate::fixtures::{answer, server, server_with, text, tool, with_hanging, with_waiting};
 use crate::http::{request, with_meta};
-use crate::stream::{next, response_to};
+use crate::stream::next;
 
 async fn send(client: &mut LocalClient, id: impl Into<Value>, method: &str, params: &Value) {
     client.send(&request(id, method, params)).await;
@@ -112,8 +112,56 @@ async fn an_endless_line_is_refused_once_and_costs_no_memory() {
         client.send_octets(&piece).await;
     }
     client.send_octets(b"\n").await;
-    assert_eq!(next(&mut client).await["error"]["code"], -32600);
+    let error = next(&mut client).await;
+    assert_eq!((&error["error"]["code"], error.get("id")), (&json!(-32600), None));
     client.request("server/discover", json!({})).await.unwrap();
+}
+
+/// The error had no id: the client could not match it to its request, and waited for its timeout.
+#[tokio::test(start_paused = true)]
+async fn the_error_for_a_message_that_is_too_large_has_its_id() {
+    let options = McpServerOptions { message_bytes_max: 2000, ..McpServerOptions::default() };
+    let mut client = server_with(options).connect();
+    let arguments = |length| json!({"name": "echo", "arguments": {"message": "x".repeat(length)}});
+    for id in [json!(7), json!("se\"ven")] {
+        send(&mut client, id.clone(), "tools/call", &modern(arguments(3000))).await;
+        let refused = next(&mut client).await;
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&id, &json!(-32600)));
+        assert_eq!(refused["error"]["message"], "the message is larger than 2000 bytes");
+    }
+    // Notifications are never answered.
+    client.notify("notifications/nothing", arguments(3000)).await;
+    client.request("tools/call", arguments(1000)).await.unwrap();
+    client.send_octets(format!("{{\"id\":1,\"method\":\"{}", "x".repeat(3000)).as_bytes()).await;
+    client.finish().await;
+    assert_eq!(
+        next(&mut client).await["error"]["code"],
+        -32600,
+        "also for what the end of the input cut off"
+    );
+    assert_eq!(client.receive().await, None);
+}
+
+/// A batch with a subscription would never be answered; one whose requests are all canceled has no answers.
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_answered_without_what_never_ends() {
+    let (server, running) = with_hanging(server());
+    let mut client = legacy(&server, Revision::R20250326).await;
+    let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
+    client
+        .send(&json!([request(1, "subscriptions/listen", &listen), request(2, "tools/call", &tool("hang"))]))
+        .await;
+    client.send(&json!([request(3, "tools/call", &tool("hang"))])).await;
+    client.request("ping", json!({})).await.unwrap();
+    assert_eq!(running.count(), 2);
+    for id in [2, 3] {
+        client.notify("notifications/cancelled", json!({"requestId": id})).await;
+    }
+    let answers = next(&mut client).await;
+    assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&json!(1), &json!(-32600)));
+    assert_eq!(answers.as_array().unwrap().len(), 1);
+    client.finish().await;
+    assert_eq!(client.receive().await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,13 +321,13 @@ async fn batches_are_answered_in_the_revision_that_has_them() {
         request(3, "nothing", &json!({})),
     ]);
     client.send(&batch).await;
-    let answers = next(&mut client).await;
-    assert_eq!(
-        (&answers[0]["id"], &answers[1]["id"], answers.as_array().unwrap().len()),
-        (&json!(1), &json!(3), 2)
-    );
+    client.request("ping", json!({})).await.unwrap();
     gate.notify_one();
-    assert_eq!(response_to(&mut client, 2).await["result"]["content"][0]["text"], "waited");
+    // The answer that came later was a message of its own.
+    let answers = next(&mut client).await;
+    let ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [1, 3, 2]);
+    assert_eq!(text(&answers[2]["result"]), "waited");
     let mut other = legacy(&server, Revision::R20250618).await;
     other.send(&batch).await;
     assert_eq!(next(&mut other).await["error"]["code"], -32600);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{CallToolResult, JsonObject, Prompt, StructuredContent, Tool};
-use thruway_mcp_sdk::{HandlerError, McpServer, Structured};
+use thruway_mcp_sdk::{Context, HandlerError, McpServer, Structured};
 
 use crate::fixtures::{Echo, Nothing, text, tool};
 use crate::http::{Message, Site};
@@ -50,6 +50,60 @@ async fn structured_content_must_match_a_schema_given_by_hand() {
     assert_eq!(site.refused(&Message::modern("tools/call", tool("weather"))).await, (200, -32603));
     let failed = site.call("tools/call", call(json!("error"))).await;
     assert_eq!((&failed["isError"], text(&failed)), (&json!(true), "no weather today"));
+}
+
+#[derive(serde::Serialize, JsonSchema)]
+struct Ratios {
+    of_none: Option<f64>,
+    ratios: Vec<Ratio>,
+}
+
+#[derive(serde::Serialize, JsonSchema)]
+struct Ratio {
+    value: f64,
+}
+
+/// A number that is not finite became `null`, which the schema of the tool itself forbids.
+#[tokio::test(start_paused = true)]
+async fn a_number_that_json_cannot_express_is_an_error_that_names_it() {
+    let server = McpServer::new("tools", "1").tool(Tool::new("divide"), |Division { by }: Division| {
+        Structured(Ratios { of_none: None, ratios: vec![Ratio { value: 1.0 }, Ratio { value: 1.0 / by }] })
+    });
+    let site = Site::new(&server);
+    let divide =
+        async |by: f64| site.call("tools/call", json!({"name": "divide", "arguments": {"by": by}})).await;
+    let failed = divide(0.0).await;
+    let reason = "the server cannot write the tool's result as JSON: `ratios[1].value` is inf, \
+        which JSON cannot express";
+    assert_eq!((&failed["isError"], text(&failed)), (&json!(true), reason));
+    let result = divide(4.0).await;
+    let expected = json!({"of_none": null, "ratios": [{"value": 1.0}, {"value": 0.25}]});
+    assert_eq!(result["structuredContent"], expected);
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Division {
+    by: f64,
+}
+
+/// A progress of NaN was sent as `null`, which no client of the protocol expects.
+#[tokio::test(start_paused = true)]
+async fn progress_that_json_cannot_express_is_not_sent() {
+    let server =
+        McpServer::new("tools", "1").tool(Tool::new("work"), |_: Nothing, context: Context| async move {
+            for (progress, total) in
+                [(f64::NAN, None), (1.0, Some(f64::INFINITY)), (f64::INFINITY, None), (2.0, None)]
+            {
+                context.progress(progress, total, None).await;
+            }
+            "done"
+        });
+    let mut params = tool("work");
+    params["_meta"] = json!({"progressToken": 1});
+    let messages = Site::new(&server).send(&Message::modern("tools/call", params)).await.messages();
+    let progress: Vec<_> = messages.iter().map(|message| &message["params"]).collect();
+    assert_eq!(progress[0], &json!({"progressToken": 1, "progress": 1.0}));
+    assert_eq!((&progress[1]["progress"], messages.len()), (&json!(2.0), 3));
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -8,14 +8,14 @@ use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::http::{Request, Response};
 use serde_json::{Value, json};
-use thruway_mcp_sdk::{Authorization, McpEndpoint, McpService};
+use thruway_mcp_sdk::{Authorization, ClientAddr, McpEndpoint, McpServerOptions, McpService};
 use thruway_server::Tower;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::authorization::Plain;
-use crate::fixtures::{server, text, tool, with_hanging};
-use crate::http::{Message, Site};
+use crate::fixtures::{server, server_with, text, tool, with_hanging};
+use crate::http::{Message, Session, Site};
 
 /// What axum asks of services, and of their futures.
 const fn assert_is_fit_for_axum<S, F>(_: &S)
@@ -32,8 +32,33 @@ fn app(endpoint: &McpEndpoint) -> Router {
 }
 
 /// Over HTTP: the application on our engine, the service in the application.
-fn site(endpoint: &McpEndpoint) -> Site {
+pub(crate) fn site(endpoint: &McpEndpoint) -> Site {
     Site::of(Tower::new(app(endpoint)))
+}
+
+/// A service could not know the addresses of clients, so that one of them could have all sessions.
+#[tokio::test(start_paused = true)]
+async fn an_application_tells_the_addresses_of_clients() {
+    let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
+    let service = server_with(options).endpoint().tower_service();
+    let initialize = async |address: [u8; 4]| {
+        let message = Session::initialize("2025-06-18", &json!({}));
+        let mut request = Request::builder().method("POST").uri("/mcp");
+        for (name, value) in &message.fields {
+            request = request.header(name, value);
+        }
+        let mut request = request.body(Body::from(message.content)).unwrap();
+        request.extensions_mut().insert(ClientAddr::Tcp((address, 4711).into()));
+        let response = tower_service::Service::call(&mut service.clone(), request).await.unwrap();
+        response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+    };
+    let (first, other) = (initialize([192, 0, 2, 1]).await, initialize([192, 0, 2, 2]).await);
+    initialize([192, 0, 2, 1]).await;
+    let site = Site::of(Tower::new(Router::new().route_service("/mcp", service)));
+    for (id, status) in [(first, 404), (other, 200)] {
+        let session = Session { id: Some(id), revision: "2025-06-18".to_owned() };
+        assert_eq!(site.send(&session.request(1, "ping", &json!({}))).await.status, status);
+    }
 }
 
 /// Without any engine.

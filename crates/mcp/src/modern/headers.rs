@@ -9,7 +9,7 @@ use thruway_message::{FieldLine, FieldLines, FieldLinesBuf, FieldName, FieldValu
 
 use crate::header_value;
 use crate::json_rpc::{Error, ErrorCode};
-use crate::param_headers::ParamHeader;
+use crate::param_headers::{PREFIX, ParamHeader};
 use crate::params::Params;
 use crate::schema::methods;
 
@@ -43,14 +43,75 @@ pub fn check_param_headers(
     arguments: &Value,
 ) -> Result<(), Error> {
     headers.iter().try_for_each(|header| {
-        let name = &header.field_name;
-        match single(fields, name)? {
-            Some(value) if header.mirrors(&value, arguments) => Ok(()),
-            Some(_) => Err(mismatch(format!("the header `{name}` does not match the argument"))),
-            None if header.expected(arguments).is_none() => Ok(()),
-            None => Err(mismatch(format!("the header `{name}` is missing"))),
+        let is_present = check_present_param_header(fields, header, arguments)?;
+        if is_present || header.expected(arguments).is_none() {
+            return Ok(());
         }
+        Err(mismatch(format!("the header `{}` is missing", header.field_name)))
     })
+}
+
+/// `true` if a POST has headers of 2026-07-28 that mirror its body, whatever its revision is.
+pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
+    fields.iter().any(|line| {
+        let name = line.name.as_bytes();
+        let starts_with = |prefix: &str| {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        };
+        starts_with("Mcp-") && (line.name.is("Mcp-Method") || line.name.is("Mcp-Name") || starts_with(PREFIX))
+    })
+}
+
+/// Checks the mirroring headers that a POST of a legacy revision has, although it needs none. An intermediary
+/// that decides by these headers does not know the revision of the body: without this check, a client could
+/// avoid the rules of the intermediary by claiming an older revision. `method` is `None` for responses,
+/// `params` for notifications.
+///
+/// # Errors
+/// [`ErrorCode::HEADER_MISMATCH`]: a header is malformed, present twice, or contradicts the body.
+pub fn check_present_headers(
+    fields: FieldLines<'_>,
+    method: Option<&str>,
+    params: Option<&Params<'_>>,
+) -> Result<(), Error> {
+    match once(fields, "Mcp-Method")? {
+        None => {}
+        Some(value) if value.as_str().is_some() && value.as_str() == method => {}
+        Some(value) if value.as_str().is_none() => return Err(malformed("Mcp-Method")),
+        Some(_) => return Err(contradicts("Mcp-Method", true)),
+    }
+    let Some(name) = single(fields, "Mcp-Name")? else { return Ok(()) };
+    match method.zip(params).and_then(|(method, params)| mirrored_name(method, params)) {
+        Some(expected) if name != expected => Err(contradicts("Mcp-Name", true)),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the headers that mirror arguments of a tool, as far as they are present (see
+/// [`check_present_headers`]).
+///
+/// # Errors
+/// As [`check_present_headers`].
+pub fn check_present_param_headers(
+    fields: FieldLines<'_>,
+    headers: &[ParamHeader],
+    arguments: &Value,
+) -> Result<(), Error> {
+    headers.iter().try_for_each(|header| check_present_param_header(fields, header, arguments).map(drop))
+}
+
+/// `true` if the header is present; then, it matches.
+fn check_present_param_header(
+    fields: FieldLines<'_>,
+    header: &ParamHeader,
+    arguments: &Value,
+) -> Result<bool, Error> {
+    let name = &header.field_name;
+    match single(fields, name)? {
+        None => Ok(false),
+        Some(value) if header.mirrors(&value, arguments) => Ok(true),
+        Some(_) => Err(mismatch(format!("the header `{name}` does not match the argument"))),
+    }
 }
 
 /// Appends the headers of a POST that mirror its body, but for the revision, which every message of a client has, and those of

@@ -17,7 +17,10 @@ mod tool_result;
 #[cfg(test)]
 mod tests;
 
-pub use headers::{append_headers, check_headers, check_param_headers};
+pub use headers::{
+    append_headers, check_headers, check_param_headers, check_present_headers, check_present_param_headers,
+    has_mirroring_headers,
+};
 pub use request::{check_meta, client_capabilities, missing_capability, unsupported_version};
 pub use request_writer::{RequestWriter, Round, SaidOfRequest};
 pub use result::{ResultType, ResultWriter};

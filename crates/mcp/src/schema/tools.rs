@@ -5,12 +5,14 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use memchr::memmem;
 use serde::de::{self, Deserializer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, ser};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ContentBlock, Icon, InputResponses, JsonObject, MetaObject, content_blocks};
+use crate::finite::check_finite;
 use crate::members::one_line;
 
 /// A tool.
@@ -219,10 +221,15 @@ impl StructuredContent {
     /// `value` as JSON.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// It cannot be written as JSON; a number is not finite, for instance. The error names the member.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        let json = to_raw_value(value)?;
+        // `serde_json` writes such a number as `null`, which the schema of a number forbids.
+        if memmem::find(json.get().as_bytes(), b"null").is_some() {
+            check_finite(value).map_err(ser::Error::custom)?;
+        }
         // It may hold JSON that somebody else has written.
-        to_raw_value(value).map(one_line).map(Self)
+        Ok(Self(one_line(json)))
     }
 
     /// The JSON.

@@ -119,7 +119,7 @@ async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
             }
         }
     }
-    if let Some(line) = lines.rest() {
+    if let Some(Line::Whole(line)) = lines.rest() {
         on_stderr(&String::from_utf8_lossy(line));
     }
 }

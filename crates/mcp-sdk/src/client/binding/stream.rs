@@ -12,7 +12,7 @@ use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::invalid_lines::InvalidLines;
 use super::{Child, Origin};
-use crate::stdio::{Input, Line, Lines, Output};
+use crate::stdio::{Input, Line, Lines, Output, Passed};
 
 /// The near end of a stream, or of one after another if the other end can be started again.
 #[derive(Debug)]
@@ -197,6 +197,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
             match line {
                 // Whose answer it is shows at its end.
                 Line::TooLong => {}
+                Line::Passed(Passed::Request(id)) => conversation.refuse_too_large(id),
                 Line::Passed(passed) => conversation.incoming.handle_passed(passed),
                 Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines, &mut budget).await,
             }
@@ -205,7 +206,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
             return conversation.incoming.close(&McpClientError::MessageInvalid);
         }
     }
-    if let (Some(conversation), Some(line)) = (near.conversation.upgrade(), lines.rest()) {
+    if let (Some(conversation), Some(Line::Whole(line))) = (near.conversation.upgrade(), lines.rest()) {
         // What the end has cut off is no message.
         let _ = conversation.handle_octets(line, &mut budget).await;
     }

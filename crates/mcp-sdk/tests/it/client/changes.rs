@@ -1,15 +1,16 @@
 //! Subscriptions, in every way and era.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{SubscriptionFilter, Tool};
-use thruway_mcp_sdk::{EraChoice, McpClient, McpServerOptions, ServerNotification, Subscription};
+use thruway_mcp_sdk::{EraChoice, McpClient, McpEndpoint, ServerNotification, Subscription};
+use thruway_server::{Answer, Handler, Request, Router};
 
 use super::sites::{Site, clients};
-use crate::fixtures::{server, server_with};
+use crate::fixtures::server;
 
 fn filter() -> SubscriptionFilter {
     SubscriptionFilter {
@@ -63,19 +64,35 @@ async fn a_subscription_ends_with_its_stream() {
 
 #[tokio::test]
 async fn a_subscription_goes_on_in_the_next_session() {
-    let options = McpServerOptions { sessions_max: 1, ..McpServerOptions::default() };
-    let server = server_with(options);
-    let site = Site::new(&server);
-    let client = || McpClient::builder().era(EraChoice::Legacy).http(&site.url);
-    let one = client();
-    let mut subscription = one.listen(filter()).await.unwrap();
-    // Another session ends this one; the next call notices, and what may have been missed is told.
-    let other = client();
-    other.ping().await.unwrap();
-    one.ping().await.unwrap();
+    let restarted = Arc::new(AtomicBool::new(false));
+    let endpoint = Restartable {
+        before: server().endpoint(),
+        after: server().endpoint(),
+        is_restarted: restarted.clone(),
+    };
+    let site = Site::of(Router::new().any("/mcp", endpoint));
+    let client = McpClient::builder().era(EraChoice::Legacy).http(&site.url);
+    let mut subscription = client.listen(filter()).await.unwrap();
+    // The server does not know the session any more. The next call notices, and what may have been missed is told.
+    restarted.store(true, Ordering::Relaxed);
+    client.ping().await.unwrap();
     assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
     let updated = next(&mut subscription, "told anew").await;
     assert!(matches!(updated, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
+}
+
+/// The endpoint of a server that loses its sessions.
+struct Restartable {
+    before: McpEndpoint,
+    after: McpEndpoint,
+    is_restarted: Arc<AtomicBool>,
+}
+
+impl Handler for Restartable {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let is_restarted = self.is_restarted.load(Ordering::Relaxed);
+        if is_restarted { self.after.handle(request) } else { self.before.handle(request) }
+    }
 }
 
 /// A stream that stands, and ends.
