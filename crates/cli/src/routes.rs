@@ -288,8 +288,13 @@ impl Parts {
     }
 
     fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
-        let endpoint =
-            || before.mcp.get(hosts).cloned().unwrap_or_else(|| mcp::endpoint(hosts).into_handler());
+        let endpoint = || {
+            before
+                .mcp
+                .get(hosts)
+                .cloned()
+                .unwrap_or_else(|| mcp::endpoint(hosts, McpServerOptions::default()).into_handler())
+        };
         self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }
 }

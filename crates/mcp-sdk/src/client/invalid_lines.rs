@@ -109,7 +109,9 @@ fn meant(line: &[u8]) -> Meant {
     let has_outcome = is_object && (contains(b"\"result\"") || contains(b"\"error\""));
     match passed(text) {
         // Ids of our requests are numbers.
-        Passed::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => Meant::Answer(id),
+        Passed::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => {
+            Meant::Answer(id)
+        }
         Passed::Request(_) | Passed::Other if is_object => Meant::Other,
         _ if has_version || is_header_of_length(text) => Meant::AnyMessage,
         _ => Meant::Other,

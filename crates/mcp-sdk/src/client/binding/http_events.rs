@@ -173,7 +173,6 @@ async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
             Err(_) => return,
         }
     }
-    }
 }
 
 pub(super) fn events_of(conversation: &Conversation, response: Response) -> Events {
