@@ -362,8 +362,9 @@ fn parse_host(text: &str) -> Result<String, &'static str> {
 pub(crate) struct ServeArgs {
     /// What to serve; without it, a demo on 127.0.0.1:8080
     pub(crate) config: Option<PathBuf>,
-    /// Listen here instead: `IP:PORT` or `unix:PATH`; may be given several times. The settings of the config's listener, such as
-    /// `tls`, hold at each address; several listeners with settings cannot be replaced
+    /// Listen here instead: `IP:PORT` or `unix:PATH`; may be given several times. The settings of the
+    /// config's listener, such as `tls`, hold at each address; several listeners with settings cannot be
+    /// replaced
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Worker threads [default: one for each core]

@@ -56,8 +56,9 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
 }
 
-/// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. An action that
-/// answers requests here keeps them from the upstreams of other routes, so another spelling of its path must not reach one.
+/// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. An
+/// action that answers requests here keeps them from the upstreams of other routes, so another spelling of
+/// its path must not reach one.
 fn guards_of(route: &Route) -> Vec<String> {
     let is_terminal = match route.action {
         Action::Forward(_) => false,

@@ -8,8 +8,8 @@ use thruway_message::FieldLines;
 /// The value of `Sec-WebSocket-Accept`: 20 bytes in base64.
 pub type WebSocketAccept = [u8; 28];
 
-/// Returns the `Sec-WebSocket-Accept` for the request with these field lines (RFC 6455 §4.2.2). `None` without exactly one
-/// valid key, which is 16 bytes in base64 (§4.2.1).
+/// Returns the `Sec-WebSocket-Accept` for the request with these field lines (RFC 6455 §4.2.2). `None`
+/// without exactly one valid key, which is 16 bytes in base64 (§4.2.1).
 pub fn websocket_accept(field_lines: FieldLines<'_>) -> Option<WebSocketAccept> {
     let mut keys = field_lines.all("sec-websocket-key");
     let (Some(key), None) = (keys.next(), keys.next()) else { return None };

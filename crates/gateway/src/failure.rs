@@ -81,8 +81,9 @@ impl Failure {
         }
     }
 
-    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5). RFC 9209 §2.3 recommends 502 for a loop; 508
-    /// (RFC 5842 §7.2) differs from the failure of one server, which balancers in front of a gateway answer with a retry.
+    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5). RFC 9209 §2.3 recommends 502 for a
+    /// loop; 508 (RFC 5842 §7.2) differs from the failure of one server, which balancers in front of a
+    /// gateway answer with a retry.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,

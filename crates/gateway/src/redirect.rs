@@ -38,16 +38,17 @@ pub enum InvalidRedirect {
     Octets,
     /// A place has another name than those there are.
     Place,
-    /// The target begins neither with a scheme and a host nor with a path, or a request could choose the host.
+    /// The target begins neither with a scheme and a host nor with a path, or a request could choose the
+    /// host.
     Start,
     /// The status does not redirect to one URL.
     Status,
 }
 
 impl Redirect {
-    /// Redirects to `to`: `https://…`, `http://…` or `/…`. The gateway fills the places `{host}`, `{path}`, `{query}` and
-    /// `{rest}` from the request, as the client sent them. `{query}` includes the question mark and is empty without a
-    /// query. `{rest}` is the part of the path behind the prefix of the route.
+    /// Redirects to `to`: `https://…`, `http://…` or `/…`. The gateway fills the places `{host}`, `{path}`,
+    /// `{query}` and `{rest}` from the request, as the client sent them. `{query}` includes the question mark
+    /// and is empty without a query. `{rest}` is the part of the path behind the prefix of the route.
     ///
     /// # Errors
     /// The broken rule.
@@ -88,8 +89,9 @@ impl Redirect {
         }
     }
 
-    /// Returns `true` if no request puts a second slash behind the first one, which is all that stands before the first
-    /// place. A query begins with a question mark, or is empty: then the text behind it follows the slash.
+    /// Returns `true` if no request puts a second slash behind the first one, which is all that stands before
+    /// the first place. A query begins with a question mark, or is empty: then the text behind it follows the
+    /// slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Place::Query).count();
         // The text before the first place is the slash itself.
@@ -101,7 +103,8 @@ impl Redirect {
         }
     }
 
-    /// Returns the value of `Location` for a request, whose path goes on with `rest` behind the prefix of the route.
+    /// Returns the value of `Location` for a request, whose path goes on with `rest` behind the prefix of the
+    /// route.
     fn location(&self, head: &RequestHead<'_>, rest: &str) -> String {
         let mut location = String::new();
         for (before, place) in &self.parts {
@@ -123,9 +126,10 @@ impl Redirect {
     }
 }
 
-/// Returns `true` if a browser finds a host in `location` that the template does not name: `location` is a path that begins
-/// with two slashes (RFC 3986 §4.2), or a URL without a host, behind which the first segment of the path becomes the host.
-/// Browsers ignore tabs and line breaks, and spaces at the start, and read a backslash as a slash (WHATWG URL §4.4).
+/// Returns `true` if a browser finds a host in `location` that the template does not name: `location` is a
+/// path that begins with two slashes (RFC 3986 §4.2), or a URL without a host, behind which the first segment
+/// of the path becomes the host. Browsers ignore tabs and line breaks, and spaces at the start, and read a
+/// backslash as a slash (WHATWG URL §4.4).
 pub(crate) fn has_hidden_host(location: &str) -> bool {
     let read = location.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'));
     let read = read.skip_while(|byte| *byte <= b' ').map(|byte| if byte == b'\\' { b'/' } else { byte });
@@ -247,7 +251,8 @@ mod tests {
         }
     }
 
-    /// `/{query}{path}` passed: without a query, the path followed the slash, and its first segment became the host.
+    /// `/{query}{path}` passed: without a query, the path followed the slash, and its first segment became
+    /// the host.
     #[test]
     fn a_template_that_lets_a_request_choose_the_host_is_refused() {
         for to in [
@@ -302,8 +307,8 @@ mod tests {
         }
     }
 
-    /// The template was the only check. A request without a host got `Location: https:///evil.example/`, which browsers
-    /// read as `https://evil.example/`.
+    /// The template was the only check. A request without a host got `Location: https:///evil.example/`,
+    /// which browsers read as `https://evil.example/`.
     #[test]
     fn a_request_whose_location_has_a_hidden_host_is_refused() {
         let unchecked = |to: &str| {

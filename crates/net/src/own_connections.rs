@@ -26,7 +26,8 @@ pub struct OwnConnection {
     local: Option<SocketAddr>,
 }
 
-/// The other end of an accepted connection, as the system reports it. A header of the PROXY protocol does not change it.
+/// The other end of an accepted connection, as the system reports it. A header of the PROXY protocol does not
+/// change it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
     /// A TCP client.
@@ -39,8 +40,8 @@ pub enum Peer {
 }
 
 impl OwnConnection {
-    /// Returns the proof if `stream`, which this process has opened, ends at one of its own listeners. Call this before the
-    /// first byte of a request is written, so that the accepting side finds the connection.
+    /// Returns the proof if `stream`, which this process has opened, ends at one of its own listeners. Call
+    /// this before the first byte of a request is written, so that the accepting side finds the connection.
     pub fn of(stream: &Stream) -> Option<Self> {
         let socket = stream.as_fd();
         let Some(peer) = getpeername(socket).ok()?.and_then(|any| SocketAddr::try_from(any).ok()) else {

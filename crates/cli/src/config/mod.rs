@@ -247,11 +247,12 @@ impl Config {
         }
     }
 
-    /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each of `addresses`.
+    /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each
+    /// of `addresses`.
     ///
     /// # Errors
-    /// An address is invalid, or there are several listeners and one of them has settings: it is unknown which address would
-    /// get them, and an address without them could serve plain HTTP in the place of TLS.
+    /// An address is invalid, or there are several listeners and one of them has settings: it is unknown
+    /// which address would get them, and an address without them could serve plain HTTP in the place of TLS.
     fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         let addresses = parse_listeners(addresses)?;
         let listener = match &self.listeners[..] {
@@ -446,8 +447,9 @@ impl AccessLogConfig {
 }
 
 const LISTED_HINT: &str = "leave it out";
-const LISTEN_HINT: &str = "at least one of them has settings such as `tls`, which would be lost: change their `address` in the \
-                           config, or keep a single listener, whose settings hold at each `--listen`";
+const LISTEN_HINT: &str = "at least one of them has settings such as `tls`, which would be lost: change their \
+                           `address` in the config, or keep a single listener, whose settings hold at each \
+                           `--listen`";
 
 /// Parses addresses that were given on the command line.
 pub(crate) fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {

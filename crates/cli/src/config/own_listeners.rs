@@ -11,8 +11,8 @@ use super::resolve::usage::{forwards_to, goes_to};
 use super::{Action, Config, Failure, ListenerConfig, Route};
 
 impl Config {
-    /// Refuses upstreams from which every request or stream would come back to the route or the listener that sent it there.
-    /// The config alone decides this, on every machine: nothing is looked up.
+    /// Refuses upstreams from which every request or stream would come back to the route or the listener that
+    /// sent it there. The config alone decides this, on every machine: nothing is looked up.
     pub(super) fn refuse_loops(&self) -> Result<(), Failure> {
         let mut failures = Vec::new();
         for (name, upstream) in &self.upstreams {
@@ -55,8 +55,8 @@ impl Config {
         warnings
     }
 
-    /// Returns `true` if everything that goes from `listener` to the upstream of this name, one of whose servers is that
-    /// listener, goes there again.
+    /// Returns `true` if everything that goes from `listener` to the upstream of this name, one of whose
+    /// servers is that listener, goes there again.
     fn comes_back(&self, upstream: &str, listener: &ListenerConfig) -> bool {
         if listener.tcp.is_some() {
             return forwards_to(listener, upstream);
@@ -73,7 +73,8 @@ impl Config {
                 .any(|route| goes_to(route, upstream) && self.sends_unchanged(route, upstream))
     }
 
-    /// Returns `true` if requests of `route` fit the same route when they come back from the upstream of this name.
+    /// Returns `true` if requests of `route` fit the same route when they come back from the upstream of this
+    /// name.
     fn sends_unchanged(&self, route: &Route, upstream: &str) -> bool {
         let Action::Forward(action) = &route.action else { return false };
         let ForwardAction { to, rewrite, .. } = &**action;
@@ -127,8 +128,8 @@ fn leads_to_address(server: SocketAddr, listener: SocketAddr, is_own: impl FnOnc
 }
 
 const LOOP_HINT: &str = "every request would come back to this gateway: write the address of another server";
-const POSSIBLE_LOOP_HINT: &str = "requests may come back to this gateway: it sends a request to itself once, and answers 508 when the \
-                                  request would go there a second time";
+const POSSIBLE_LOOP_HINT: &str = "requests may come back to this gateway: it sends a request to itself \
+                                  once, and answers 508 when the request would go there a second time";
 
 #[cfg(test)]
 mod tests {

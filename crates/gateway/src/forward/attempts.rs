@@ -132,6 +132,31 @@ impl Forwarding {
         self.until.map(|until| until.saturating_sub(clock.now()))
     }
 
+    /// Returns `true` if less than half of its time is left for the leased server, which is not slow then.
+    fn is_late(&self, lease: &Lease, clock: &Clock) -> bool {
+        let total = self.timeouts.total(&lease.upstream.config);
+        self.left(clock).zip(total).is_some_and(|(left, total)| left < total / 2)
+    }
+
+    /// Returns `true` if this process has sent the request to itself before and would do so again. Known once
+    /// there is a connection to the leased server.
+    fn is_loop(&self, lease: &Lease) -> bool {
+        let is_loop = self.request.is_own && lease.server.leads_back();
+        if is_loop {
+            lease.server.log_loop(lease.upstream.name());
+        }
+        is_loop
+    }
+
+    /// Takes the rest of the content, which is not sent again.
+    fn take_body(&mut self) -> Option<Box<RequestBody>> {
+        let mut body = self.body.take();
+        if let Some(body) = &mut body {
+            body.forget();
+        }
+        body
+    }
+
     /// Whether it may be sent again after `failure`, and there is time for it.
     fn may_try_again(&self, failure: Failure, clock: &Clock) -> bool {
         self.left(clock) != Some(Duration::ZERO)
@@ -171,9 +196,7 @@ impl Forwarding {
             Some(_) => None,
             None => acquire(&lease, lease.since()),
         };
-        let total = self.timeouts.total(&lease.upstream.config);
-        // Who had the request only when most of its time was over was not slow.
-        let is_late = self.left(clock).zip(total).is_some_and(|(left, total)| left < total / 2);
+        let is_late = self.is_late(&lease, clock);
         let fair = |failure| match failure {
             Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,
             failure => failure,
@@ -198,8 +221,7 @@ impl Forwarding {
             let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
             Failed { failure, may_be_stale, number, upstream, server }
         };
-        if self.request.is_own && lease.server.leads_back() {
-            lease.server.log_loop(lease.upstream.name());
+        if self.is_loop(&lease) {
             return Err(failed(&lease, Failure::Loop));
         }
         course.connected(is_reused);
@@ -216,10 +238,8 @@ impl Forwarding {
         }
         let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
+        let begun = begun.and_then(|begun| begun.proven(self.request.websocket_accept.as_deref()));
         let mut begun = begun.map_err(|failure| failed(&relay.lease, fair(relay.blamed(failure))))?;
-        if !begun.proves(self.request.websocket_accept.as_deref()) {
-            return Err(failed(&relay.lease, Failure::UpgradeUnproven));
-        }
         course.responded();
         self.time(&relay.lease, asked, clock);
         let is_complete = begun.is_complete();
@@ -229,11 +249,7 @@ impl Forwarding {
         // Before the gateway adds fields of its own.
         rewrite(&self.request, &mut begun.response);
         relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
-        let mut body = self.body.take();
-        if let Some(body) = &mut body {
-            body.forget();
-        }
-        Ok(begun.into_response(relay, body))
+        Ok(begun.into_response(relay, self.take_body()))
     }
 }
 

@@ -177,8 +177,8 @@ fn gateways_in(via: &[u8]) -> usize {
     list::members(via).filter(is_one).count()
 }
 
-/// Returns the proof that a server must give for a WebSocket, if this gateway made the key: a client of HTTP/2 sends none
-/// and sees no proof (RFC 8441 §5).
+/// Returns the proof that a server must give for a WebSocket, if this gateway made the key: a client of
+/// HTTP/2 sends none and sees no proof (RFC 8441 §5).
 fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
     let is_translated = request.version() == Version::Http2 && request.wants_upgrade_to("websocket");
     is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
@@ -275,8 +275,10 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
     });
 }
 
-/// The name of this gateway in `Via`. All gateways of this kind have the same, so that it says nothing about a machine.
+/// The name of this gateway in `Via`. All gateways of this kind have the same, so that it says nothing about
+/// a machine.
 const PSEUDONYM: &[u8] = b"thruway";
 
-/// Maximum number of gateways of this kind before this one. A request that has passed more of them is in a loop.
+/// Maximum number of gateways of this kind before this one. A request that has passed more of them is in a
+/// loop.
 const GATEWAYS_MAX: usize = 16;

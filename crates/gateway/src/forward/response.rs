@@ -7,6 +7,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::{Response, StatusCode};
 
 use super::fields::ConnectionOptions;
+use crate::Failure;
 
 /// A response whose head is there.
 pub(super) struct Begun {
@@ -15,16 +16,20 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Returns `false` if the response opens a WebSocket without the proof `accept`, or without naming the protocol
-    /// (RFC 6455 §4.1). `None` leaves the check to the client.
-    pub(super) fn proves(&self, accept: Option<&WebSocketAccept>) -> bool {
-        let (Body::Tunnel, Some(accept)) = (&self.body, accept) else { return true };
-        let lines = self.response.field_lines();
-        let mut proofs = lines.iter().filter(|line| line.name.is("sec-websocket-accept"));
-        let has_proof =
-            proofs.next().is_some_and(|line| line.value.as_bytes() == accept) && proofs.next().is_none();
-        let mut protocols = lines.iter().filter(|line| line.name.is("upgrade"));
-        has_proof && protocols.any(|line| line.value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    /// Returns the response unless it opens a WebSocket without the proof `accept`, or without naming the
+    /// protocol (RFC 6455 §4.1). `None` leaves the check to the client.
+    ///
+    /// # Errors
+    /// [`Failure::UpgradeUnproven`].
+    pub(super) fn proven(self, accept: Option<&WebSocketAccept>) -> Result<Self, Failure> {
+        let (Body::Tunnel, Some(accept)) = (&self.body, accept) else { return Ok(self) };
+        let values =
+            |name: &'static str| self.response.field_lines().iter().filter(move |line| line.name.is(name));
+        let mut proofs = values("sec-websocket-accept");
+        let is_proof = proofs.next().is_some_and(|line| line.value.as_bytes() == accept);
+        let is_only = proofs.next().is_none();
+        let is_named = values("upgrade").any(|line| line.value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        if is_proof && is_only && is_named { Ok(self) } else { Err(Failure::UpgradeUnproven) }
     }
 
     /// Whether nothing of the response is still to come.

@@ -182,9 +182,9 @@ fn decoded(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
-/// Returns `true` if any server reads a segment of `path` as `.` or `..`. Servers differ: some decode the path first, some
-/// read a backslash or an encoded slash as a slash, and some ignore everything behind a semicolon. A path with an invalid
-/// percent-encoding counts too, because its segments are unknown.
+/// Returns `true` if any server reads a segment of `path` as `.` or `..`. Servers differ: some decode the
+/// path first, some read a backslash or an encoded slash as a slash, and some ignore everything behind a
+/// semicolon. A path with an invalid percent-encoding counts too, because its segments are unknown.
 pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|segment| {
         let mut normal = Changed::default();
@@ -192,8 +192,8 @@ pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
     })
 }
 
-/// Returns `true` if a part of the normalized `segment` is `.` or `..` to a server that decodes slashes and backslashes, or
-/// ignores everything behind a semicolon.
+/// Returns `true` if a part of the normalized `segment` is `.` or `..` to a server that decodes slashes and
+/// backslashes, or ignores everything behind a semicolon.
 fn has_dots(segment: &[u8]) -> bool {
     let is_dots = |part: &[u8]| matches!(part.split(|octet| *octet == b';').next(), Some(b"." | b".."));
     let mut start = 0;

@@ -14,8 +14,8 @@ pub(super) struct Connected {
     pub(super) stream: Stream,
 }
 
-/// Connects to a server, and to another one if that fails: nothing of the stream was sent. A stream that comes from this
-/// process does not go to a listener of this process: it could come back without end.
+/// Connects to a server, and to another one if that fails: nothing of the stream was sent. A stream that
+/// comes from this process does not go to a listener of this process: it could come back without end.
 pub(super) async fn connect(
     upstream: &Arc<Upstream>,
     key: &RequestKey,

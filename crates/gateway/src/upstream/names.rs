@@ -54,8 +54,8 @@ pub struct ServerLookup {
     pub error: Option<String>,
 }
 
-/// Looks up the names of an upstream's servers once, at the same time, and waits for at most `within`. A command that checks
-/// a config calls this before the config is used.
+/// Looks up the names of an upstream's servers once, at the same time, and waits for at most `within`. A
+/// command that checks a config calls this before the config is used.
 pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<ServerLookup> {
     let resolver = config.resolver.resolver();
     let mut lookups = JoinSet::new();

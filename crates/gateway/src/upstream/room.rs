@@ -199,8 +199,8 @@ impl Lease {
         })
     }
 
-    /// Returns `true` if other requests may use its HTTP/2 connection. They may not if the server knows by a header of the
-    /// PROXY protocol whose connection it is, or if the pool keeps no connections.
+    /// Returns `true` if other requests may use its HTTP/2 connection. They may not if the server knows by a
+    /// header of the PROXY protocol whose connection it is, or if the pool keeps no connections.
     pub(super) fn shares_connections(&self) -> bool {
         let pool = &self.upstream.config.pool;
         self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0

@@ -81,9 +81,9 @@ impl Upstream {
         self.servers.load().list.iter().any(|server| server.takes_new_clients())
     }
 
-    /// Returns `true` if a server gets requests from new clients and is healthy: its checks do not fail, and it is neither
-    /// ejected nor [disabled](Standing::Disabled) nor [draining](Standing::Draining). Before the first check has ended, a
-    /// server is healthy.
+    /// Returns `true` if a server gets requests from new clients and is healthy: its checks do not fail, and
+    /// it is neither ejected nor [disabled](Standing::Disabled) nor [draining](Standing::Draining). Before
+    /// the first check has ended, a server is healthy.
     pub fn has_healthy_server(&self) -> bool {
         let now = milliseconds(Clock::system().now());
         let is_healthy = |server: &Arc<Server>| {

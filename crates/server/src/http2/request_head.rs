@@ -137,8 +137,8 @@ impl HeadBuffer {
         Ok(())
     }
 
-    /// Writes the lines with which a client of HTTP/1.1 asks for `protocol`. A WebSocket over HTTP/2 has no key (RFC 8441
-    /// §5), and the handler or the upstream server needs a random one (RFC 6455 §4.1).
+    /// Writes the lines with which a client of HTTP/1.1 asks for `protocol`. A WebSocket over HTTP/2 has no
+    /// key (RFC 8441 §5), and the handler or the upstream server needs a random one (RFC 6455 §4.1).
     fn write_upgrade(&mut self, protocol: &str, limits: &Limits) -> Result<(), Refusal> {
         if !is_token(protocol.as_bytes()) {
             return Err(Malformed::ProtocolInvalid.into());

@@ -66,7 +66,8 @@ pub struct OwnedRequest {
 pub struct ConnectionInfo {
     /// Who sent it: the other end of the connection, not what a field says.
     pub client: ClientAddr,
-    /// The other end of the connection as the system reports it, whatever a header of the PROXY protocol says.
+    /// The other end of the connection as the system reports it, whatever a header of the PROXY protocol
+    /// says.
     pub peer: Peer,
     /// Which of the server's listeners accepted the connection, from 0.
     pub listener: usize,

@@ -43,7 +43,8 @@ pub(in super::super) struct RawUpstream {
     /// When a server that fails gets no more requests.
     #[serde(default)]
     pub(in super::super) ejection: RawEjection,
-    /// Has `/ready` of the admin listener answer 503 while no server of this upstream is healthy. Default false.
+    /// Has `/ready` of the admin listener answer 503 while no server of this upstream is healthy. Default
+    /// false.
     pub(in super::super) required_for_ready: Option<bool>,
     /// For how long a server that has come back gets less than its share.
     pub(in super::super) slow_start: Option<Spanned<Period>>,
@@ -81,8 +82,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) forwarded: Option<RawForwarded>,
     /// Whether `X-Forwarded-Port` is one of them: the port that the client has asked. Default false.
     pub(in super::super) forwarded_port: Option<Spanned<bool>>,
-    /// Adds `Via`, which tells servers that there is a gateway. Default true. Without it, a loop over several gateways is found only
-    /// if another of them adds it.
+    /// Adds `Via`, which tells servers that there is a gateway. Default true. Without it, a loop over several
+    /// gateways is found only if another of them adds it.
     pub(in super::super) via: Option<bool>,
     /// How many more servers are tried when a request fails and may be sent again.
     pub(in super::super) retries_max: Option<Spanned<u32>>,
@@ -194,7 +195,8 @@ pub(in super::super) struct RawQueue {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawPool {
-    /// How many to one server; 0 for none: then each request has a connection of its own, also over HTTP/2. Default 1024.
+    /// How many to one server; 0 for none: then each request has a connection of its own, also over HTTP/2.
+    /// Default 1024.
     pub(in super::super) per_server_max: Option<Spanned<usize>>,
     /// How many in all.
     pub(in super::super) connections_max: Option<Spanned<usize>>,

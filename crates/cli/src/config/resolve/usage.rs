@@ -84,8 +84,8 @@ impl Config {
         upstreams.chain(policies).chain(self.redirects_without_tls()).collect()
     }
 
-    /// Returns warnings of redirects to a port at which no listener of this config serves `https`. A load balancer in front,
-    /// or a port mapping, may do so.
+    /// Returns warnings of redirects to a port at which no listener of this config serves `https`. A load
+    /// balancer in front, or a port mapping, may do so.
     fn redirects_without_tls(&self) -> impl Iterator<Item = Failure> {
         let serves = |listener: &ListenerConfig, port: u16| {
             let is_at_port = match &listener.address {

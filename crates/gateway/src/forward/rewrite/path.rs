@@ -54,7 +54,8 @@ impl PathRewrite {
     /// The target for `request`, with its query.
     ///
     /// # Errors
-    /// A segment of the path is `.` or `..` in some spelling. A server that resolves it would serve another path.
+    /// A segment of the path is `.` or `..` in some spelling. A server that resolves it would serve another
+    /// path.
     pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, Climbs> {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);

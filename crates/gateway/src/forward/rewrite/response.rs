@@ -76,8 +76,9 @@ fn prefix_of(request: &Request<'_>) -> String {
 }
 
 impl PlaceOfRoute {
-    /// Returns where the client finds the resource that the upstream has at `location`. Paths of the upstream begin with
-    /// `replaced`. `None` if the resource is elsewhere, or if the path without `replaced` would name a host (`/v2//host`).
+    /// Returns where the client finds the resource that the upstream has at `location`. Paths of the upstream
+    /// begin with `replaced`. `None` if the resource is elsewhere, or if the path without `replaced` would
+    /// name a host (`/v2//host`).
     fn location(&self, location: &str, replaced: &str) -> Option<String> {
         let (origin, path) = self.split(location)?;
         let rest = path.strip_prefix(replaced)?;

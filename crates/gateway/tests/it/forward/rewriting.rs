@@ -80,8 +80,8 @@ fn dots_that_climb_out_of_a_rewritten_path_are_refused() {
     assert_eq!(recorder.take_one().target, "/tenant/5/a..b/...?../..");
 }
 
-/// The rewritten path was searched for dots by a function of its own, which did not decode `%3b`: the upstream got
-/// `/t/u/..%3b` and read it as `/t/u/..`.
+/// The rewritten path was searched for dots by a function of its own, which did not decode `%3b`: the
+/// upstream got `/t/u/..%3b` and read it as `/t/u/..`.
 #[test]
 fn dots_that_a_pattern_leaves_over_are_refused_in_every_spelling() {
     let recorder = Recorder::start();

@@ -309,8 +309,8 @@ fn accept_of(key: &str) -> String {
     String::from_utf8(accept.to_vec()).unwrap()
 }
 
-/// The key was the same for every request, and the proof was not looked at: a server that does not speak the protocol, or an
-/// answer from a cache, opened a tunnel (RFC 6455 §4.1, §10.3).
+/// The key was the same for every request, and the proof was not looked at: a server that does not speak the
+/// protocol, or an answer from a cache, opened a tunnel (RFC 6455 §4.1, §10.3).
 #[test]
 fn a_server_of_http11_proves_that_it_has_read_the_handshake_of_a_client_of_http2() {
     let script = Script::start();
