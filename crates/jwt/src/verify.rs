@@ -69,7 +69,7 @@ impl JwtRules {
         keys: &JwtKeys,
         now: Duration,
     ) -> Result<Map<String, Value>, JwtError> {
-        let (header, claims, message, signature) = split(token).ok_or(JwtError::Invalid)?;
+        let Parts { header, claims, message, signature } = Parts::of(token).ok_or(JwtError::Invalid)?;
         let header = Header::parse(header).ok_or(JwtError::Invalid)?;
         if !self.algorithms.is_empty() && !self.algorithms.contains(&header.algorithm) {
             return Err(JwtError::Invalid);
@@ -132,15 +132,29 @@ impl Header {
     }
 }
 
-/// Splits a token in compact serialization (RFC 7515 §3.1) into header, payload, the signed bytes of both,
-/// and signature.
-fn split(token: &[u8]) -> Option<(&[u8], &[u8], &[u8], &[u8])> {
-    if token.len() > TOKEN_BYTES_MAX {
-        return None;
+/// The parts of a token in compact serialization (RFC 7515 §3.1).
+struct Parts<'t> {
+    header: &'t [u8],
+    claims: &'t [u8],
+    /// The signed bytes: header and claims.
+    message: &'t [u8],
+    signature: &'t [u8],
+}
+
+impl<'t> Parts<'t> {
+    fn of(token: &'t [u8]) -> Option<Self> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let mut dots = (0..token.len()).filter(|&at| token[at] == b'.');
+        let (Some(first), Some(second), None) = (dots.next(), dots.next(), dots.next()) else { return None };
+        Some(Self {
+            header: &token[..first],
+            claims: &token[first + 1..second],
+            message: &token[..second],
+            signature: &token[second + 1..],
+        })
     }
-    let mut dots = (0..token.len()).filter(|&at| token[at] == b'.');
-    let (Some(first), Some(second), None) = (dots.next(), dots.next(), dots.next()) else { return None };
-    Some((&token[..first], &token[first + 1..second], &token[..second], &token[second + 1..]))
 }
 
 /// Decodes a JSON object. Of members with the same name the last one counts (RFC 7515 §4, RFC 7519 §4).

@@ -154,7 +154,7 @@ where
         // Values of the `http` crate may hold what ours may not: outer whitespace. It has no meaning.
         let value = thruway_message::token::trim_whitespace(value.as_bytes());
         if let Err(error) = response.append_field(name.as_str(), value) {
-            crate::response::log_invalid_field(&error, name.as_str());
+            crate::response::log_invalid_field(error, name.as_str());
             return Response::new(StatusCode::INTERNAL_SERVER_ERROR);
         }
     }

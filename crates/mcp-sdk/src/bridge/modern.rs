@@ -179,7 +179,7 @@ impl Forwarding {
         if onward.param_headers.is_none() {
             return self.drive(ongoing, bound).await;
         }
-        let checked = match self.bridge.upstreams.plain().await {
+        let checked = match self.bridge.far_side.upstreams.plain().await {
             Ok(upstream) => upstream.client.check_param_headers(&onward).await,
             Err(error) => Err(error),
         };

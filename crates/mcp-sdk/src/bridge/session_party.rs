@@ -68,7 +68,7 @@ impl Party for SessionParty {
     fn disconnect(&self, retry: Duration) {
         if self.session.revision.primes_event_streams() {
             // Nothing is lost if the outbox is full: the stream just stays open.
-            let _ = self.outbox.try_send(Said::Disconnect(retry));
+            let _ = self.outbox.sender().try_send(Said::Disconnect(retry));
         }
     }
 

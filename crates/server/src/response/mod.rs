@@ -193,7 +193,7 @@ impl Response {
         match self.append_field(name, value) {
             Ok(()) => self,
             Err(error) => {
-                log_invalid_field(&error, name);
+                log_invalid_field(error, name);
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
@@ -397,7 +397,7 @@ fn log_invalid_json(error: &serde_json::Error) {
 }
 
 #[cold]
-pub(crate) fn log_invalid_field(error: &InvalidFieldLine, name: &str) {
+pub(crate) fn log_invalid_field(error: InvalidFieldLine, name: &str) {
     static LIMIT: LogLimit = LogLimit::new();
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::error!(%error, name = %name.escape_debug(), suppressed, "a response field is invalid");

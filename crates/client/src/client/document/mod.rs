@@ -208,10 +208,10 @@ async fn keep<T, E: fmt::Display>(
                 let url = source.config.url.as_str();
                 match shared.read_at(Clock::system().now(), |_| ()) {
                     Some(()) => {
-                        tracing::warn!("fetching `{url}` failed, keeping the previous document: {error}")
+                        tracing::warn!("fetching `{url}` failed, keeping the previous document: {error}");
                     }
                     None => {
-                        tracing::warn!("fetching `{url}` failed, and no usable document is left: {error}")
+                        tracing::warn!("fetching `{url}` failed, and no usable document is left: {error}");
                     }
                 }
                 Duration::ZERO
