@@ -699,7 +699,7 @@ mod tests {
     #[test]
     fn a_late_generator_is_told_and_is_no_regression() {
         let late = |name: &str, rate: f64, rounds: usize| {
-            let mut late = candidate(name, &vec![rate; 6]);
+            let mut late = candidate(name, &[rate; 6]);
             for sample in &mut late.rounds[..rounds] {
                 (sample.is_generator_late, sample.generator_waiting) = (Some(true), Some(0.4));
             }

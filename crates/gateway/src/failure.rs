@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn the_source_of_a_failed_request_body_is_the_error_of_the_server() {
         let failure = Failure::from(ContentError::TimedOut);
-        assert!(failure.source().is_some_and(|source| source.is::<ContentError>()));
+        assert!(failure.source().is_some_and(<dyn std::error::Error>::is::<ContentError>));
         let upstream = Failure::from(Error::ContentTimedOut);
         assert!(upstream.source().is_some_and(|source| !source.is::<ContentError>()));
     }

@@ -125,6 +125,6 @@ fn build_tests(stop: &Stop) -> anyhow::Result<PathBuf> {
 /// Number of tests.
 const TESTS: usize = 146;
 
-const LIMIT: Duration = Duration::from_mins(60);
+const LIMIT: Duration = Duration::from_hours(1);
 const BUILD_LIMIT: Duration = Duration::from_mins(15);
 const RUN_LIMIT: Duration = Duration::from_mins(5);

@@ -176,7 +176,9 @@ fn a_gateway_is_not_ready_while_no_server_of_a_required_upstream_is_healthy() {
     let (required, other) = (start("required_for_ready = true"), start(""));
     let ready = |gateway: &Gateway| get_admin(&gateway.admin, "/ready");
     assert_eq!((ready(&required).status(), ready(&other).status()), ("200", "200"));
-    servers.into_iter().for_each(|server| drop(server.terminate()));
+    for server in servers {
+        drop(server.terminate());
+    }
     let unready = std::iter::repeat_with(|| ready(&required)).find(|response| response.status() == "503");
     assert_eq!(unready.unwrap().text(), "no server of the upstream `backend` is healthy\n");
     std::iter::repeat_with(|| other.states()).find(|states| states == &["check_failing"]).unwrap();

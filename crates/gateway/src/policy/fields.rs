@@ -10,10 +10,13 @@ use crate::forward::read_alike;
 #[derive(Default)]
 pub(super) struct Told<'p> {
     /// The fields that the policy owns, with their values.
-    pub(super) fields: Vec<(&'p str, Option<Cow<'p, str>>)>,
+    pub(super) fields: Vec<OwnedField<'p>>,
     /// The name of the user, for the access log.
     pub(super) user: Option<Cow<'p, str>>,
 }
+
+/// A field that a policy owns, and its value. Without a value, the field is removed.
+pub(super) type OwnedField<'p> = (&'p str, Option<Cow<'p, str>>);
 
 /// A header section in which something was changed.
 pub(super) struct EditedFields {

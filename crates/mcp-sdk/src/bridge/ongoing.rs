@@ -161,13 +161,11 @@ impl Party for ModernParty {
 
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let listener = self.listener();
-        match &listener.outbox {
-            Some(outbox) => messages::log(outbox, listener.log_level, notification),
-            None => {
-                listener.note_dropped();
-                None
-            }
-        }
+        let Some(outbox) = &listener.outbox else {
+            listener.note_dropped();
+            return None;
+        };
+        messages::log(outbox, listener.log_level, notification)
     }
 }
 

@@ -129,9 +129,9 @@ impl Incoming {
     }
 
     /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
-    pub(super) fn handle_passed(&self, passed: Passed) {
+    pub(super) fn handle_passed(&self, passed: &Passed) {
         match passed {
-            Passed::Answer(RequestId::Integer(id)) => self.settle(id, Err(McpClientError::MessageTooLarge)),
+            Passed::Answer(RequestId::Integer(id)) => self.settle(*id, Err(McpClientError::MessageTooLarge)),
             // Ids of our requests are numbers.
             Passed::Answer(RequestId::String(_)) | Passed::Request(_) | Passed::Other => {
                 static LIMIT: LogLimit = LogLimit::new();

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_line_is_shown_in_part_and_in_printable_characters() {
         assert_eq!(shown(b"a\xff\x1b[2J\r"), r"`a\xff\x1b[2J\r`");
-        let long = shown(&[b'x'; 1 << 20]);
+        let long = shown(&vec![b'x'; 1 << 20]);
         assert!(long.len() < 2 * SHOWN_BYTES_MAX && long.ends_with('…'), "{long}");
     }
 }

@@ -60,8 +60,8 @@ impl KnownTools {
                     true
                 }
                 Err(invalid) => {
-                    let name = &tool.name;
                     static LIMIT: LogLimit = LogLimit::new();
+                    let name = &tool.name;
                     if let Some(Admitted { suppressed }) = LIMIT.admit() {
                         let reason = "its `x-mcp-header` is invalid";
                         tracing::warn!(suppressed, "left out the tool `{name}`: {reason}: {invalid:?}");

@@ -99,31 +99,31 @@ pub(crate) fn check_headers_of_body(
     if !modern::has_mirroring_headers(headers) {
         return Ok(());
     }
+    let written = |id: Option<&Id<'_>>, error: &Error| {
+        let mut message = Vec::new();
+        write_error(&mut message, id, error);
+        message
+    };
     let check = |message: &[u8]| match json_rpc::parse(message) {
         Ok(Message::Request(request)) => match Params::parse(request.params) {
             Ok(params) => check_headers(server, headers, &request, &params)
-                .map_err(|error| (Some(request.id.to_owned()), error)),
+                .map_err(|error| written(Some(&request.id), &error)),
             Err(_) => Ok(()),
         },
         Ok(Message::Notification(notification)) => {
             modern::check_present_headers(headers, Some(&notification.method), None)
-                .map_err(|error| (None, error))
+                .map_err(|error| written(None, &error))
         }
         Ok(Message::Response(_)) => {
-            modern::check_present_headers(headers, None, None).map_err(|error| (None, error))
+            modern::check_present_headers(headers, None, None).map_err(|error| written(None, &error))
         }
         Err(_) => Ok(()),
     };
-    let checked = match json_rpc::split_batch(body) {
+    match json_rpc::split_batch(body) {
         None => check(body),
         Some(Ok(messages)) => messages.iter().try_for_each(|message| check(message.get().as_bytes())),
         Some(Err(_)) => Ok(()),
-    };
-    checked.map_err(|(id, error)| {
-        let mut message = Vec::new();
-        write_error(&mut message, id.as_ref().map(Id::from).as_ref(), &error);
-        message
-    })
+    }
 }
 
 /// Answers any other request. Without a session, the client is not known.

@@ -9,6 +9,7 @@ use crate::tasks::TaskOptions;
 
 /// Options of a server, with defaults that suit most.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct McpServerOptions {
     /// What a model should know of the server.
     pub instructions: Option<String>,

@@ -82,10 +82,6 @@ impl Passing {
 
     fn see_one(&mut self, octet: u8) {
         match (self.text, octet) {
-            (Text::Escaped, _) => {
-                self.text = Text::Inside;
-                self.note(octet);
-            }
             (Text::Inside, b'\\') => {
                 self.text = Text::Escaped;
                 self.note(octet);
@@ -95,7 +91,7 @@ impl Passing {
                 self.note(octet);
             }
             (Text::Inside, _) => self.note(octet),
-            (Text::Outside, b'"') => {
+            (Text::Escaped, _) | (Text::Outside, b'"') => {
                 self.text = Text::Inside;
                 self.note(octet);
             }

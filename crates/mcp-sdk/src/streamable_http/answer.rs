@@ -40,20 +40,20 @@ impl Answer {
 
 impl Answer {
     /// The same answer as an event stream, even if it is one message.
-    pub(super) fn as_event_stream(self) -> Self {
+    pub(super) fn into_event_stream(self) -> Self {
         match self {
-            Self::Now(answered) => Self::Now(answered.as_event_stream()),
-            Self::Later(later) => Self::later(async move { later.await.as_event_stream() }),
+            Self::Now(answered) => Self::Now(answered.into_event_stream()),
+            Self::Later(later) => Self::later(async move { later.await.into_event_stream() }),
         }
     }
 }
 
 impl Answered {
     /// Refusals stay JSON: their status tells clients not to look for events.
-    fn as_event_stream(self) -> Self {
+    fn into_event_stream(self) -> Self {
         match self {
             Self::Whole(response) if response.status == StatusCode::OK => {
-                Self::Whole(response.as_event_stream())
+                Self::Whole(response.into_event_stream())
             }
             other => other,
         }
@@ -61,7 +61,7 @@ impl Answered {
 }
 
 impl WholeResponse {
-    fn as_event_stream(self) -> Self {
+    fn into_event_stream(self) -> Self {
         let message: &[u8] = match &self.content {
             Octets::None => return self,
             Octets::Pooled(message) => message,

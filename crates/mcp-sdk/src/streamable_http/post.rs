@@ -30,7 +30,7 @@ pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
         ));
     }
     let answer = handle_message(incoming, content);
-    if accepted.wants_events(options.prefers_event_streams) { answer.as_event_stream() } else { answer }
+    if accepted.wants_events(options.prefers_event_streams) { answer.into_event_stream() } else { answer }
 }
 
 fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {

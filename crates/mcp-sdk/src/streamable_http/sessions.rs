@@ -17,7 +17,7 @@ use crate::bridge;
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
-use crate::session::{EventId, Holder, InUse, NoCapacity, Session};
+use crate::session::{EventId, Holder, InUse, Session};
 
 /// A request by POST.
 pub(super) fn handle_request(
@@ -61,13 +61,11 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
     };
     let principal = incoming.caller.principal();
     let holder = Holder::new(principal.clone(), incoming.address);
-    match shared.sessions.insert(session.owned_by(principal), holder) {
-        Ok(id) => json(Status::Ok, output).with_field(SESSION_ID, &*id),
-        Err(NoCapacity) => {
-            let reason = "the server cannot begin a session, because too many are in use: try again later";
-            no_capacity(Some(&request.id), reason)
-        }
-    }
+    let Ok(id) = shared.sessions.insert(session.owned_by(principal), holder) else {
+        let reason = "the server cannot begin a session, because too many are in use: try again later";
+        return no_capacity(Some(&request.id), reason);
+    };
+    json(Status::Ok, output).with_field(SESSION_ID, &*id)
 }
 
 /// The session that a request belongs to, and the revision it is in.

@@ -286,8 +286,8 @@ async fn an_answer_has_a_format_that_its_client_accepts() {
         (&preferring, "application/json, text/event-stream; q=0.0", false),
     ] {
         let begin = Session::initialize("2025-11-25", &json!({}));
-        let begun = site.send(&begin.clone().with_field("Accept", accept)).await;
-        let id = begun.field("mcp-session-id").map(str::to_owned);
+        let initialized = site.send(&begin.clone().with_field("Accept", accept)).await;
+        let id = initialized.field("mcp-session-id").map(str::to_owned);
         let session = Session { id: Some(id.unwrap()), revision: "2025-11-25".to_owned() };
         let call = crate::fixtures::tool("progress");
         for message in [

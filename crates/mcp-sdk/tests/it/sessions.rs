@@ -212,17 +212,17 @@ async fn a_request_is_given_up_when_its_client_says_so() {
     let site = Site::new(&server);
     let (session, other) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
     let mut exchange = site.open(&session.request("r", "tools/call", &tool("hang")));
-    let cancelled = |id: &str| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
-    for message in [session.post(&cancelled("other")), other.post(&cancelled("r"))] {
+    let cancel = |id: &str| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    for message in [session.post(&cancel("other")), other.post(&cancel("r"))] {
         assert_eq!(site.send(&message).await.status, 202);
     }
     Site::settle().await;
     assert!(exchange.is_pending() && running.count() == 1);
-    assert_eq!(site.send(&session.post(&cancelled("r"))).await.status, 202);
+    assert_eq!(site.send(&session.post(&cancel("r"))).await.status, 202);
     // The response was 202 without content, which is no answer to a request.
-    let canceled = exchange.response().await;
-    assert_eq!((canceled.status, canceled.error_code()), (200, -32603));
-    assert_eq!((canceled.message()["id"].as_str(), running.count()), (Some("r"), 0));
+    let answer = exchange.response().await;
+    assert_eq!((answer.status, answer.error_code()), (200, -32603));
+    assert_eq!((answer.message()["id"].as_str(), running.count()), (Some("r"), 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use thruway_net::Clock;
 
 use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
-use crate::policy::fields::Told;
+use crate::policy::fields::{OwnedField, Told};
 
 /// What is to be told if `token` is believed.
 pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, JwtError> {
@@ -19,10 +19,7 @@ pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> R
     Ok(Told { fields, user })
 }
 
-fn told_of<'p>(
-    claims: &Map<String, Value>,
-    config: &'p JwtConfig,
-) -> Option<Vec<(&'p str, Option<Cow<'p, str>>)>> {
+fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Vec<OwnedField<'p>>> {
     let mut told = Vec::with_capacity(config.fields.len());
     for (field, claim) in &config.fields {
         let value = match claims.get(claim) {

@@ -75,8 +75,9 @@ fn without_via(config: UpstreamConfig, host: HostRewrite) -> Forward {
 /// One request grew to as many connections as there may be when `Via` was off: every hop opened another one.
 #[test]
 fn a_request_that_would_come_back_a_second_time_is_stopped() {
+    type Change = fn(UpstreamConfig) -> UpstreamConfig;
     let everywhere = Listener::new("0.0.0.0:0".parse::<ListenAddr>().unwrap());
-    let cases: [(Listener, fn(UpstreamConfig) -> UpstreamConfig); 4] = [
+    let cases: [(Listener, Change); 4] = [
         (at_any_port(), |config| config),
         (everywhere, |config| config),
         (at_any_port().http2(), |config| UpstreamConfig { http2: Some(Http2Config::default()), ..config }),

@@ -313,10 +313,11 @@ fn accept_of(key: &str) -> String {
 /// protocol, or an answer from a cache, opened a tunnel (RFC 6455 §4.1, §10.3).
 #[test]
 fn a_server_of_http11_proves_that_it_has_read_the_handshake_of_a_client_of_http2() {
+    type Answer = fn(String) -> String;
     let script = Script::start();
     let gateway = Gateway::of_both_versions(only(script.address));
     let mut keys = Vec::new();
-    let answers: [(fn(String) -> String, u16); 7] = [
+    let answers: [(Answer, u16); 7] = [
         (|accept| format!("Upgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n"), 200),
         (|accept| format!("upgrade: WebSocket\r\nsec-websocket-accept:  {accept} \r\n"), 200),
         (|_| "Upgrade: websocket\r\n".to_owned(), 502),

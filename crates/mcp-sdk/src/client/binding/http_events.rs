@@ -16,7 +16,6 @@ use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
 use super::super::invalid_lines::InvalidLines;
 use super::super::outbox::WaitBudget;
-use super::super::resubscription::may_pass;
 use super::Outgoing;
 use super::http::{Http, Kind, framing_invalid, kind_of};
 

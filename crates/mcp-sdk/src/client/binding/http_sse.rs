@@ -105,7 +105,7 @@ async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Ev
     if let (Some(http), Some(conversation)) = (http.upgrade(), conversation.upgrade()) {
         match error {
             Some(McpClientError::MessageTooLarge) => {
-                conversation.incoming.fail_all(&McpClientError::AnswerLost)
+                conversation.incoming.fail_all(&McpClientError::AnswerLost);
             }
             Some(error @ McpClientError::FramingInvalid) => conversation.incoming.fail_all(&error),
             _ => {}

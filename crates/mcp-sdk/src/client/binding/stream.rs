@@ -167,6 +167,7 @@ impl Near {
     /// Nothing comes any more: whoever waits is told. If the other end can be started again, that is done for the next
     /// request.
     fn lose(&self) {
+        static LIMIT: LogLimit = LogLimit::new();
         let Some(conversation) = self.conversation.upgrade() else { return };
         let Some(link) = self.link.upgrade() else { return };
         if link.is_lost.swap(true, Ordering::AcqRel) {
@@ -176,7 +177,6 @@ impl Near {
             conversation.incoming.close(&McpClientError::Closed);
         } else {
             conversation.lose();
-            static LIMIT: LogLimit = LogLimit::new();
             if let Some(Admitted { suppressed }) = LIMIT.admit() {
                 tracing::warn!(suppressed, "the server has exited; the next request starts it again");
             }
@@ -198,7 +198,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
                 // Whose answer it is shows at its end.
                 Line::TooLong => {}
                 Line::Passed(Passed::Request(id)) => conversation.refuse_too_large(id),
-                Line::Passed(passed) => conversation.incoming.handle_passed(passed),
+                Line::Passed(passed) => conversation.incoming.handle_passed(&passed),
                 Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines, &mut budget).await,
             }
         }

@@ -21,7 +21,7 @@ fn ended_by(octets: &[u8]) -> Option<u32> {
     code
 }
 
-/// The library once gave PROTOCOL_ERROR for most of these, which says nothing to the developer of the client
+/// The library once gave `PROTOCOL_ERROR` for most of these, which says nothing to the developer of the client
 /// (RFC 9113 §4.2).
 #[test]
 fn frames_of_a_wrong_size_end_the_connection_and_say_why() {
@@ -110,7 +110,7 @@ fn frames_in_an_order_that_is_none_end_the_connection() {
     }
 }
 
-/// The library once gave PROTOCOL_ERROR (RFC 9113 §4.3).
+/// The library once gave `PROTOCOL_ERROR` (RFC 9113 §4.3).
 #[test]
 fn a_header_section_that_cannot_be_decoded_ends_the_connection_with_a_compression_error() {
     // An index that is in no table, strings without an end, a table that is larger than allowed, an index of
