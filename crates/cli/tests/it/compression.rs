@@ -53,8 +53,9 @@ fn a_listener_may_have_its_responses_compressed_or_not() {
         assert_eq!(response.head.contains("content-encoding"), said.is_some(), "{target}: {}", response.head);
         assert!(said.is_none_or(|said| response.head.contains(&said)), "{target}: {}", response.head);
     }
-    // The setting of the route wins: the gateway compresses events. This stream does not end. The test once asked for a
-    // single event: on a busy machine the gateway received the whole response at once, and it was too small to compress.
+    // The setting of the route wins: the gateway compresses events. This stream does not end. The test once
+    // asked for a single event: on a busy machine the gateway received the whole response at once, and it was
+    // too small to compress.
     let mut client = Client::connect(&served.plain);
     client.send("GET /events HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let head = client.head();

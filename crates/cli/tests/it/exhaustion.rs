@@ -140,8 +140,8 @@ fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
     stream
 }
 
-/// On a busy machine this test once failed: it compared with descriptors that it had counted while the server was
-/// starting, and counted tries in a shorter time than the server had made them in.
+/// On a busy machine this test once failed: it compared with descriptors that it had counted while the server
+/// was starting, and counted tries in a shorter time than the server had made them in.
 #[test]
 fn connections_wait_for_descriptors_that_become_free() {
     let mut thruway = Thruway::demo_that_logs("debug", &["--workers", "1"]);

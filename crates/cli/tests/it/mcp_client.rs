@@ -207,8 +207,8 @@ fn ctrl_c_ends_a_subscription_that_does_not_stand_yet() {
     assert_eq!((ended.code, &*ended.stdout), (None, ""), "the signal has ended it: {}", ended.stderr);
 }
 
-/// The test above always failed under `nohup` and in background jobs of shells, which ignore SIGINT: the child inherited
-/// that and lived on.
+/// The test above always failed under `nohup` and in background jobs of shells, which ignore SIGINT: the
+/// child inherited that and lived on.
 #[test]
 fn ctrl_c_ends_a_subscription_in_a_test_run_that_ignores_it() {
     let test = "mcp_client::ctrl_c_ends_a_subscription_that_does_not_stand_yet";

@@ -231,8 +231,8 @@ impl Lines {
 
 /// Restores the default effect of SIGINT in the children of this process.
 ///
-/// `nohup` and shells that start background jobs ignore SIGINT. A child inherits an ignored signal. A signal that its
-/// parent handles has the default effect in the child (signal(7)), so this installs a handler.
+/// `nohup` and shells that start background jobs ignore SIGINT. A child inherits an ignored signal. A signal
+/// that its parent handles has the default effect in the child (signal(7)), so this installs a handler.
 fn give_children_the_default_interrupt() {
     static IS_DONE: Once = Once::new();
     IS_DONE.call_once(|| {

@@ -18,8 +18,8 @@ use crate::gateway::{Gateway, PATIENCE};
 /// Maximum that the test's own sockets hold, and that a gateway may hold besides its sockets.
 const OWN_BYTES_MAX: usize = 8 << 20;
 
-/// Maximum number of bytes that both sides of a gateway may hold and that no side has taken. The gateway's own sockets
-/// hold as much as the kernel lets them, which is tens of megabytes where there is enough memory.
+/// Maximum number of bytes that both sides of a gateway may hold and that no side has taken. The gateway's
+/// own sockets hold as much as the kernel lets them, which is tens of megabytes where there is enough memory.
 fn held_bytes_max() -> usize {
     let greatest = |name: &str| {
         let sizes = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap();
@@ -41,9 +41,11 @@ fn hold_little(socket: &TcpStream) {
 
 const SOCKET_BYTES: usize = 128 << 10;
 
-/// Writes to all sockets until none has taken anything for [`STALL`], and returns the number of bytes that each took.
+/// Writes to all sockets until none has taken anything for [`STALL`], and returns the number of bytes that
+/// each took.
 ///
-/// These tests once counted refused writes. On a busy machine a count of 100,000 took longer than their time limit.
+/// These tests once counted refused writes. On a busy machine a count of 100,000 took longer than their time
+/// limit.
 fn fill<const N: usize>(sockets: [&TcpStream; N]) -> [usize; N] {
     let piece = vec![b'a'; 64 << 10];
     let mut sent = [0; N];
@@ -72,8 +74,8 @@ fn fill<const N: usize>(sockets: [&TcpStream; N]) -> [usize; N] {
     sent
 }
 
-/// Time after which a socket that takes nothing counts as full. A gateway that the kernel does not schedule for longer
-/// has taken less than it may, which fails no test.
+/// Time after which a socket that takes nothing counts as full. A gateway that the kernel does not schedule
+/// for longer has taken less than it may, which fails no test.
 const STALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 #[test]

@@ -18,7 +18,8 @@ use crate::http;
 
 fn options() -> BridgeOptions {
     let client = McpClientOptions {
-        // A shell that a busy machine starts takes longer than half a second, which was the timeout here once.
+        // A shell that a busy machine starts takes longer than half a second, which was the timeout here
+        // once.
         timeout: Duration::from_mins(1),
         exit_wait: Duration::from_millis(100),
         message_bytes_max: 64 << 10,
@@ -305,8 +306,8 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
     ] {
         let call = async || text(&client.call_tool("any", json!({})).await.unwrap()).to_owned();
         assert_eq!(call().await, "");
-        // A client over HTTP can be asked once its stream is open, which a busy machine delays. The server asks again
-        // after another change.
+        // A client over HTTP can be asked once its stream is open, which a busy machine delays. The server
+        // asks again after another change.
         let asked = async {
             for n in 0.. {
                 if n % 50 == 0 {

@@ -177,7 +177,8 @@ async fn failure_of_endless(upstream: Upstream) -> McpClientError {
     call(&client).await.unwrap_err()
 }
 
-/// Timeout of calls that must reach it. All others have so long a timeout that a busy machine does not reach it.
+/// Timeout of calls that must reach it. All others have so long a timeout that a busy machine does not reach
+/// it.
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn call(client: &McpClient) -> Result<(), McpClientError> {
