@@ -19,7 +19,7 @@ fn lines(format: &str) -> Vec<String> {
     let log = format!("path = \"access.log\", format = \"{format}\"");
     let mut thruway = Thruway::serve(directory.path(), &config(&log));
     let mut client = Client::connect(&thruway.address());
-    client.request("GET /ok?a=\"b\"", "User-Agent: test \"1\"\r\nReferer: http://a/\r\n");
+    client.request("GET /ok?a=b", "User-Agent: test \"1\"\r\nReferer: http://a/\r\n");
     client.request("GET /nothing", "");
     assert_eq!(thruway.terminate().code, Some(0));
     let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
@@ -40,7 +40,7 @@ fn the_common_format_is_what_others_write() {
     assert_eq!(
         lines,
         [
-            r#"127.0.0.1 - - [] "GET /ok?a=\"b\" HTTP/1.1" 200 2"#,
+            r#"127.0.0.1 - - [] "GET /ok?a=b HTTP/1.1" 200 2"#,
             r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 16"#
         ]
     );
@@ -52,7 +52,7 @@ fn the_combined_format_adds_referer_and_user_agent() {
     assert_eq!(
         lines,
         [
-            r#"127.0.0.1 - - [] "GET /ok?a=\"b\" HTTP/1.1" 200 2 "http://a/" "test \"1\"""#,
+            r#"127.0.0.1 - - [] "GET /ok?a=b HTTP/1.1" 200 2 "http://a/" "test \"1\"""#,
             r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 16 "-" "-""#
         ]
     );
@@ -63,7 +63,7 @@ fn json_is_one_object_a_line() {
     let lines = lines("json");
     let first: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!(lines.len(), 2);
-    assert_eq!((&first["method"], &first["target"]), (&"GET".into(), &"/ok?a=\"b\"".into()));
+    assert_eq!((&first["method"], &first["target"]), (&"GET".into(), &"/ok?a=b".into()));
     assert_eq!((&first["status"], &first["content_bytes"]), (&200.into(), &2.into()));
     assert_eq!((&first["user_agent"], &first["host"]), (&"test \"1\"".into(), &"a".into()));
     assert!(first["duration_us"].is_u64() && first["time"].as_str().unwrap().ends_with('Z'));
@@ -123,7 +123,7 @@ fn a_log_that_cannot_be_written_is_reported_and_delays_nobody() {
     let mut thruway = Thruway::serve(directory.path(), &config("path = \"/dev/full\""));
     let address = thruway.address();
     assert_eq!(get(&address, "/ok").text(), "ok");
-    thruway.until_it_logs("the access log cannot be written");
+    thruway.until_it_logs("cannot write the access log");
     assert_eq!(get(&address, "/ok").text(), "ok");
     assert_eq!(thruway.terminate().code, Some(0));
 }

@@ -118,7 +118,8 @@ fn what_is_rewritten_and_where_a_split_goes_is_shown() {
         (
             include_str!("../../examples/canary.toml"),
             "GET /",
-            "GET /: forwarded: 5 of 100 to canary, 95 of 100 to stable, by cookie:user, 10% mirrored to next\n",
+            "GET /: forwarded: 5 of 100 to canary, 95 of 100 to stable, by cookie:user, 10% mirrored to next \
+             without Authorization, Cookie\n",
         ),
     ] {
         fs::write(directory.path().join("a.toml"), example).unwrap();

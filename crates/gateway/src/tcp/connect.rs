@@ -30,19 +30,25 @@ pub(super) async fn connect(
         let lease = lease.inspect_err(|failure| upstream.count_failure(*failure))?;
         course.server = Some(lease.server.label.clone());
         let since = clock.now_exact();
-        let failure = match upstream::connect(&lease).await {
-            Ok(_) if lease.server.leads_back() && from.is_own() => {
-                lease.server.log_loop(upstream.name());
-                Failure::Loop
-            }
-            Ok(stream) => {
+        let would_come_back = || lease.server.leads_back() && from.is_own();
+        // If the server is known to lead back, no connection is opened: when this end closes it, nothing tells the
+        // listener at the other end that it came from here, and the stream would go round without end.
+        let connected = if would_come_back() { None } else { Some(upstream::connect(&lease).await) };
+        let failure = match connected {
+            None => Failure::Loop,
+            // This connection has shown that the server leads back.
+            Some(Ok(_)) if would_come_back() => Failure::Loop,
+            Some(Ok(stream)) => {
                 course.connect = Some(clock.now_exact().saturating_sub(since));
                 lease.connected(clock);
                 lease.server.count_connection(false);
                 return Ok(Connected { lease, stream });
             }
-            Err(error) => Failure::from(error),
+            Some(Err(error)) => Failure::from(error),
         };
+        if failure == Failure::Loop {
+            lease.server.log_loop(upstream.name());
+        }
         tracing::debug!(upstream = upstream.name(), server = %lease.server.address, %failure, "a stream could not be forwarded");
         lease.failed(failure, false, clock);
         lease.server.count_failure(failure);

@@ -51,7 +51,7 @@ async fn calls_that_wait_for_a_handshake_share_its_failure() {
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.unwrap(), Err(McpClientError::TimedOut));
     }
-    assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (10, 1));
+    assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (60, 1));
 }
 
 /// A call waited for a handshake for as long as that could take, whatever time it had itself. One that gives up does not let it
