@@ -23,6 +23,9 @@ mod tls;
 // with an ACME server that others wrote
 mod acme;
 
+// suites of other gateways
+mod outside;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,6 +69,11 @@ pub(crate) struct Options {
     /// A checkout of tlsfuzzer, for `--tls`
     #[arg(long, value_name = "DIR", requires = "tls")]
     tlsfuzzer: Option<PathBuf>,
+    /// Instead: test suites of other gateways: HAProxy's http-messaging scenarios (`varnishtest`), the proxy files of nginx-tests (`perl`) and payloads of the HTTP Garden, each from a checkout
+    #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme", "grpc", "tls"])]
+    outside: bool,
+    #[command(flatten)]
+    checkouts: outside::Checkouts,
     /// How `thruway` is built for it.
     #[arg(long, value_enum, default_value_t = Profile::Dev)]
     profile: Profile,
@@ -96,6 +104,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         acme::run(&acme::Setting { program: &program, directory, stop: &stop })?
     } else if options.gateway {
         gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
+    } else if options.outside {
+        let gateway = gateway::Setting { program: &program, directory, is_full, stop: &stop };
+        outside::run(&outside::Setting { gateway, checkouts: &options.checkouts })?
     } else if options.grpc {
         grpc::run(&grpc::Setting { program: &program, directory, stop: &stop })?
     } else if options.tls {
@@ -111,7 +122,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 fn limit(options: &Options) -> Duration {
-    match (options.tls, options.full || options.mcp || options.grpc || options.acme) {
+    match (options.tls, options.full || options.mcp || options.grpc || options.acme || options.outside) {
         (true, _) => TLS_LIMIT,
         (false, true) => FULL_LIMIT,
         (false, false) => QUICK_LIMIT,

@@ -34,52 +34,66 @@ pub(super) struct Tally {
     pub(super) refused: usize,
 }
 
+/// The cases that are sent.
+pub(crate) enum Cases {
+    /// Our own: those that have fooled other gateways, and this many that are made of them.
+    Own(usize),
+    /// Payloads of an outside suite, each in the pieces in which it is sent.
+    Payloads(Vec<Vec<Vec<u8>>>),
+}
+
 impl Place<'_> {
-    /// Sends the cases that are known to have fooled others, and so many that are made of them.
+    /// Sends all cases.
     ///
     /// # Errors
-    /// The first case in which gateway and upstream differ.
-    pub(super) fn check_all(&mut self, generated: usize) -> anyhow::Result<Tally> {
+    /// The first case in which gateway and upstream differ, or too few requests passed for the cases to be worth something.
+    pub(super) fn check_all(&mut self, cases: &Cases) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
-        for lines in corpus::AMBIGUOUS {
-            let octets = format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n");
-            self.check(octets.as_bytes(), octets.len(), &mut tally)?;
-        }
-        let mut random = Random::new(SEED);
-        for _ in 0..generated {
-            let octets = corpus::case(&mut random);
-            let first = random.below(octets.len());
-            self.check(&octets, first, &mut tally)?;
-        }
-        // The corpus is worth something only if much of it goes either way.
+        let generated = match cases {
+            Cases::Own(generated) => {
+                for lines in corpus::AMBIGUOUS {
+                    let case = format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n");
+                    self.check(&[case.as_bytes()], &mut tally)?;
+                }
+                let mut random = Random::new(SEED);
+                for _ in 0..*generated {
+                    let case = corpus::case(&mut random);
+                    let (first, rest) = case.split_at(random.below(case.len()));
+                    self.check(&[first, rest], &mut tally)?;
+                }
+                *generated
+            }
+            Cases::Payloads(payloads) => {
+                for pieces in payloads {
+                    let pieces: Vec<_> = pieces.iter().map(Vec::as_slice).collect();
+                    self.check(&pieces, &mut tally)?;
+                }
+                payloads.len()
+            }
+        };
         let passed = tally.seen.len() - tally.cases;
         ensure!(passed > generated / 4, "only {passed} of the requests of {generated} cases passed");
         Ok(tally)
     }
 
-    fn check(&mut self, octets: &[u8], first: usize, tally: &mut Tally) -> anyhow::Result<()> {
+    fn check(&mut self, pieces: &[&[u8]], tally: &mut Tally) -> anyhow::Result<()> {
         self.stop.check()?;
+        let octets = &pieces.concat();
         let sight = sight_of(octets);
         tally.cases += 1;
-        let result = self.compare(octets, first, &sight, tally);
+        let result = self.compare(pieces, &sight, tally);
         result.with_context(|| {
             format!("case {}: {}\nthe gateway saw {:?}", tally.cases, octets.escape_ascii(), sight.complete)
         })
     }
 
-    fn compare(
-        &mut self,
-        octets: &[u8],
-        first: usize,
-        sight: &Sight,
-        tally: &mut Tally,
-    ) -> anyhow::Result<()> {
-        let received = exchange(self.gateway, &[&octets[..first], &octets[first..]])?;
+    fn compare(&mut self, pieces: &[&[u8]], sight: &Sight, tally: &mut Tally) -> anyhow::Result<()> {
+        let received = exchange(self.gateway, pieces)?;
         let is_to_head =
             |n: usize| sight.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
         let answers = answers::split(&received, is_to_head)?;
         let seen = self.seen_up_to_the_mark(tally.cases)?;
-        let arrivals = arrivals(sight, &answers, asks_to_continue(octets))?;
+        let arrivals = arrivals(sight, &answers, asks_to_continue(&pieces.concat()))?;
         let as_sight: Vec<_> = seen.iter().map(Seen::as_sight).collect();
         let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
         let Some(which) = which_were_seen(&sight.complete, &arrivals, &as_sight) else {

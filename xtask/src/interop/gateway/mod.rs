@@ -25,6 +25,8 @@ use crate::server::Server;
 use crate::stop::Stop;
 use upstreams::{UPSTREAMS, Upstream};
 
+pub(super) use corpus::Cases;
+
 /// What all of it needs.
 pub(super) struct Setting<'s> {
     /// The program `thruway`.
@@ -40,25 +42,39 @@ pub(super) struct Setting<'s> {
 /// # Errors
 /// Only when a server did not start, or it is time to end.
 pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
+    let cases = Cases::Own(if setting.is_full { FULL_CASES } else { QUICK_CASES });
+    let mut rows = run_cases(setting, &cases)?;
+    rows.extend(run_clients(setting)?);
+    Ok(rows)
+}
+
+/// Sends the cases through the gateway to each upstream that there is.
+///
+/// # Errors
+/// Only when it is time to end.
+pub(super) fn run_cases(setting: &Setting<'_>, cases: &Cases) -> anyhow::Result<Vec<Row>> {
+    let name = match cases {
+        Cases::Own(_) => "framing tricks",
+        Cases::Payloads(_) => "HTTP Garden",
+    };
     let mut rows = Vec::new();
     for upstream in UPSTREAMS.iter().filter(|upstream| setting.is_full || !upstream.full_only) {
         let Upstream { program, what, .. } = *upstream;
-        let what = format!("framing tricks to {what}");
+        let what = format!("{name} to {what}");
         if program != "thruway" && find_on_path(program).is_none() {
             rows.push(Row::not_installed(program, &what));
             continue;
         }
         eprintln!("{program}: {what}");
-        rows.push(check::row(program, &what, || through(upstream, setting)));
+        rows.push(check::row(program, &what, || through(upstream, setting, cases)));
         setting.stop.check()?;
     }
-    rows.extend(run_clients(setting)?);
     Ok(rows)
 }
 
-/// The corpus through a gateway to one upstream.
-fn through(upstream: &Upstream, setting: &Setting<'_>) -> anyhow::Result<String> {
-    let &Setting { program, directory, is_full, stop } = setting;
+/// Sends the cases through a gateway to one upstream.
+fn through(upstream: &Upstream, setting: &Setting<'_>, cases: &Cases) -> anyhow::Result<String> {
+    let &Setting { program, directory, stop, .. } = setting;
     let (log, access_log) = (directory.join("seen.log"), directory.join(ACCESS_LOG));
     let started = upstream.start(&upstreams::Place { directory, log: &log, stop })?;
     fs::write(&access_log, "")?;
@@ -71,7 +87,7 @@ fn through(upstream: &Upstream, setting: &Setting<'_>) -> anyhow::Result<String>
         tells: upstream.tells,
         stop,
     };
-    let tally = place.check_all(if is_full { FULL_CASES } else { QUICK_CASES })?;
+    let tally = place.check_all(cases)?;
     gateway.end(stop)?;
     let mut said = seen::forwarded(&access_log)?.into_iter();
     for (n, seen) in tally.seen.iter().enumerate() {

@@ -1,0 +1,62 @@
+"""Prints payloads of the HTTP Garden: `garden.py CHECKOUT COUNT`.
+
+Those that its authors found bugs with come first, then mutations that its own code makes of them, with a fixed seed. A line is
+a payload in hexadecimal; a space separates what is sent in pieces.
+"""
+import ast
+import importlib.machinery
+import os
+import random
+import re
+import sys
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """Loads modules that name type parameters, which Python knows since 3.12."""
+
+    def source_to_code(self, data, path, **options):
+        source = re.sub(r"(?m)^(\s*def \w+)\[[^\]]*\]\(", r"\1(", data.decode())
+        return compile("from __future__ import annotations\n" + source, path, "exec", dont_inherit=True)
+
+
+checkout, count = sys.argv[1], int(sys.argv[2])
+sys.dont_write_bytecode = True
+tools = os.path.join(checkout, "tools")
+sys.path_hooks.insert(0, importlib.machinery.FileFinder.path_hook((Loader, [".py"])))
+sys.path.insert(0, tools)
+import mutations
+
+
+def published():
+    with open(os.path.join(checkout, "TROPHIES.md"), encoding="utf-8") as file:
+        for literal in re.findall(r"Payload: `(.*)`", file.read()):
+            try:
+                yield ast.literal_eval("b'" + literal.replace("'", "\\'") + "'")
+            except (SyntaxError, ValueError):
+                # It is described in words.
+                continue
+
+
+# Mutation needs something that is well-formed, and bodies of both kinds.
+SEEDS = [
+    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
+    b"POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+    b"GET /c HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\nGET /d HTTP/1.1\r\nHost: a\r\n\r\n",
+]
+
+payloads = [[payload] for payload in published()]
+random.seed(9112)
+pool = [*payloads, *([seed] for seed in SEEDS)]
+while len(payloads) < count:
+    payload = random.choice(pool)
+    for _ in range(random.randint(1, 4)):
+        try:
+            payload = mutations.mutate(payload)
+        except (AssertionError, ValueError, IndexError):
+            # Its parser takes only some of its own payloads.
+            break
+    if any(payload):
+        payloads.append(payload)
+for payload in payloads[:count]:
+    print(" ".join(piece.hex() for piece in payload if piece))
