@@ -274,6 +274,7 @@ impl McpAccessArgs {
 
 /// Limits of an MCP server.
 #[derive(clap::Args)]
+#[expect(clippy::struct_field_names, reason = "the names of options: each is a maximum")]
 pub(crate) struct McpServerLimits {
     /// Maximum size of a client's message: bytes, or with a unit such as `512KiB` or `16MiB`. Larger messages
     /// get an error. Each connection can make the server buffer as much
@@ -283,8 +284,11 @@ pub(crate) struct McpServerLimits {
     /// gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_max: u32,
-    /// Maximum number of sessions of one client address, or of one IPv6 network of 64 bits. Behind a proxy,
-    /// all clients have the address of the proxy
+    /// Maximum number of sessions of the callers with one token
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) sessions_per_principal_max: u32,
+    /// Maximum number of sessions of one client address, or of one IPv6 network of 64 bits, for callers
+    /// without a token. Behind a proxy, all clients have the address of the proxy
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_address_max: u32,
 }

@@ -88,9 +88,8 @@ fn ready(admin: &Admin, _: &Request<'_>) -> Response {
         return not_ready("draining\n");
     }
     let present = admin.present.load();
-    match present.upstreams.iter().find(|upstream| !upstream.has_server()) {
-        Some(upstream) => return not_ready(format!("the upstream `{}` has no server\n", upstream.name())),
-        None => {}
+    if let Some(upstream) = present.upstreams.iter().find(|upstream| !upstream.has_server()) {
+        return not_ready(format!("the upstream `{}` has no server\n", upstream.name()));
     }
     match present.required.iter().find(|upstream| !upstream.has_healthy_server()) {
         Some(upstream) => not_ready(format!("no server of the upstream `{}` is healthy\n", upstream.name())),

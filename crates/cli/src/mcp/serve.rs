@@ -47,6 +47,7 @@ pub(super) fn server_options(limits: &McpServerLimits) -> McpServerOptions {
         message_bytes_max: limits.message_max,
         sessions_max: count(limits.sessions_max),
         sessions_per_address_max: count(limits.sessions_per_address_max),
+        sessions_per_principal_max: count(limits.sessions_per_principal_max),
         ..McpServerOptions::default()
     }
 }

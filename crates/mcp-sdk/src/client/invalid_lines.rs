@@ -113,7 +113,8 @@ fn meant(line: &[u8]) -> Meant {
             Meant::Answer(id)
         }
         Passed::Request(_) | Passed::Other if is_object => Meant::Other,
-        _ if has_version || is_header_of_length(text) => Meant::AnyMessage,
+        // Servers print the requests that they receive, to debug them.
+        _ if (has_version && !contains(b"\"method\"")) || is_header_of_length(text) => Meant::AnyMessage,
         _ => Meant::Other,
     }
 }
@@ -164,6 +165,7 @@ mod tests {
             (b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{\"a\":\"\xff\"}}", Meant::Other),
             (br#"{"level":30,"id":7,"msg":"started"}"#, Meant::Other),
             (b"{info} started", Meant::Other),
+            (br#"[debug] <- {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{}}"#, Meant::Other),
             (b"Server is running on stdio", Meant::Other),
         ] {
             assert_eq!(meant(line), expected, "{}", line.escape_ascii());

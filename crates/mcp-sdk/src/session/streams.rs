@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 /// The event streams of one session that are not forgotten.
 #[derive(Default, Debug)]
@@ -143,15 +144,18 @@ impl EventStream {
     }
 
     /// Adds an event. Waits while a client reads the stream and an event would be forgotten that it has not
-    /// read.
-    pub(crate) async fn send(&self, kind: EventKind) {
+    /// read, for at most `wait_left`, which it reduces by the time that it waited: a client that reads a little
+    /// now and then must not keep a handler for ever.
+    pub(crate) async fn send(&self, kind: EventKind, wait_left: &mut Duration) {
+        let end = Instant::now() + *wait_left;
         loop {
             let read = self.read.notified();
-            if self.has_capacity(kind.bytes()) {
-                return self.push(kind);
+            if self.has_capacity(kind.bytes()) || timeout_at(end, read).await.is_err() {
+                break;
             }
-            read.await;
         }
+        *wait_left = end.saturating_duration_since(Instant::now());
+        self.push(kind);
     }
 
     /// Returns `true` if an event of `bytes` bytes displaces no event that the current reader has not read.
@@ -349,7 +353,9 @@ mod tests {
 
     fn is_sent(stream: &EventStream) -> bool {
         let kind = EventKind::Message(b"m".as_slice().into());
-        pin!(stream.send(kind)).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        pin!(stream.send(kind, &mut Duration::from_mins(5)))
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
     }
 
     fn read(reader: &mut StreamReader) -> Option<u64> {
@@ -359,9 +365,24 @@ mod tests {
         }
     }
 
+    /// A client that read an event now and then could keep a handler for ever: while it waited, no timeout of the
+    /// call was looked at.
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_waits_for_a_slow_reader_for_a_limited_time_in_all() {
+        let streams = Streams::default();
+        let stream = streams.begin();
+        let _reader = stream.read_after(0);
+        let mut wait_left = Duration::from_mins(5);
+        let began = Instant::now();
+        for _ in 0..1000 {
+            stream.send(EventKind::Message(b"m".as_slice().into()), &mut wait_left).await;
+        }
+        assert_eq!((began.elapsed(), wait_left), (Duration::from_mins(5), Duration::ZERO));
+    }
+
     /// A burst of messages displaced those that the client was about to read: of 1,000 it got 256.
-    #[test]
-    fn no_event_is_forgotten_before_a_client_that_reads_has_read_it() {
+    #[tokio::test(start_paused = true)]
+    async fn no_event_is_forgotten_before_a_client_that_reads_has_read_it() {
         let streams = Streams::default();
         let stream = streams.begin();
         let mut reader = stream.read_after(0);
@@ -377,8 +398,8 @@ mod tests {
         assert_eq!(stream.lock().dropped, 0);
     }
 
-    #[test]
-    fn a_stream_that_nobody_reads_keeps_the_latest_events() {
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_nobody_reads_keeps_the_latest_events() {
         let streams = Streams::default();
         let stream = streams.begin();
         let reader = stream.read_after(0);
@@ -389,8 +410,8 @@ mod tests {
     }
 
     /// The old connection of a client that has come back on another one may seem to be open for long.
-    #[test]
-    fn the_latest_reader_sets_the_pace() {
+    #[tokio::test(start_paused = true)]
+    async fn the_latest_reader_sets_the_pace() {
         let streams = Streams::default();
         let stream = streams.begin();
         let broken = stream.read_after(0);

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode, Request, write_error};
 use thruway_mcp::schema::RequestId;
@@ -79,6 +80,7 @@ pub(super) fn spawn(
 ) {
     let output = stream.clone();
     let pump = async move {
+        let mut wait_left = WAIT_MAX;
         while let Some(outgoing) = exchange.next().await {
             let kind = match outgoing {
                 Outgoing::Said(Said::Message(message) | Said::Forwarded { message, .. }) => {
@@ -87,7 +89,7 @@ pub(super) fn spawn(
                 Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
                 Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
             };
-            output.0.send(kind).await;
+            output.0.send(kind, &mut wait_left).await;
         }
     };
     tokio::spawn(async move {
@@ -153,3 +155,6 @@ pub(super) fn no_such_event() -> WholeResponse {
 
 /// How many requests of one session are handled at a time.
 const IN_FLIGHT_MAX: usize = 1000;
+
+/// How long a handler waits in all for a client that reads its stream slowly. Events are forgotten after that.
+const WAIT_MAX: Duration = Duration::from_mins(5);

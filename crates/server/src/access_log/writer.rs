@@ -139,18 +139,17 @@ fn run(mut target: OpenTarget, workers: &Mutex<Workers>, commands: &Receiver<Com
 /// Writes what all workers have, and has them go on with the format that is wanted now. Returns how many lines they have
 /// dropped since the start.
 fn write_all(target: &mut OpenTarget, workers: &Mutex<Workers>, octets: &mut Vec<u8>) -> u64 {
-    let (style, all) = {
-        let workers = lock(workers);
-        (workers.style.clone(), workers.lines.clone())
-    };
+    let all = lock(workers).lines.clone();
     let mut dropped = 0;
     for lines in all {
         // The worker gets the emptied buffer, so that neither side allocates in the steady state.
         octets.clear();
         {
+            // Both locks, in the order of `replace`: an old style must not come back after it.
+            let workers = lock(workers);
             let mut buffer = lock(&lines.0);
             std::mem::swap(&mut buffer.octets, octets);
-            buffer.style = style.clone();
+            buffer.style = workers.style.clone();
             dropped += buffer.dropped;
         }
         target.write(octets);
