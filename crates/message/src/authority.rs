@@ -13,8 +13,8 @@ impl<'a> Authority<'a> {
     /// The authority written as `octets`. An empty one is valid: it is what a client sends that has no host.
     ///
     /// # Errors
-    /// The host is neither a registered name nor an address, it contains `%`, or the port is not a number up
-    /// to 65535.
+    /// The host is neither a registered name nor an address, it contains `%` or an empty label, it is longer
+    /// than 254 bytes, or the port is not a number up to 65535.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "an authority is far shorter than 4 GiB: it has a limit"
@@ -53,8 +53,11 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
             Some(end) if is_ip_literal(&literal[..end]) => end + 2,
             _ => return Err(InvalidAuthority),
         },
-        _ => octets.iter().take_while(|byte| REGISTERED_NAME[**byte as usize]).count(),
+        _ => registered_name_length(octets),
     };
+    if length > HOST_BYTES_MAX {
+        return Err(InvalidAuthority);
+    }
     // A port of no host is nobody's (RFC 9110 §4.2.1); no host and no port is what a client sends that has none.
     if is_port_suffix(&octets[length..]) && (length > 0 || octets.is_empty()) {
         Ok(length)
@@ -62,6 +65,22 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
         Err(InvalidAuthority)
     }
 }
+
+/// Returns the number of bytes of the registered name at the start. A name ends before an empty label: servers
+/// that drop dots would take `admin.example..` for `admin.example`. One dot at the end is part of the name.
+fn registered_name_length(bytes: &[u8]) -> usize {
+    let mut is_label_empty = true;
+    let is_of_name = |byte: &&u8| {
+        let ends_empty_label = **byte == b'.' && is_label_empty;
+        is_label_empty = **byte == b'.';
+        REGISTERED_NAME[**byte as usize] && !ends_empty_label
+    };
+    bytes.iter().take_while(is_of_name).count()
+}
+
+/// Maximum length of a host: a name has at most 253 characters (RFC 1123 §2.1, RFC 1035 §2.3.4), and a dot may
+/// follow.
+const HOST_BYTES_MAX: usize = 254;
 
 /// An IPv6 address, or `v` and a version for addresses to come (RFC 3986 §3.2.2).
 fn is_ip_literal(octets: &[u8]) -> bool {
@@ -195,6 +214,12 @@ mod tests {
             "[::1]x",
             "[not]",
             "[v.a]",
+            // Servers that drop dots would take them for another host.
+            "admin.example..",
+            "admin.example..:80",
+            "a..b",
+            ".example.com",
+            ".",
             "a%2",
             "a%zz",
             "a,b c",
@@ -205,6 +230,15 @@ mod tests {
             "a\\b",
         ] {
             assert!(Authority::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    /// A route is for hosts of up to 253 characters; a longer one got around the route for all below a name.
+    #[test]
+    fn hosts_have_a_maximum_length() {
+        for (length, is_valid) in [(253, true), (254, true), (255, false)] {
+            let host = [b'a'; 255];
+            assert_eq!(Authority::parse(&host[..length]).is_ok(), is_valid, "{length}");
         }
     }
 }

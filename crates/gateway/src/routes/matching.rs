@@ -1,6 +1,8 @@
 //! Which requests a route is for.
 
 use std::fmt;
+use std::io::Write as _;
+use std::net::Ipv6Addr;
 
 use thruway_message::Authority;
 
@@ -79,7 +81,10 @@ impl HostMatch {
         if authority.host().len() < host.len() {
             return Err(InvalidHost::Port);
         }
-        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let host = match ipv6_of(host) {
+            Some(address) => format!("[{address}]"),
+            None => host.trim_end_matches('.').to_ascii_lowercase(),
+        };
         if host.is_empty() || host.len() > HOST_BYTES_MAX {
             return Err(InvalidHost::Host);
         }
@@ -128,8 +133,19 @@ pub(super) fn prefix_of(path: &str) -> &str {
     path.trim_end_matches('/')
 }
 
+/// Returns the address if `host` is an IPv6 address in brackets. It has many spellings, and a route is for all.
+fn ipv6_of(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
 /// Puts `host` as it is compared into `buffer`; `None` if it is longer than any host of a route.
 pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -> Option<&'b [u8]> {
+    if let Some(address) = ipv6_of(host) {
+        let mut rest = &mut buffer[..];
+        write!(rest, "[{address}]").ok()?;
+        let length = HOST_BYTES_MAX - rest.len();
+        return Some(&buffer[..length]);
+    }
     // A final dot says only that the name is complete.
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let buffer = buffer.get_mut(..host.len())?;
@@ -181,11 +197,13 @@ mod tests {
         assert_eq!(parse("Example.com"), Ok(HostMatch::Exact("example.com".to_owned())));
         assert_eq!(parse("example.com."), Ok(HostMatch::Exact("example.com".to_owned())));
         assert_eq!(parse("[::1]"), Ok(HostMatch::Exact("[::1]".to_owned())));
+        assert_eq!(parse("[0:0::1]"), Ok(HostMatch::Exact("[::1]".to_owned())));
         assert_eq!(parse("*.Example.com"), Ok(HostMatch::Below("example.com".to_owned())));
         for (text, error) in [
             ("", InvalidHost::Host),
             ("*.", InvalidHost::Host),
             ("a b", InvalidHost::Host),
+            ("example.com..", InvalidHost::Host),
             ("%61dmin.example", InvalidHost::Host),
             ("::1", InvalidHost::Host),
             ("example.com:80", InvalidHost::Port),
@@ -195,5 +213,15 @@ mod tests {
         ] {
             assert_eq!(parse(text), Err(error), "{text}");
         }
+    }
+
+    /// A request for `[0:0:0:0:0:0:0:1]` got around a route for `[::1]`.
+    #[test]
+    fn every_spelling_of_an_ipv6_address_is_for_its_route() {
+        let route = HostMatch::parse("[::1]").unwrap();
+        for host in ["[::1]", "[0:0:0:0:0:0:0:1]", "[::0.0.0.1]", "[0::01]"] {
+            assert!(route.includes(host), "{host}");
+        }
+        assert!(!route.includes("[::2]"));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Notification, write_notification};
-use thruway_mcp::schema::{JsonObject, methods};
+use thruway_mcp::schema::{ClientCapabilities, JsonObject, methods};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -43,6 +43,11 @@ impl Party for SessionParty {
         method: &str,
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
+        if !can_answer(&self.session.client_capabilities(), method) {
+            // The question may belong to a call of another client, which has given that call up.
+            let reason = "the client does not have the capability for this request";
+            return Box::pin(async move { Err(Error::new(ErrorCode::METHOD_NOT_FOUND, reason)) });
+        }
         // Not the session: it may end meanwhile.
         let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.sender().clone(), self.wait);
         Box::pin(ask(
@@ -154,6 +159,16 @@ async fn ask(
         names.answered(&mut answer);
     }
     to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
+}
+
+/// `true` if the client has said that it answers such requests.
+fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
+    match method {
+        methods::ELICITATION_CREATE => capabilities.elicitation.is_some(),
+        methods::SAMPLING_CREATE_MESSAGE => capabilities.sampling.is_some(),
+        methods::ROOTS_LIST => capabilities.roots.is_some(),
+        _ => true,
+    }
 }
 
 /// The question, as the client knows it. No task is to be made of its answer: servers were not told that it can be.

@@ -77,6 +77,10 @@ pub(crate) fn check_headers(
     if request.method != methods::TOOLS_CALL {
         return Ok(());
     }
+    if server.shared.bridge.is_some() {
+        // The tools are those of another server. Clients of this era do not send such headers.
+        return modern::refuse_param_headers(headers);
+    }
     let registry = server.shared.registry.load();
     match params.name.as_deref().and_then(|name| registry.tools.find(name)) {
         Some(tool) if !tool.param_headers().is_empty() => {

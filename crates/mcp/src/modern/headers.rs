@@ -100,6 +100,24 @@ pub fn check_present_param_headers(
     headers.iter().try_for_each(|header| check_present_param_header(fields, header, arguments).map(drop))
 }
 
+/// Refuses headers `Mcp-Param-*`, for a receiver that cannot compare them: an intermediary may have decided by
+/// them.
+///
+/// # Errors
+/// [`ErrorCode::HEADER_MISMATCH`]: there is such a header.
+pub fn refuse_param_headers(fields: FieldLines<'_>) -> Result<(), Error> {
+    let is_param = |name: &[u8]| {
+        name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX.as_bytes()))
+    };
+    match fields.iter().find(|line| is_param(line.name.as_bytes())) {
+        None => Ok(()),
+        Some(line) => {
+            let name = line.name.as_str();
+            Err(mismatch(format!("the header `{name}` cannot be compared in this revision: do not send it")))
+        }
+    }
+}
+
 /// `true` if the header is present; then, it matches.
 fn check_present_param_header(
     fields: FieldLines<'_>,

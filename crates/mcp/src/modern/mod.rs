@@ -19,7 +19,7 @@ mod tests;
 
 pub use headers::{
     append_headers, check_headers, check_param_headers, check_present_headers, check_present_param_headers,
-    has_mirroring_headers,
+    has_mirroring_headers, refuse_param_headers,
 };
 pub use request::{check_meta, client_capabilities, missing_capability, unsupported_version};
 pub use request_writer::{RequestWriter, Round, SaidOfRequest};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// An answer written as a text was refused with "expected struct RawAnswer".
+/// An answer written as a text was refused with "expected struct `RawAnswer`".
 #[test]
 fn no_message_about_a_value_has_the_name_of_a_type() {
     let schema = schema();

@@ -52,6 +52,11 @@ async fn headers_of_arguments_are_compared_whatever_the_server_is() {
             let encoded = proper.with_field("Mcp-Param-Region", "=?base64?ZXU=?=");
             assert_eq!(near.send(&encoded).await.status, 200, "{far}");
         }
+        // A client got around the comparison by an older revision.
+        let session = near.initialize("2025-06-18").await;
+        let call = json!({"name": "query", "arguments": {"region": "us", "limit": 5}});
+        let message = session.request(2, "tools/call", &call).with_field("Mcp-Param-Region", "eu");
+        assert_eq!(near.refused(&message).await, (400, -32020), "{far}: a legacy revision");
         bridge.close_bridge().await;
     }
 }
