@@ -5,6 +5,7 @@ use std::future::Future;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{self, Id, Message, Notification, Response, split_batch};
@@ -14,6 +15,7 @@ use thruway_mcp::schema::{
 };
 use thruway_net::{Admitted, LogLimit};
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use super::cache::Cache;
 use super::conversation::Conversation;
@@ -47,6 +49,21 @@ struct Table {
     queues: Vec<Arc<Queue>>,
     /// Questions of the server that are being answered.
     asked: Vec<(RequestId, oneshot::Sender<()>)>,
+    /// On a stream that several clients share: calls without an answer that their clients have given up, and
+    /// until when the server is expected to work on them. What it says without naming a request may belong to
+    /// one of them, so no other client may see it.
+    given_up: HashMap<i64, Instant, BuildHasherDefault<ById>>,
+}
+
+impl Table {
+    /// `true` if the server may still work on a call that its client has given up.
+    fn has_given_up(&mut self) -> bool {
+        if !self.given_up.is_empty() {
+            let now = Instant::now();
+            self.given_up.retain(|_, until| *until > now);
+        }
+        !self.given_up.is_empty()
+    }
 }
 
 /// Finds requests by their ids, which nobody else chooses.
@@ -95,7 +112,12 @@ impl Incoming {
 
     /// Nobody waits any more for the answer to request `id`.
     pub(super) fn forget(&self, id: i64) {
-        self.table().in_flight.remove(&id);
+        let mut table = self.table();
+        let Some(waiting) = table.in_flight.remove(&id) else { return };
+        let is_call = waiting.is_forwarded && waiting.queue.is_none() && !waiting.is_answered;
+        if is_call && self.handlers.is_shared && table.given_up.len() < GIVEN_UP_MAX {
+            table.given_up.insert(id, Instant::now() + GIVEN_UP_FOR);
+        }
     }
 
     /// Nothing will come any more: everybody who waits is told why.
@@ -204,6 +226,7 @@ impl Incoming {
 
     fn deliver(&self, response: &Response<'_>) {
         if let Some(Id::Integer(id)) = response.id {
+            self.table().given_up.remove(&id);
             self.settle(id, outcome(response));
         }
     }
@@ -226,9 +249,12 @@ impl Incoming {
 
     /// Whom something is for that came with the answer to request `of`, or by itself.
     pub(super) fn party(&self, of: Option<i64>) -> Option<Arc<dyn Party>> {
-        let table = self.table();
+        let mut table = self.table();
         if let Some(id) = of {
             return table.in_flight.get(&id)?.party.clone();
+        }
+        if table.has_given_up() {
+            return None;
         }
         // A subscription is told in its own way, and what has no party is for nobody else.
         let requests = table.in_flight.values();
@@ -260,7 +286,8 @@ impl Incoming {
     /// Returns `true` if a message that came by itself belongs to no call: none is in flight.
     fn is_outside_of_calls(&self) -> bool {
         let is_call = |one: &Waiting| one.is_forwarded && one.queue.is_none() && !one.is_answered;
-        !self.table().in_flight.values().any(is_call)
+        let mut table = self.table();
+        !table.has_given_up() && !table.in_flight.values().any(is_call)
     }
 
     /// Handles a notification. Returns a message that has to be delivered before anything else is read.
@@ -418,6 +445,12 @@ impl Conversation {
         None
     }
 }
+
+/// How long the server may work on a call that was given up: servers end most calls within that time.
+const GIVEN_UP_FOR: Duration = Duration::from_mins(5);
+
+/// How many of them are remembered.
+const GIVEN_UP_MAX: usize = 10_000;
 
 /// What came of a request.
 pub(super) fn outcome(response: &Response<'_>) -> Result<Answer, McpClientError> {

@@ -163,3 +163,30 @@ async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
         .find(|told| matches!(told, ServerNotification::Message(message) if message.data == "of a call"));
     assert_eq!(of_call, None);
 }
+
+/// When a client gave its call up, the server went on with it, and the next client received its messages.
+#[tokio::test]
+async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_caller() {
+    let bridge = bridge().await;
+    let site = http::Site::new(&bridge);
+    let hang = Message::modern("tools/call", json!({"name": "hang", "arguments": {}}));
+    let mut given_up = site.open(&hang);
+    for _ in 0..10 {
+        assert!(given_up.is_pending());
+        http::Site::settle().await;
+    }
+    drop(given_up);
+    let told = Told::new();
+    let session = McpClient::builder().era(EraChoice::Legacy).on_notification(told.teller()).server(&bridge);
+    session.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    let calling = tokio::spawn(async move { session.call_tool("hang", json!({})).await });
+    let dropping = async {
+        while bridge.bridge_dropped_messages() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), dropping).await.expect("the message should be dropped");
+    calling.abort();
+    assert!(told.take().iter().all(|told| !matches!(told, ServerNotification::Message(_))));
+    bridge.close_bridge().await;
+}
