@@ -24,7 +24,7 @@ use super::{Bridge, LogSubscription, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
 use crate::client::{Answer, McpClientError, Onward, ReceivedParamHeaders, may_ask};
-use crate::dispatch::{Exchange, Reply, Status};
+use crate::dispatch::{Exchange, Reply, Status, require_tasks};
 use crate::server::Shared;
 
 /// Forwards a request. `headers` are those of the HTTP request that it came in, if it came in one.
@@ -39,6 +39,12 @@ pub(crate) fn handle_request(
     let has_no_such_tasks = bridge.era() == Era::Legacy || !caller_bound::is_about_tasks(&request.method);
     if tasks::is_about_tasks(&request.method) && has_no_such_tasks {
         return Reply::error(output, &request.id, &tasks::no_method());
+    }
+    if caller_bound::is_about_tasks(&request.method)
+        && let Err(error) = require_tasks(params)
+    {
+        // The server would say the same of a task that it knows; here, ids are looked at first.
+        return Reply::error(output, &request.id, &error);
     }
     let forwarding = Forwarding {
         shared: shared.clone(),

@@ -20,4 +20,5 @@ pub(crate) mod modern;
 pub(crate) use answering::{Answering, poll_caught, too_late};
 pub(crate) use exchange::{Exchange, Outgoing, Said};
 pub(crate) use reply::{Reply, Status};
+pub(crate) use tasks::require_tasks;
 pub(crate) use telling::Farewell;

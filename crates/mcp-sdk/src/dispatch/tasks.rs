@@ -168,7 +168,7 @@ fn answers(params: &Params<'_>) -> Result<BTreeMap<String, Value>, Error> {
 ///
 /// # Errors
 /// [`ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY`]: it has not.
-pub(super) fn require_tasks(params: &Params<'_>) -> Result<(), Error> {
+pub(crate) fn require_tasks(params: &Params<'_>) -> Result<(), Error> {
     if modern::client_capabilities(&params.meta)?.has_tasks() { Ok(()) } else { Err(tasks_required()) }
 }
 
