@@ -7,7 +7,6 @@ mod config;
 mod logging;
 
 // what it is made of
-mod demo;
 mod routes;
 mod acme;
 mod access_log;

@@ -14,7 +14,6 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
-use crate::{demo, mcp};
 
 /// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
 /// in the config, it is the same from one config to the next.
@@ -286,7 +285,7 @@ impl Parts {
 
     fn demo(&mut self, before: &Self) -> Arc<dyn Handler> {
         let demo = self.demo.take().or_else(|| before.demo.clone());
-        self.demo.insert(demo.unwrap_or_else(|| demo::router().into_handler())).clone()
+        self.demo.insert(demo.unwrap_or_else(|| thruway_demo::router().into_handler())).clone()
     }
 
     fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
@@ -295,7 +294,7 @@ impl Parts {
                 .mcp
                 .get(hosts)
                 .cloned()
-                .unwrap_or_else(|| mcp::endpoint(hosts, McpServerOptions::default()).into_handler())
+                .unwrap_or_else(|| thruway_demo::mcp::endpoint(hosts, McpServerOptions::default()).into_handler())
         };
         self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }

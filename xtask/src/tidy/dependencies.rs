@@ -68,6 +68,7 @@ const TABLE: &[Row] = &[
         ],
         Others::Any,
     ),
+    row("thruway-demo", &["thruway-mcp-sdk", "thruway-server"], Others::Any),
     row(
         "thruway-certificates",
         &["thruway-message", "thruway-server", "thruway-client", "thruway-net"],

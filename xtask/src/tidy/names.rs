@@ -38,7 +38,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ("crates/certificates/src/ocsp/subject.rs", "req", "a field of `x509-ocsp`, as RFC 6960 §4.1.1 calls it"),
     ("testkit/src/acme/answers.rs", "req", "a type of `x509-cert`"),
     ("testkit/src/ocsp.rs", "req", "a field of `x509-ocsp`"),
-    ("crates/cli/src/demo.rs", "keep_alive", "as in `Response::events`"),
+    ("crates/demo/src/http.rs", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
     ("crates/mcp-sdk/src/client/", "get", "`get_prompt`: the method is called `prompts/get`"),
     ("bench/rmcp/", "get", "the name of a method of a trait of that peer"),

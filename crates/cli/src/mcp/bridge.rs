@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use thruway_demo::mcp::{PATH, SSE_PATH};
 use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::Implementation;
 use thruway_mcp_sdk::{
@@ -21,7 +22,6 @@ use tokio::time::timeout;
 use super::access::Access;
 use super::client::login::{self, Login};
 use super::connecting::{FirstAttempt, LateBridge};
-use super::routes::{PATH, SSE_PATH};
 use super::serve::server_options;
 use crate::args::McpBridgeArgs;
 use crate::config::Failure;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use thruway_demo::mcp::{MESSAGE_PATH, PATH, SSE_PATH};
 use thruway_mcp_sdk::json_rpc::{self, Error, Id, Message, write_error};
 use thruway_mcp_sdk::{McpClientError, McpEndpoint, McpServer};
 use thruway_message::FieldLinesBuf;
@@ -12,7 +13,6 @@ use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::routes::{MESSAGE_PATH, PATH, SSE_PATH};
 
 /// A bridge, once it is connected. Clones are the same.
 #[derive(Clone, Default)]

@@ -1,8 +1,6 @@
 //! `thruway mcp`.
 
 // a server
-mod demo;
-mod routes;
 mod serve;
 
 // the other side
@@ -19,8 +17,6 @@ use std::process::ExitCode;
 
 use crate::args::{McpClientCommand, McpCommand};
 use crate::config::Failure;
-
-pub(crate) use routes::{endpoint, mount_endpoint};
 
 /// Does what was typed after `thruway mcp`.
 pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
+use thruway_demo::mcp::{self, PATH, SSE_PATH};
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::{Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
 
 use super::access::Access;
-use super::demo;
-use super::routes::{PATH, SSE_PATH, endpoint, mount_endpoint};
 use crate::args::{McpServeArgs, McpServerLimits};
 use crate::config::Failure;
 
@@ -15,7 +14,7 @@ use crate::config::Failure;
 pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     let options = server_options(&args.limits);
     if args.stdio {
-        return match demo::server(options).serve_stdio() {
+        return match mcp::server(options).serve_stdio() {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(Failure::new(format!("cannot serve the standard input and output: {error}"))),
         };
@@ -24,8 +23,8 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     let listeners = access.listeners(&args.listen)?;
     raise_descriptor_limit();
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let endpoint = access.protect(endpoint(&args.allow_host, options));
-    let mut server = Server::new(mount_endpoint(Router::new(), endpoint));
+    let endpoint = access.protect(mcp::endpoint(&args.allow_host, options));
+    let mut server = Server::new(mcp::mount_endpoint(Router::new(), endpoint));
     for listener in listeners {
         server = server.listen_on(listener);
     }

@@ -1,4 +1,4 @@
-//! An MCP server to look at, and to test clients and gateways with.
+//! A demo MCP server, and the paths that clients of every revision find it at.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,26 @@ use thruway_mcp_sdk::schema::{
     ResourceTemplate, Tool, ToolAnnotations,
 };
 use thruway_mcp_sdk::{
-    CompletionInput, Context, HandlerError, McpServer, McpServerOptions, Structured, UriParameters,
+    CompletionInput, Context, HandlerError, McpEndpoint, McpServer, McpServerOptions, Structured,
+    UriParameters,
 };
+use thruway_server::Router;
 use tokio::time::sleep;
 
-/// The server. It offers something of each kind.
-pub(crate) fn server(options: McpServerOptions) -> McpServer {
+/// Adds the endpoints of an MCP server to `router`.
+pub fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
+    let sse = endpoint.sse_endpoints(MESSAGE_PATH);
+    router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
+}
+
+/// Returns the endpoint of the demo server. The `Host` and `Origin` of a request must name this machine or one of
+/// `hosts`.
+pub fn endpoint(hosts: &[String], options: McpServerOptions) -> McpEndpoint {
+    hosts.iter().fold(server(options).endpoint(), McpEndpoint::allow_host)
+}
+
+/// Returns the demo server, which offers tools, resources, a prompt and a completion.
+pub fn server(options: McpServerOptions) -> McpServer {
     let info = Implementation::new("thruway-demo", env!("CARGO_PKG_VERSION")).with_title("Thruway demo");
     let options = McpServerOptions {
         instructions: Some("A server to try MCP clients with. Nothing it does has consequences.".to_owned()),
@@ -36,7 +50,7 @@ fn with_tools(server: McpServer) -> McpServer {
         Tool::new(name).with_description(description).with_annotations(annotations)
     };
     let server = server
-        .tool(tool("echo", "Sends a message back, with its length in octets"), echo)
+        .tool(tool("echo", "Sends a message back, with its length in bytes"), echo)
         .tool(tool("add", "Adds two numbers"), |Add { a, b }: Add| Structured(Sum { sum: a + b }))
         .tool(tool("slow", "Takes a while, and tells how far it is"), slow)
         .tool(tool("ask", "Asks for your name and greets you"), ask)
@@ -157,6 +171,15 @@ struct Greeting {
     /// Who is to be greeted
     name: Option<String>,
 }
+
+/// Path of the Streamable HTTP endpoint.
+pub const PATH: &str = "/mcp";
+
+/// Path of the event stream for clients of HTTP with SSE (2024-11-05).
+pub const SSE_PATH: &str = "/sse";
+
+/// Path that these clients send their messages to.
+pub const MESSAGE_PATH: &str = "/message";
 
 const COUNTER: &str = "example://counter";
 

@@ -1,5 +1,4 @@
-//! What `thruway serve` offers without a config: something to look at, and an origin to test clients, gateways and
-//! load generators with.
+//! HTTP endpoints to test clients, gateways and load generators with.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,8 +15,8 @@ use tokio::time::sleep;
 
 use crate::mcp;
 
-/// The routes of the demo.
-pub(crate) fn router() -> Router {
+/// Returns the routes of the demo: the HTTP endpoints and the MCP endpoint.
+pub fn router() -> Router {
     mcp::mount_endpoint(Router::new(), mcp::endpoint(&[], McpServerOptions::default()))
         .get("/", || Response::html(PAGE))
         .get("/plaintext", plaintext)
@@ -66,7 +65,7 @@ async fn upload(mut request: OwnedRequest) -> Result<Response, Rejection> {
     Ok(Response::text(format!("received {bytes} bytes\n")))
 }
 
-/// `/download?bytes=N`: N octets. With `chunked`, in chunks; with `delay`, after so many milliseconds; with `close`,
+/// `/download?bytes=N`: N bytes. With `chunked`, in chunks; with `delay`, after so many milliseconds; with `close`,
 /// as the last answer of the connection.
 struct Download;
 
@@ -111,7 +110,7 @@ impl DownloadQuery {
     }
 }
 
-/// So many octets, block by block.
+/// A body of `left` bytes, block by block.
 struct Blocks {
     left: u64,
     is_chunked: bool,
