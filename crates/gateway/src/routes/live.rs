@@ -25,7 +25,6 @@ impl LiveRoutes {
 }
 
 impl Handler for LiveRoutes {
-    #[inline]
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         request.hand_to(&**self.0.load())
     }

@@ -262,7 +262,6 @@ impl Entry {
 }
 
 impl Handler for Routes {
-    #[inline]
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         match request.target() {
             RequestTarget::Origin(_) | RequestTarget::Absolute(_) => {}

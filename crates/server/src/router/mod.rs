@@ -238,7 +238,6 @@ impl Router {
 }
 
 impl Handler for Router {
-    #[inline]
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if let Some(path) = request.mounted_path_octets()
             && let Some(place) = self.fixed_paths.find(path)
@@ -282,7 +281,6 @@ impl Route {
         }
     }
 
-    #[inline]
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let method = request.method();
         if let Some(handler) = self.find(method) {
