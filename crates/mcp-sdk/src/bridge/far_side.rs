@@ -83,6 +83,11 @@ impl FarSide {
         }
     }
 
+    /// Returns the counter of the messages that the bridge drops.
+    pub(crate) const fn dropped(&self) -> &Arc<DroppedMessages> {
+        self.upstreams.dropped()
+    }
+
     /// Returns the era of the far side.
     pub(super) const fn era(&self) -> Era {
         self.revision.era()

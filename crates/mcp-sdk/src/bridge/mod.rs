@@ -183,8 +183,9 @@ impl McpServer {
         }
     }
 
-    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: progress, log messages and the
-    /// status of tasks that a client did not read, and log messages of which it is unknown who may see them.
+    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: messages that a client did not
+    /// read, such as progress, log messages and the status of tasks, and log messages of which it is unknown who
+    /// may see them.
     /// The log has the reasons. Of a server that is no bridge, it is 0.
     pub fn bridge_dropped_messages(&self) -> u64 {
         self.shared.bridge.as_ref().map_or(0, |bridge| bridge.dropped.count())

@@ -82,6 +82,10 @@ impl Upstreams {
         }
     }
 
+    pub(super) const fn dropped(&self) -> &Arc<DroppedMessages> {
+        &self.dropped
+    }
+
     /// What tells those apart on whose behalf something is forwarded.
     pub(super) fn next_party(&self) -> u64 {
         self.last_party.fetch_add(1, Ordering::Relaxed) + 1

@@ -112,7 +112,8 @@ impl Session {
     /// Returns the session behind a bridge to `far_side`, whose server may ask outside of requests and make
     /// tasks.
     pub(crate) fn behind_bridge(self, far_side: Arc<FarSide>, tasks: Option<TasksOfSession>) -> Self {
-        Self { asides: Some(Asides::default()), far_side: Some(far_side), tasks, ..self }
+        let streams = Streams::behind_bridge(far_side.dropped().clone());
+        Self { asides: Some(Asides::default()), far_side: Some(far_side), tasks, streams, ..self }
     }
 
     /// Returns the server behind the bridge, if there is one.
