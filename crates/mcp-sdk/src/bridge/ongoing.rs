@@ -159,6 +159,10 @@ impl Party for ModernParty {
         })
     }
 
+    fn is_reader_of(&self, unsent: &Unsent) -> bool {
+        self.listener().outbox.as_ref().is_some_and(|outbox| unsent.is_for(outbox))
+    }
+
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let listener = self.listener();
         let Some(outbox) = &listener.outbox else {

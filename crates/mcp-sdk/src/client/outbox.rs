@@ -50,9 +50,10 @@ pub(crate) struct DroppedMessages {
 
 /// Limits the time that the reader of a stream waits for clients that do not read.
 ///
-/// A stream that serves one client waits for it without limit: only that client is affected, and its calls
-/// have timeouts. A stream that serves several clients waits for [`WAIT_MAX`] at once and for a tenth of the
-/// time in the long run, so that a client that does not read delays the others only briefly.
+/// A stream that serves one client waits for it without limit: only that client is affected. The wait is part of
+/// the calls whose answers come on the stream, so it ends with their timeouts. A stream that serves several
+/// clients waits for [`WAIT_MAX`] at once and for a tenth of the time in the long run, so that a client that does
+/// not read delays the others only briefly.
 #[derive(Debug)]
 pub(super) struct WaitBudget {
     is_shared: bool,
@@ -126,8 +127,13 @@ impl WeakOutbox {
 }
 
 impl Unsent {
+    /// Returns `true` if the message waits for the reader of `outbox`.
+    pub(crate) fn is_for(&self, outbox: &Outbox) -> bool {
+        self.outbox.sender.same_channel(&outbox.sender)
+    }
+
     /// Waits until the outbox has capacity, or its request has ended.
-    async fn deliver(self) {
+    pub(super) async fn deliver(self) {
         self.outbox.send_when_read(self.message).await;
     }
 

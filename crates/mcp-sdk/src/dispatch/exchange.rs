@@ -1,7 +1,7 @@
 //! An answer that takes time, and what is said before it.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -100,6 +100,19 @@ impl Exchange {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    /// Waits for `sending`, and lets the handler go on meanwhile: its timeout must end a request whose client does
+    /// not read.
+    pub(crate) async fn go_on_during<T>(&mut self, sending: impl Future<Output = T>) -> T {
+        let mut sending = pin!(sending);
+        poll_fn(|cx| {
+            if let Source::Handler(handling) = &mut self.0 {
+                handling.poll_answer(cx);
+            }
+            sending.as_mut().poll(cx)
+        })
+        .await
+    }
+
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         loop {
             return match &mut self.0 {
@@ -124,7 +137,8 @@ impl Handling {
         Self { answer: None, answered: Some(answered), messages: None }
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
+    /// Lets the handler go on, and notes its answer.
+    fn poll_answer(&mut self, cx: &mut Context<'_>) {
         if let Some(answer) = &mut self.answer
             && let Poll::Ready(answered) = answer.as_mut().poll(cx)
         {
@@ -132,6 +146,10 @@ impl Handling {
             self.answer = None;
             self.answered = Some(answered);
         }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
+        self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
             // After the answer, what was said before it is all there; that the task has had its share of time (of which
             // `poll_recv` takes account) must not lose it. A clone of the context may live on elsewhere: nobody listens.
