@@ -219,8 +219,8 @@ pub(crate) struct McpBridgeArgs {
     /// Let subscriptions share one server, also those of clients that can be asked, each of which keeps a server for itself otherwise
     #[arg(long)]
     pub(crate) share_subscriptions: bool,
-    /// Maximum number of servers that are each for one client alone. If sessions and subscriptions keep all of
-    /// them, further clients get 503. One caller on another machine gets at most half
+    /// Maximum number of servers that are each for one client alone. If sessions and subscriptions keep all
+    /// of them, further clients get 503. One caller on another machine gets at most half
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
     /// How long a session is kept that is not used, and a server for one client alone
@@ -281,9 +281,9 @@ pub(crate) struct McpServerLimits {
     /// get an error. Each connection can make the server buffer as much
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
     pub(crate) message_max: usize,
-    /// Maximum size of all requests together that are being handled, as for `--message-max`. Beyond it, a request
-    /// gets an error, over HTTP with status 503. One caller on another machine gets at most half. Requests
-    /// smaller than 4 KiB do not count
+    /// Maximum size of all requests together that are being handled, as for `--message-max`. Beyond it, a
+    /// request gets an error, over HTTP with status 503. One caller on another machine gets at most half.
+    /// Requests smaller than 4 KiB do not count
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it

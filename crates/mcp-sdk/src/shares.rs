@@ -43,11 +43,13 @@ pub(crate) enum NoShare {
     HolderHasShare,
 }
 
-/// Checks that a caller that holds `held` may take `amount` more of a limit, of which callers hold `total` of `max`.
+/// Checks that a caller that holds `held` may take `amount` more of a limit, of which callers hold `total` of
+/// `max`.
 ///
-/// A caller may hold as much as it leaves free for others: half of the limit if it is the only one, and a third
-/// if two callers take all that they can. A caller that holds nothing may take all that is free. So something is
-/// left for the next caller. A holder without a share ([`Holder::has_share`]) may take all that is free.
+/// A caller may hold as much as it leaves free for others: half of the limit if it is the only one, and a
+/// third if two callers take all that they can. A caller that holds nothing may take all that is free. So
+/// something is left for the next caller. A holder without a share ([`Holder::has_share`]) may take all that
+/// is free.
 ///
 /// # Errors
 /// The caller may not.
@@ -240,7 +242,8 @@ mod tests {
         assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::Full);
         kept[0].give_to(&ada).unwrap();
         assert_eq!((kept[0].holder(), shares.held_by(&ada)), (Some(&ada), 1));
-        // A caller at its share is refused for that reason, even if nothing is left: nothing has to be freed for it.
+        // A caller at its share is refused for that reason, even if nothing is left: nothing has to be freed
+        // for it.
         assert_eq!(kept[1].give_to(&ada), Err(NoShare::HolderHasShare));
         assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::HolderHasShare);
         kept[1].give_to(&bob).unwrap();

@@ -181,8 +181,8 @@ pub(super) fn error_of(error: McpClientError) -> Error {
             "there are as many servers behind this one as there may be, all taken by other clients",
         ),
         McpClientError::TooManyServersOfCaller => Error::internal(
-            "this caller has as many servers behind this one as one caller may have: end a session or a subscription, \
-             or try again later",
+            "this caller has as many servers behind this one as one caller may have: end a session or a \
+             subscription, or try again later",
         ),
         error => Error::internal(format!("the server behind this one: {error}")),
     }

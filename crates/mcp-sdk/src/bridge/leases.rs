@@ -63,8 +63,8 @@ impl Leases {
         Lease { upstream, lessee, leases: self.clone(), is_over: false }
     }
 
-    /// Ends those that have waited for too long. The others count against no caller, unless subscriptions keep
-    /// them.
+    /// Ends those that have waited for too long. The others count against no caller, unless subscriptions
+    /// keep them.
     pub(super) fn sweep(&self) {
         let is_useful = |one: &Idle| {
             let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;

@@ -68,15 +68,15 @@ pub struct BridgeOptions {
     /// these stand at the server that handles the client's calls, which knows what the calls have changed, and which the
     /// subscription keeps for that client: one for each that is authorized, and for all others one for each set of capabilities.
     pub shares_subscriptions: bool,
-    /// Maximum number of servers that are for one session or one call alone. Default: 32; beyond, sessions are
-    /// refused, and calls and subscriptions wait for a while; if all are kept by sessions and subscriptions, they
-    /// are refused too. Over HTTP, the modern era is refused with 503.
+    /// Maximum number of servers that are for one session or one call alone. Default: 32; beyond, sessions
+    /// are refused, and calls and subscriptions wait for a while; if all are kept by sessions and
+    /// subscriptions, they are refused too. Over HTTP, the modern era is refused with 503.
     ///
-    /// A caller may have as many of them as it leaves for others: half if it is the only one. The same is true
-    /// for [`questions_max`](Self::questions_max), [`tasks_max`](Self::tasks_max), and the resources that clients
-    /// watch (10,000 for each server). Callers are the same as for sessions: a token, an address or a network (see
-    /// [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)). Programs on the same machine
-    /// may have all. Increase the limits if many users share one token or one address.
+    /// A caller may have as many of them as it leaves for others: half if it is the only one. The same is
+    /// true for [`questions_max`](Self::questions_max), [`tasks_max`](Self::tasks_max), and the resources
+    /// that clients watch (10,000 for each server). Callers are the same as for sessions: a token, an address
+    /// or a network (see [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)). Programs
+    /// on the same machine may have all. Increase the limits if many users share one token or one address.
     pub servers_max: usize,
     /// How long a call of the legacy era waits for the answers of a client of the modern era. Default: 5 minutes.
     pub question_wait: Duration,
@@ -189,10 +189,9 @@ impl McpServer {
         }
     }
 
-    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: messages that a client did not
-    /// read, such as progress, log messages and the status of tasks, and log messages of which it is unknown who
-    /// may see them.
-    /// The log has the reasons. Of a server that is no bridge, it is 0.
+    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: messages that a client did
+    /// not read, such as progress, log messages and the status of tasks, and log messages of which it is
+    /// unknown who may see them. The log has the reasons. Of a server that is no bridge, it is 0.
     pub fn bridge_dropped_messages(&self) -> u64 {
         self.shared.bridge.as_ref().map_or(0, |bridge| bridge.dropped.count())
     }

@@ -41,8 +41,8 @@ impl Suspended {
         self.wait
     }
 
-    /// Keeps a call of `holder` until its client comes back, for so long as it may take. Returns what the client
-    /// is to bring.
+    /// Keeps a call of `holder` until its client comes back, for so long as it may take. Returns what the
+    /// client is to bring.
     ///
     /// # Errors
     /// Too many calls wait, or too many of `holder`.

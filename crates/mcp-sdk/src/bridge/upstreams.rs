@@ -190,8 +190,8 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    /// Takes a place for one more server of `holder`. If there are too many servers, one that waits for its next
-    /// call makes room, but not if the holder has its share.
+    /// Takes a place for one more server of `holder`. If there are too many servers, one that waits for its
+    /// next call makes room, but not if the holder has its share.
     fn place_for(&self, holder: &Holder) -> Result<Share, NoShare> {
         self.leases.sweep();
         match self.places.take(holder, 1) {

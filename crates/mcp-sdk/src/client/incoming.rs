@@ -290,8 +290,8 @@ impl Incoming {
         !table.has_given_up() && !table.in_flight.values().any(is_call)
     }
 
-    /// Returns the origin of a log message that belongs to no party; `None` if it is for a client that has asked
-    /// for no messages, because it came with the response to that client's request.
+    /// Returns the origin of a log message that belongs to no party; `None` if it is for a client that has
+    /// asked for no messages, because it came with the response to that client's request.
     fn origin_of_log(&self, of: Option<i64>) -> Option<LogOrigin> {
         match of {
             None if self.is_outside_of_calls() => Some(LogOrigin::OutsideOfCalls),

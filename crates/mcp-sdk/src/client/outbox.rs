@@ -50,10 +50,10 @@ pub(crate) struct DroppedMessages {
 
 /// Limits the time that the reader of a stream waits for clients that do not read.
 ///
-/// A stream that serves one client waits for it without limit: only that client is affected. The wait is part of
-/// the calls whose answers come on the stream, so it ends with their timeouts. A stream that serves several
-/// clients waits for [`WAIT_MAX`] at once and for a tenth of the time in the long run, so that a client that does
-/// not read delays the others only briefly.
+/// A stream that serves one client waits for it without limit: only that client is affected. The wait is part
+/// of the calls whose answers come on the stream, so it ends with their timeouts. A stream that serves
+/// several clients waits for [`WAIT_MAX`] at once and for a tenth of the time in the long run, so that a
+/// client that does not read delays the others only briefly.
 #[derive(Debug)]
 pub(super) struct WaitBudget {
     is_shared: bool,
@@ -96,8 +96,8 @@ impl Outbox {
         WeakOutbox { sender: self.sender.downgrade(), shared: self.shared.clone() }
     }
 
-    /// Waits until there is capacity for a message, and sends it. If the request ends meanwhile, drops and counts
-    /// the message: its client did not read the messages before it in time.
+    /// Waits until there is capacity for a message, and sends it. If the request ends meanwhile, drops and
+    /// counts the message: its client did not read the messages before it in time.
     async fn send_when_read(&self, message: Vec<u8>) {
         let bytes = self.shared.bytes.clone().acquire_many_owned(permits(&message));
         let sending = async {

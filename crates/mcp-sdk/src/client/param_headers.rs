@@ -131,9 +131,9 @@ impl Listed {
 
 impl McpClient {
     /// Compares the headers `Mcp-Param-*` of a request with its arguments, as the server of the tool must
-    /// (2026-07-28, server validation of headers). A header that is missing is refused too, so the tools have to
-    /// be listed even for a request without such headers, unless none of its arguments can be mirrored. Does
-    /// nothing for a request that did not come over HTTP in the modern era.
+    /// (2026-07-28, server validation of headers). A header that is missing is refused too, so the tools have
+    /// to be listed even for a request without such headers, unless none of its arguments can be mirrored.
+    /// Does nothing for a request that did not come over HTTP in the modern era.
     ///
     /// # Errors
     /// A header is missing or contradicts its argument, or there is one and the tools cannot be listed.

@@ -114,8 +114,8 @@ impl Exchange {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Waits for `sending`, and lets the handler go on meanwhile: its timeout must end a request whose client does
-    /// not read.
+    /// Waits for `sending`, and lets the handler go on meanwhile: its timeout must end a request whose client
+    /// does not read.
     pub(crate) async fn go_on_during<T>(&mut self, sending: impl Future<Output = T>) -> T {
         let mut sending = pin!(sending);
         poll_fn(|cx| {

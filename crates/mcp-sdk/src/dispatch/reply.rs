@@ -52,8 +52,8 @@ impl Reply {
         Self::Now(Status::of(error))
     }
 
-    /// Counts the bytes of a request as long as it is handled. Refuses it if that would be too many: appends an
-    /// error to `output`.
+    /// Counts the bytes of a request as long as it is handled. Refuses it if that would be too many: appends
+    /// an error to `output`.
     pub(super) fn counted(
         self,
         shared: &Shared,

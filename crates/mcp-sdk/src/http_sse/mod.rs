@@ -31,9 +31,9 @@ use streams::{OpenStream, Received, Refused, Sender, Streams};
 ///
 /// A stream is a session, and the session ends with it. It is its caller's: to others, it does not exist.
 ///
-/// If a client does not read its stream, its messages wait: at most 256 of them, with 1 MiB of data in all or one
-/// larger message. The server answers 429 to further messages. Waiting messages also count as requests that are
-/// being handled ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
+/// If a client does not read its stream, its messages wait: at most 256 of them, with 1 MiB of data in all or
+/// one larger message. The server answers 429 to further messages. Waiting messages also count as requests
+/// that are being handled ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
 #[derive(Clone, Debug)]
 pub struct SseEndpoints {
     shared: Arc<Shared>,

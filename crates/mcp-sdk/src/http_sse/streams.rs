@@ -98,8 +98,8 @@ impl Streams {
 }
 
 impl Sender {
-    /// Lets a message wait until it is handled. A message larger than [`WAITING_BYTES_MAX`] takes all permits, so
-    /// it waits alone. `bytes` is the share of the message of all requests.
+    /// Lets a message wait until it is handled. A message larger than [`WAITING_BYTES_MAX`] takes all
+    /// permits, so it waits alone. `bytes` is the share of the message of all requests.
     ///
     /// # Errors
     /// It will not be handled.

@@ -138,7 +138,8 @@ impl Sessions {
         Self { table: Mutex::default(), limits }
     }
 
-    /// Keeps a session and returns its id, which nobody can guess. Ends an idle session if there are too many.
+    /// Keeps a session and returns its id, which nobody can guess. Ends an idle session if there are too
+    /// many.
     ///
     /// # Errors
     /// There are too many, and all of them are in use.

@@ -294,12 +294,8 @@ async fn the_bytes_of_calls_in_progress_are_limited_for_each_caller() {
         assert!(refused.text().contains("of this caller"), "{}", refused.text());
     }
     // Small requests go on, and so do other callers.
-    assert_eq!(
-        text(
-            &site.send(&by("ada", first.request(3, "tools/call", &tool("progress")))).await.message()["result"]
-        ),
-        "done"
-    );
+    let small = site.send(&by("ada", first.request(3, "tools/call", &tool("progress")))).await;
+    assert_eq!(text(&small.message()["result"]), "done");
     let other = site.open(&by("bob", modern.clone()));
     Site::settle().await;
     assert_eq!(running.count(), 3);

@@ -324,8 +324,8 @@ async fn there_are_so_many_tasks_and_no_more() {
     begin(&mut client, "hang").await;
 }
 
-/// Callers without a token were not told apart: one address could have all tasks of a server. The arguments of
-/// tasks were limited by the number of tasks only.
+/// Callers without a token were not told apart: one address could have all tasks of a server. The arguments
+/// of tasks were limited by the number of tasks only.
 #[tokio::test(start_paused = true)]
 async fn one_address_leaves_tasks_for_others() {
     let tasks = TaskOptions { tasks_max: 4, ..TaskOptions::default() };

@@ -160,8 +160,8 @@ impl Tasks {
         Arc::new(Self { state: Mutex::default(), places, of_client_max: max.of_client })
     }
 
-    /// Keeps a place for the task that a call of `owner`, whose session is one of `holder`, to `upstream` is to
-    /// become. If there is none, the oldest task of `owner` that is over makes room.
+    /// Keeps a place for the task that a call of `owner`, whose session is one of `holder`, to `upstream` is
+    /// to become. If there is none, the oldest task of `owner` that is over makes room.
     ///
     /// # Errors
     /// Too many tasks go on: of all clients, of `holder`, or of `owner`.

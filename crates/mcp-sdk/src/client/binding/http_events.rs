@@ -223,9 +223,9 @@ async fn take_one(
         },
         message => {
             if let Some(unsent) = conversation.handle_message(message, Some(id)) {
-                // The client of this request may read as slowly as it likes: it delays only its own call, whose
-                // timeout ends the wait. The server may also send messages for other clients here; these must
-                // not delay the call.
+                // The client of this request may read as slowly as it likes: it delays only its own call,
+                // whose timeout ends the wait. The server may also send messages for other clients here;
+                // these must not delay the call.
                 let party = conversation.incoming.party(Some(id));
                 if party.is_some_and(|party| party.is_reader_of(&unsent)) {
                     unsent.deliver().await;

@@ -112,10 +112,10 @@ async fn a_client_that_does_not_read_does_not_stop_the_others() {
     bridge.close_bridge().await;
 }
 
-/// A server of 2025-11-25 over HTTP. The response to a call of `hang` is an event stream that reports progress
-/// without end, if `hang` has arguments, and else nothing. The response to any other call reports progress of
-/// the first call, more than may wait for its client, and then answers. Counts the calls of `hang` whose
-/// connection has ended.
+/// A server of 2025-11-25 over HTTP. The response to a call of `hang` is an event stream that reports
+/// progress without end, if `hang` has arguments, and else nothing. The response to any other call reports
+/// progress of the first call, more than may wait for its client, and then answers. Counts the calls of
+/// `hang` whose connection has ended.
 async fn reporting(ended: Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -203,8 +203,8 @@ async fn a_response_does_not_wait_for_the_client_of_another_call() {
     bridge.close_bridge().await;
 }
 
-/// The wait for a client that does not read has no limit of its own, so the timeout of the call must end it. But
-/// the timeout was not looked at while the connection to that client was full.
+/// The wait for a client that does not read has no limit of its own, so the timeout of the call must end it.
+/// But the timeout was not looked at while the connection to that client was full.
 #[tokio::test]
 async fn a_call_whose_client_does_not_read_its_response_ends_with_its_timeout() {
     for arguments in [json!({}), json!({"endless": true})] {

@@ -73,8 +73,8 @@ async fn one_caller_leaves_servers_for_the_sessions_of_others() {
     bridge.close_bridge().await;
 }
 
-/// A server that waits for the next call of its client makes room for other callers, but a caller that has its
-/// share ended such a server for nothing.
+/// A server that waits for the next call of its client makes room for other callers, but a caller that has
+/// its share ended such a server for nothing.
 #[tokio::test]
 async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
     let connected = Arc::new(AtomicUsize::new(0));
