@@ -219,7 +219,8 @@ pub(crate) struct McpBridgeArgs {
     /// Let subscriptions share one server, also those of clients that can be asked, each of which keeps a server for itself otherwise
     #[arg(long)]
     pub(crate) share_subscriptions: bool,
-    /// How many servers may be there for one client alone; who finds all of them kept is told to come again
+    /// Maximum number of servers that are each for one client alone. If sessions and subscriptions keep all
+    /// of them, further clients get 503. One caller on another machine gets at most half
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
     /// How long a session is kept that is not used, and a server for one client alone
@@ -280,6 +281,11 @@ pub(crate) struct McpServerLimits {
     /// get an error. Each connection can make the server buffer as much
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
     pub(crate) message_max: usize,
+    /// Maximum size of all requests together that are being handled, as for `--message-max`. Beyond it, a
+    /// request gets an error, over HTTP with status 503. One caller on another machine gets at most half.
+    /// Requests smaller than 4 KiB do not count
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
+    pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it
     /// gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -293,8 +299,22 @@ pub(crate) struct McpServerLimits {
     pub(crate) sessions_per_address_max: u32,
 }
 
-/// A number of bytes: at least 1 KiB, so that every client can begin, and at most 1 GiB.
+/// Parses a number of bytes: at least 1 KiB, so that every client can begin, and at most 1 GiB.
 fn parse_message_size(text: &str) -> Result<usize, String> {
+    let bytes = parse_size(text).filter(|bytes| (1 << 10..=1 << 30).contains(bytes));
+    bytes.ok_or_else(|| {
+        "the size must be between 1KiB and 1GiB, such as `65536`, `512KiB` or `16MiB`".to_owned()
+    })
+}
+
+/// Parses a number of bytes of several messages: at least 1 MiB.
+fn parse_in_flight_size(text: &str) -> Result<usize, String> {
+    let bytes = parse_size(text).filter(|bytes| *bytes >= 1 << 20);
+    bytes.ok_or_else(|| "the size must be at least 1MiB, such as `128MiB` or `1GiB`".to_owned())
+}
+
+/// Parses a number of bytes with an optional unit.
+fn parse_size(text: &str) -> Option<usize> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
@@ -304,14 +324,7 @@ fn parse_message_size(text: &str) -> Result<usize, String> {
         "GiB" => Some(1 << 30),
         _ => None,
     };
-    let bytes = number
-        .parse()
-        .ok()
-        .zip(factor)
-        .and_then(|(number, factor): (usize, usize)| number.checked_mul(factor));
-    bytes.filter(|bytes| (1 << 10..=1 << 30).contains(bytes)).ok_or_else(|| {
-        "the size must be between 1KiB and 1GiB, such as `65536`, `512KiB` or `16MiB`".to_owned()
-    })
+    number.parse().ok().zip(factor).and_then(|(number, factor): (usize, usize)| number.checked_mul(factor))
 }
 
 fn parse_era(text: &str) -> Result<EraChoice, String> {

@@ -140,7 +140,9 @@ impl Connection {
         };
         let reply = match dual_era::era_of(&request.method, &params, None) {
             Era::Modern => modern::handle_request(&self.server, request, &params, None, caller, answers),
-            Era::Legacy if request.method == methods::INITIALIZE => return self.initialize(request, answers),
+            Era::Legacy if request.method == methods::INITIALIZE => {
+                return self.initialize(caller, request, answers);
+            }
             Era::Legacy => {
                 let session = self.session();
                 let revision = session.map_or(Revision::LATEST_LEGACY, |session| session.revision);
@@ -152,13 +154,13 @@ impl Connection {
         }
     }
 
-    fn initialize(&mut self, request: &Request<'_>, answers: &mut Vec<u8>) {
+    fn initialize(&mut self, caller: &Caller, request: &Request<'_>, answers: &mut Vec<u8>) {
         if self.session.is_some() {
             let error = Error::new(ErrorCode::INVALID_REQUEST, "the session has begun already");
             return write_error(answers, Some(&request.id), &error);
         }
         let Some(session) = legacy::initialize(&self.server, request, answers) else { return };
-        let session = Arc::new(session);
+        let session = Arc::new(session.of(caller));
         let telling = tokio::spawn(tell(session.clone(), self.outbox.downgrade())).abort_handle();
         self.session = Some(LocalSession { session, telling });
     }
@@ -200,7 +202,7 @@ impl Connection {
                     (outgoing, _) => outgoing,
                 };
                 let Some(message) = outgoing.into_message() else { continue };
-                if outbox.send(message).await.is_err() {
+                if exchange.go_on_during(outbox.send(message)).await.is_err() {
                     return;
                 }
             }

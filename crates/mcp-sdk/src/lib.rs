@@ -20,6 +20,7 @@ mod ask;
 mod session;
 mod tasks;
 mod connection;
+mod shares;
 
 // who may
 mod authorization;

@@ -44,6 +44,7 @@ pub(super) fn server_options(limits: &McpServerLimits) -> McpServerOptions {
     let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
     McpServerOptions {
         message_bytes_max: limits.message_max,
+        in_flight_bytes_max: limits.in_flight_max,
         sessions_max: count(limits.sessions_max),
         sessions_per_address_max: count(limits.sessions_per_address_max),
         sessions_per_principal_max: count(limits.sessions_per_principal_max),

@@ -302,6 +302,23 @@ fn the_largest_message_can_be_chosen() {
     }
 }
 
+/// The server kept the arguments of all calls in progress, whatever their size.
+#[test]
+fn the_bytes_of_calls_in_progress_can_be_limited() {
+    for size in ["0", "1048575", "1023KiB", "64KB", "-1", "MiB", ""] {
+        let output =
+            stdio().args([&format!("--in-flight-max={size}")]).stderr(Stdio::piped()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains("at least 1MiB"), "{size}: {error}");
+    }
+    let mut command = stdio();
+    command.args(["--in-flight-max", "1GiB"]);
+    let mut server = Parent::with_pipes_of(command);
+    server.send(&request(8, "tools/call", &modern(echo("hi"))));
+    assert_eq!(server.next()["id"], 8);
+    assert_eq!(server.end(), (Some(0), String::new()));
+}
+
 /// A client could have all sessions of a server: there was no quota.
 #[test]
 fn the_sessions_of_an_address_can_be_limited() {

@@ -69,6 +69,10 @@ impl BoundRequest {
         &self.method
     }
 
+    pub(crate) const fn arguments_bytes(&self) -> usize {
+        self.arguments.len()
+    }
+
     pub(crate) fn binding(&self) -> RequestBinding {
         // What was accepted before is JSON, but perhaps too deep to be compared as a value.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());

@@ -37,12 +37,12 @@ pub(super) fn write(
             Status::Ok
         }
         Err(error) => {
-            let has_room = error != McpClientError::TooManyServers;
+            let has_capacity = !error.is_of_capacity();
             let error = translate_error(way, method, error_of(error));
             write_error(output, Some(id), &error);
             match way.near.era() {
                 Era::Legacy => Status::Ok,
-                Era::Modern if has_room => Status::of(&error),
+                Era::Modern if has_capacity => Status::of(&error),
                 Era::Modern => Status::Unavailable,
             }
         }
@@ -179,6 +179,10 @@ pub(super) fn error_of(error: McpClientError) -> Error {
         McpClientError::ArgumentsInvalid => Error::invalid_params("`params` must be an object"),
         McpClientError::TooManyServers => Error::internal(
             "there are as many servers behind this one as there may be, all taken by other clients",
+        ),
+        McpClientError::TooManyServersOfCaller => Error::internal(
+            "this caller has as many servers behind this one as one caller may have: end a session or a \
+             subscription, or try again later",
         ),
         error => Error::internal(format!("the server behind this one: {error}")),
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use super::tasks::TasksOfSession;
 use super::upstreams::{Connect, Upstreams};
 use super::{BridgeOptions, Near};
 use crate::client::{DroppedMessages, EraChoice, McpClientError, is_refusal_of_era};
+use crate::shares::Shares;
 
 /// The server as it appears in one era.
 pub(crate) struct FarSide {
@@ -28,7 +28,7 @@ pub(super) struct Connector {
     pub(super) options: BridgeOptions,
     pub(super) connect: Connect,
     pub(super) near: Near,
-    pub(super) permits: Arc<Semaphore>,
+    pub(super) places: Arc<Shares>,
     pub(super) dropped: Arc<DroppedMessages>,
     /// `true` once no server may be started any more.
     pub(super) is_ending: Arc<AtomicBool>,
@@ -81,6 +81,11 @@ impl FarSide {
                 Err(error)
             }
         }
+    }
+
+    /// Returns the counter of the messages that the bridge drops.
+    pub(crate) const fn dropped(&self) -> &Arc<DroppedMessages> {
+        self.upstreams.dropped()
     }
 
     /// Returns the era of the far side.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::upstream::Upstream;
 use crate::client::{Answer, McpClientError, Onward, Party, required_pages};
+use crate::session::Holder;
 
 /// For whom a server is: it knows of its client what can be asked, and in the legacy era what was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,11 +49,12 @@ impl Leases {
         Arc::new(Self { idle: Mutex::default(), idle_max })
     }
 
-    /// One that was this one's, and whose client could be asked the same.
-    pub(super) fn take(self: &Arc<Self>, lessee: &Lessee) -> Option<Lease> {
+    /// Takes a server of `lessee` that waits for a call, and counts it against `holder` from now on.
+    pub(super) fn take(self: &Arc<Self>, lessee: &Lessee, holder: &Holder) -> Option<Lease> {
         self.sweep();
         let mut idle = self.idle();
-        let place = idle.iter().rposition(|one| one.lessee == *lessee)?;
+        let place =
+            idle.iter().rposition(|one| one.lessee == *lessee && one.upstream.give_place_to(holder))?;
         let Idle { upstream, lessee, .. } = idle.swap_remove(place);
         Some(Lease { upstream, lessee, leases: self.clone(), is_over: false })
     }
@@ -61,13 +63,16 @@ impl Leases {
         Lease { upstream, lessee, leases: self.clone(), is_over: false }
     }
 
-    /// Ends those that have waited for too long.
+    /// Ends those that have waited for too long. The others count against no caller, unless subscriptions
+    /// keep them.
     pub(super) fn sweep(&self) {
         let is_useful = |one: &Idle| {
             let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
             is_fresh && !one.upstream.is_closed()
         };
-        self.idle().retain(is_useful);
+        let mut idle = self.idle();
+        idle.retain(is_useful);
+        idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_place());
     }
 
     /// Ends the one that has waited for longest.
@@ -79,9 +84,9 @@ impl Leases {
         }
     }
 
-    /// How many wait whose subscriptions keep them.
-    pub(super) fn watched(&self) -> usize {
-        self.idle().iter().filter(|one| one.is_watched()).count()
+    /// Returns the number of servers that wait, are kept by subscriptions, and that `is_counted` accepts.
+    pub(super) fn watched(&self, is_counted: impl Fn(&Upstream) -> bool) -> usize {
+        self.idle().iter().filter(|one| one.is_watched() && is_counted(&one.upstream)).count()
     }
 
     pub(super) fn end_all(&self) -> Vec<Arc<Upstream>> {

@@ -23,7 +23,7 @@ use super::{Bridge, FarSide, Upstream};
 use crate::client::{Answer, McpClientError, Onward, Outbox, Sender, empty_object, reporting};
 use crate::dispatch::{Exchange, Reply, Said, Status};
 use crate::server::{Change, Shared};
-use crate::session::Session;
+use crate::session::{Holder, Session};
 
 /// Forwards a request; `None` if it is answered here.
 pub(crate) fn handle_request(
@@ -125,6 +125,11 @@ impl Speaking {
         let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
         let wait = bridge.suspended.wait();
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)
+    }
+
+    /// Returns the party that its session, and all that the session holds, counts against.
+    pub(super) fn holder(&self) -> &Holder {
+        self.session.holder()
     }
 
     /// Whose its tasks are, if its calls may become some.
@@ -248,7 +253,7 @@ impl Forwarding {
             return Err(McpClientError::Server(error));
         }
         let outcome = match self.upstream().await {
-            Ok(upstream) => upstream.watch(&uri).await,
+            Ok(upstream) => upstream.watch(&uri, session.holder()).await,
             Err(error) => Err(error),
         };
         let mut watches = session.watches();

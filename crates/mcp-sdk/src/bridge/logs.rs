@@ -12,7 +12,7 @@ use thruway_mcp::schema::LoggingLevel;
 use super::Upstream;
 use super::messages::one_line;
 use super::tasks::{Names, Tasks, TasksOfSession, is_related_to_task};
-use crate::client::{DroppedMessages, OnLog};
+use crate::client::{DroppedMessages, LogOrigin, OnLog};
 use crate::session::{LogInbox, Session};
 
 /// The clients that want the log messages of one server, also those that belong to no call.
@@ -84,13 +84,12 @@ impl LogListeners {
         dropped: &Arc<DroppedMessages>,
     ) -> OnLog {
         let (listeners, tasks, dropped) = (self.clone(), tasks.clone(), dropped.clone());
-        Arc::new(move |notification, is_outside_of_calls| {
+        Arc::new(move |notification, origin| {
             let Some(message) = LogMessage::parse(notification) else { return };
-            if is_outside_of_calls {
+            if origin == LogOrigin::OutsideOfCalls {
                 dropped.note(listeners.deliver(&message, &tasks, server), NOT_READ);
             } else if listeners.finest().is_some_and(|finest| message.level >= finest) {
-                dropped
-                    .note(1, "calls are in flight, so it is unknown to which client a log message belongs");
+                dropped.note(1, if origin == LogOrigin::OwnRequest { OF_OWN_REQUEST } else { DURING_CALLS });
             }
         })
     }
@@ -189,6 +188,11 @@ pub(super) fn handler_of_session(
 }
 
 const NOT_READ: &str = "a client does not read messages outside of its requests";
+
+const DURING_CALLS: &str = "calls are in flight, so it is unknown to which client a log message belongs";
+
+const OF_OWN_REQUEST: &str =
+    "a log message came with the response to a request of the bridge, so it may be about any client";
 
 /// Number of listeners at which those that have gone are removed for the first time.
 const SWEEP_MIN: usize = 64;

@@ -30,13 +30,13 @@ use std::time::Duration;
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::client::{
     DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
 };
 use crate::server::{McpServer, McpServerOptions, Shared};
+use crate::shares::Shares;
 use far_side::{Connector, LegacyFarSide};
 use in_flight::CallsInFlight;
 use suspended::Suspended;
@@ -68,9 +68,15 @@ pub struct BridgeOptions {
     /// these stand at the server that handles the client's calls, which knows what the calls have changed, and which the
     /// subscription keeps for that client: one for each that is authorized, and for all others one for each set of capabilities.
     pub shares_subscriptions: bool,
-    /// How many servers may be there for one session or one call alone. Default: 32; beyond, sessions are refused, and calls
-    /// and subscriptions wait for a while; if all are kept by sessions and subscriptions, they are refused too. Over HTTP, the
-    /// modern era is refused with 503.
+    /// Maximum number of servers that are for one session or one call alone. Default: 32; beyond, sessions
+    /// are refused, and calls and subscriptions wait for a while; if all are kept by sessions and
+    /// subscriptions, they are refused too. Over HTTP, the modern era is refused with 503.
+    ///
+    /// A caller may have as many of them as it leaves for others: half if it is the only one. The same is
+    /// true for [`questions_max`](Self::questions_max), [`tasks_max`](Self::tasks_max), and the resources
+    /// that clients watch (10,000 for each server). Callers are the same as for sessions: a token, an address
+    /// or a network (see [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)). Programs
+    /// on the same machine may have all. Increase the limits if many users share one token or one address.
     pub servers_max: usize,
     /// How long a call of the legacy era waits for the answers of a client of the modern era. Default: 5 minutes.
     pub question_wait: Duration,
@@ -150,7 +156,7 @@ impl McpServer {
             options: options.clone(),
             connect: Arc::new(connect),
             near: near.clone(),
-            permits: Arc::new(Semaphore::new(options.servers_max)),
+            places: Shares::new(options.servers_max),
             dropped: dropped.clone(),
             is_ending: Arc::default(),
         };
@@ -183,9 +189,9 @@ impl McpServer {
         }
     }
 
-    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: progress, log messages and the
-    /// status of tasks that a client did not read, and log messages of which it is unknown who may see them.
-    /// The log has the reasons. Of a server that is no bridge, it is 0.
+    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: messages that a client did
+    /// not read, such as progress, log messages and the status of tasks, and log messages of which it is
+    /// unknown who may see them. The log has the reasons. Of a server that is no bridge, it is 0.
     pub fn bridge_dropped_messages(&self) -> u64 {
         self.shared.bridge.as_ref().map_or(0, |bridge| bridge.dropped.count())
     }

@@ -26,6 +26,8 @@ use crate::authorization::Caller;
 use crate::client::{Answer, McpClientError, Onward, ReceivedParamHeaders, may_ask};
 use crate::dispatch::{Exchange, Reply, Status, require_tasks};
 use crate::server::Shared;
+use crate::session::Holder;
+use crate::shares::Share;
 
 /// Forwards a request. `headers` are those of the HTTP request that it came in, if it came in one.
 pub(crate) fn handle_request(
@@ -46,10 +48,16 @@ pub(crate) fn handle_request(
         // The server would say the same of a task that it knows; here, ids are looked at first.
         return Reply::error(output, &request.id, &error);
     }
+    let bytes = match shared.request_bytes.hold(caller, request, params) {
+        Ok(bytes) => bytes.map(Arc::new),
+        Err(error) => return Reply::unavailable(output, &request.id, &error),
+    };
     let forwarding = Forwarding {
         shared: shared.clone(),
         bridge: bridge.clone(),
         id: request.id.to_owned(),
+        holder: caller.holder(),
+        bytes,
         _call: bridge.calls.begin(),
     };
     let (listener, messages) = Listener::of(params, &bridge.dropped);
@@ -118,6 +126,10 @@ struct Forwarding {
     shared: Arc<Shared>,
     bridge: Arc<Bridge>,
     id: RequestId,
+    /// The party that the call counts against.
+    holder: Holder,
+    /// The bytes of its parameters, as long as it goes on.
+    bytes: Option<Arc<Share>>,
     _call: CallInFlight,
 }
 
@@ -172,7 +184,7 @@ impl Forwarding {
     ) -> (Vec<u8>, Status) {
         match self.lease(lessee, self.log_level(&listener)).await {
             Ok(lease) => {
-                let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener);
+                let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener, self.bytes.clone());
                 self.drive(ongoing, bound).await
             }
             Err(error) => self.write(bound.method(), Err(error)),
@@ -213,7 +225,7 @@ impl Forwarding {
         ongoing.suspend();
         let questions = serde_json::to_value(ongoing.questions())
             .map_err(|_| Error::internal("the questions of the server cannot be written"))?;
-        let state = self.bridge.suspended.put(ongoing, bound.binding())?;
+        let state = self.bridge.suspended.put(ongoing, bound.binding(), &self.holder)?;
         let result = json!({"inputRequests": questions, "requestState": state});
         write_result(output, &Id::from(&self.id), |output| {
             self.shared.results.write(output, ResultType::InputRequired, None, &result, None)
@@ -232,7 +244,7 @@ impl Forwarding {
 
     /// A server for one call, which logs from `log_level` on.
     async fn lease(&self, lessee: Lessee, log_level: Option<LoggingLevel>) -> Result<Lease, McpClientError> {
-        let lease = self.bridge.far_side.upstreams.lease(lessee).await?;
+        let lease = self.bridge.far_side.upstreams.lease(lessee, &self.holder).await?;
         if let Some(level) = log_level {
             lease.log_from(level).await;
         }
@@ -270,12 +282,12 @@ pub(crate) async fn watch_all(
     if !filter.resource_subscriptions.is_empty() {
         let upstream = upstream_of_subscription(bridge, caller, capabilities).await;
         let upstream = match upstream {
-            Err(error @ McpClientError::TooManyServers) => return Err(answer::error_of(error)),
+            Err(error) if error.is_of_capacity() => return Err(answer::error_of(error)),
             upstream => upstream.ok(),
         };
         let uris: BTreeSet<_> = std::mem::take(&mut filter.resource_subscriptions).into_iter().collect();
         for uri in uris {
-            if let Some(watch) = watch(upstream.as_ref(), &uri).await {
+            if let Some(watch) = watch(upstream.as_ref(), &uri, &caller.holder()).await {
                 watches.push(watch);
                 filter.resource_subscriptions.push(uri);
             }
@@ -293,7 +305,7 @@ async fn upstream_of_subscription(
     let upstreams = &bridge.far_side.upstreams;
     match capabilities.filter(|_| !bridge.shares_subscriptions) {
         None => upstreams.plain().await,
-        Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities)).await,
+        Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities), &caller.holder()).await,
     }
 }
 
@@ -320,8 +332,8 @@ pub(crate) async fn watch_logs(
     Ok(subscription)
 }
 
-async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str) -> Option<Watch> {
-    upstream?.watch(uri).await.ok()
+async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str, holder: &Holder) -> Option<Watch> {
+    upstream?.watch(uri, holder).await.ok()
 }
 
 /// Room for what stands around a result.

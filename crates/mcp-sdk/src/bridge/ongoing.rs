@@ -22,6 +22,7 @@ use crate::client::{
     Answer, DroppedMessages, McpClientError, Onward, Outbox, Party, RawAnswer, Unsent, reporting,
 };
 use crate::dispatch::Said;
+use crate::shares::Share;
 
 /// Who is asked and told while a call goes on.
 pub(super) struct ModernParty {
@@ -61,6 +62,8 @@ pub(super) struct Ongoing {
     asked: BTreeMap<String, Asked>,
     last: u32,
     party: Arc<ModernParty>,
+    /// The bytes of the parameters that it was begun with.
+    _bytes: Option<Arc<Share>>,
 }
 
 /// How far a call has come.
@@ -159,6 +162,10 @@ impl Party for ModernParty {
         })
     }
 
+    fn is_reader_of(&self, unsent: &Unsent) -> bool {
+        self.listener().outbox.as_ref().is_some_and(|outbox| unsent.is_for(outbox))
+    }
+
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let listener = self.listener();
         let Some(outbox) = &listener.outbox else {
@@ -171,13 +178,19 @@ impl Party for ModernParty {
 
 impl Ongoing {
     /// Begins a call in a server that is there for it alone.
-    pub(super) fn begin(key: u64, lease: Lease, mut onward: Onward, listener: Listener) -> Self {
+    pub(super) fn begin(
+        key: u64,
+        lease: Lease,
+        mut onward: Onward,
+        listener: Listener,
+        bytes: Option<Arc<Share>>,
+    ) -> Self {
         let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
         let listener = Mutex::new(listener);
         let party = Arc::new(ModernParty { key, questions: Some(sender), listener });
         party.speak_for(&mut onward);
         let task = tokio::spawn(async move { lease.forward(&onward).await });
-        Self { task, questions, asked: BTreeMap::new(), last: 0, party }
+        Self { task, questions, asked: BTreeMap::new(), last: 0, party, _bytes: bytes }
     }
 
     /// Goes on until there is an answer, or a question.

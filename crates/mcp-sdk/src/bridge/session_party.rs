@@ -68,6 +68,10 @@ impl Party for SessionParty {
         messages::log(&self.outbox, self.session.log_level(), &notification)
     }
 
+    fn is_reader_of(&self, unsent: &Unsent) -> bool {
+        unsent.is_for(&self.outbox)
+    }
+
     /// Closes the stream of the client too, if it knows how to come back: neither side keeps a connection
     /// open meanwhile.
     fn disconnect(&self, retry: Duration) {

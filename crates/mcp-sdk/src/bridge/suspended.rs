@@ -10,12 +10,13 @@ use tokio::time::sleep;
 
 use super::ongoing::Ongoing;
 use crate::ask::RequestBinding;
-use crate::session::unguessable_id;
+use crate::session::{Holder, unguessable_id};
+use crate::shares::{NoShare, Share, Shares};
 
 /// Calls that wait, by what their clients were given to bring back.
 pub(super) struct Suspended {
     calls: Mutex<HashMap<Box<str>, Call>>,
-    max: usize,
+    places: Arc<Shares>,
     wait: Duration,
 }
 
@@ -24,6 +25,7 @@ struct Call {
     /// Whose call it is, and of what.
     binding: RequestBinding,
     _timer: Timer,
+    _place: Share,
 }
 
 /// Gives a call up that was waited for too long, unless this is dropped before.
@@ -31,7 +33,7 @@ struct Timer(AbortHandle);
 
 impl Suspended {
     pub(super) fn new(max: usize, wait: Duration) -> Arc<Self> {
-        Arc::new(Self { calls: Mutex::default(), max, wait })
+        Arc::new(Self { calls: Mutex::default(), places: Shares::new(max), wait })
     }
 
     /// How long a client may take to answer.
@@ -39,27 +41,34 @@ impl Suspended {
         self.wait
     }
 
-    /// Keeps a call until its client comes back, for so long as it may take. Returns what the client is to bring.
+    /// Keeps a call of `holder` until its client comes back, for so long as it may take. Returns what the
+    /// client is to bring.
     ///
     /// # Errors
-    /// Too many wait.
+    /// Too many calls wait, or too many of `holder`.
     pub(super) fn put(
         self: &Arc<Self>,
         ongoing: Ongoing,
         binding: RequestBinding,
+        holder: &Holder,
     ) -> Result<Box<str>, Error> {
+        let place = self.places.take(holder, 1).map_err(|refusal| {
+            Error::internal(match refusal {
+                NoShare::Full => "too many calls wait for answers of their clients: try again later",
+                NoShare::HolderHasShare => {
+                    "too many calls of this caller wait for its answers: answer some, then try again"
+                }
+            })
+        })?;
         let state = unguessable_id();
         let mut calls = self.calls();
-        if calls.len() >= self.max {
-            return Err(Error::internal("too many calls wait for answers of their clients"));
-        }
         let (all, overdue) = (self.clone(), state.clone());
         let giving_up = tokio::spawn(async move {
             sleep(all.wait).await;
             let _given_up = all.calls().remove(&overdue);
         });
         let timer = Timer(giving_up.abort_handle());
-        calls.insert(state.clone(), Call { ongoing, binding, _timer: timer });
+        calls.insert(state.clone(), Call { ongoing, binding, _timer: timer, _place: place });
         Ok(state)
     }
 

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{LoggingLevel, SubscriptionFilter};
-use tokio::sync::{OnceCell, OwnedSemaphorePermit};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::logs::LogListeners;
 use crate::client::{McpClient, McpClientError, Subscription};
-use crate::session::{Session, unguessable_id};
+use crate::session::{Holder, Session, unguessable_id};
+use crate::shares::{NoShare, Share, check_share};
 
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {
@@ -22,15 +23,15 @@ pub(crate) struct Upstream {
     number: u64,
     /// Distinguishes it from upstreams of other bridges and of earlier runs of this one.
     nonce: Box<str>,
-    /// What is watched, by the URI of the resource.
-    watches: Mutex<HashMap<String, Weak<OnceCell<Subscription>>>>,
+    /// Watched resources, by their URIs.
+    watches: Mutex<HashMap<Box<str>, WatchedResource>>,
     /// Tells of lists that change, once somebody wants to know.
     lists: Mutex<Watched>,
     /// The level of log messages that the server was asked for (legacy era).
     log_level: tokio::sync::Mutex<Option<LoggingLevel>>,
     pub(super) log_listeners: Arc<LogListeners>,
-    /// That there may be one more, if it is for one client alone.
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    /// The place of a server that is for one client alone.
+    place: Mutex<Option<Share>>,
     is_alone: bool,
     /// Who tells of roots takes turns here.
     roots: tokio::sync::Mutex<()>,
@@ -42,11 +43,21 @@ pub(crate) struct Upstream {
 /// A subscription, once it stands: who wants it too waits for that, and nobody else does.
 type Watched = Arc<OnceCell<Subscription>>;
 
-/// Keeps a server telling of a resource.
+/// Keeps a server telling of a resource, for one caller.
 #[derive(Debug)]
 pub(crate) struct Watch {
     upstream: Arc<Upstream>,
-    _watched: Watched,
+    uri: Box<str>,
+    holder: Holder,
+    watched: Watched,
+}
+
+/// A resource that is watched.
+#[derive(Debug)]
+struct WatchedResource {
+    watched: Weak<OnceCell<Subscription>>,
+    /// The callers that watch it, each with the number of its watches; empty only if all have gone.
+    watchers: HashMap<Holder, usize>,
 }
 
 impl Watch {
@@ -59,7 +70,7 @@ impl Upstream {
     pub(super) fn new(
         client: McpClient,
         number: u64,
-        permit: Option<OwnedSemaphorePermit>,
+        place: Option<Share>,
         log_listeners: Arc<LogListeners>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -70,8 +81,8 @@ impl Upstream {
             log_level: tokio::sync::Mutex::default(),
             log_listeners,
             nonce: unguessable_id(),
-            is_alone: permit.is_some(),
-            permit: Mutex::new(permit),
+            is_alone: place.is_some(),
+            place: Mutex::new(place),
             roots: tokio::sync::Mutex::default(),
             roots_are_due: AtomicBool::new(false),
             since: Instant::now(),
@@ -105,7 +116,28 @@ impl Upstream {
 
     /// Makes room for another one, whoever still holds this one.
     pub(super) fn make_room(&self) {
-        drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.place().take());
+    }
+
+    /// Returns `true` for a server that is for one client alone and counts against `holder`.
+    pub(super) fn is_of(&self, holder: &Holder) -> bool {
+        self.place().as_ref().is_some_and(|place| place.holder() == Some(holder))
+    }
+
+    /// Counts a server that waits for its next call against no caller.
+    pub(super) fn keep_place(&self) {
+        if let Some(place) = self.place().as_mut() {
+            place.keep();
+        }
+    }
+
+    /// Counts a server that has waited against `holder`; `false` if the holder has its share already.
+    pub(super) fn give_place_to(&self, holder: &Holder) -> bool {
+        self.place().as_mut().is_none_or(|place| place.give_to(holder).is_ok())
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<Share>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells that the client's roots have changed, once for all who say so meanwhile.
@@ -162,35 +194,37 @@ impl Upstream {
         Ok(())
     }
 
-    /// Hears of changes of a resource until nobody keeps what is returned.
-    pub(crate) async fn watch(self: &Arc<Self>, uri: &str) -> Result<Watch, McpClientError> {
-        let watched = self.subscription(uri).await?;
-        Ok(Watch { upstream: self.clone(), _watched: watched })
-    }
-
-    async fn subscription(&self, uri: &str) -> Result<Watched, McpClientError> {
-        let watched = self.watched(uri)?;
+    /// Hears of changes of a resource for `holder`, as long as what is returned is kept.
+    pub(crate) async fn watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, McpClientError> {
+        let watch = self.begin_watch(uri, holder).map_err(McpClientError::Server)?;
         let filter = SubscriptionFilter {
             resource_subscriptions: vec![uri.to_owned()],
             ..SubscriptionFilter::default()
         };
-        watched.get_or_try_init(|| self.client.listen(filter)).await?;
-        Ok(watched)
+        watch.watched.get_or_try_init(|| self.client.listen(filter)).await?;
+        Ok(watch)
     }
 
-    /// The place of the subscription to a resource, for all who want to hear of it.
-    fn watched(&self, uri: &str) -> Result<Watched, McpClientError> {
-        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(standing) = watches.get(uri).and_then(Weak::upgrade).filter(is_useful) {
-            return Ok(standing);
-        }
-        watches.retain(|_, watched| watched.strong_count() > 0);
-        if watches.len() >= WATCHES_MAX {
-            return Err(McpClientError::Server(Error::internal("too many resources are watched")));
-        }
-        let begun = Watched::default();
-        watches.insert(uri.to_owned(), Arc::downgrade(&begun));
-        Ok(begun)
+    /// Notes that `holder` watches a resource, together with others that watch the same one.
+    ///
+    /// # Errors
+    /// Too many resources are watched, by all callers or by `holder`.
+    fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
+        let mut watches = self.watches();
+        let standing = watches.get_mut(uri).and_then(|resource| {
+            let watched = resource.watched.upgrade().filter(is_useful)?;
+            *resource.watchers.entry(holder.clone()).or_default() += 1;
+            Some(watched)
+        });
+        let watched = match standing {
+            Some(watched) => watched,
+            None => begin_watched(&mut watches, uri, holder)?,
+        };
+        Ok(Watch { upstream: self.clone(), uri: uri.into(), holder: holder.clone(), watched })
+    }
+
+    fn watches(&self) -> MutexGuard<'_, HashMap<Box<str>, WatchedResource>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hears of lists that change for as long as this is there.
@@ -221,6 +255,45 @@ impl Drop for Upstream {
     }
 }
 
+/// Adds a resource that `holder` is the first to watch.
+fn begin_watched(
+    watches: &mut HashMap<Box<str>, WatchedResource>,
+    uri: &str,
+    holder: &Holder,
+) -> Result<Watched, Error> {
+    watches.retain(|_, resource| resource.watched.strong_count() > 0);
+    let held = watches.values().filter(|resource| resource.watchers.contains_key(holder)).count();
+    check_share(holder, held, watches.len(), 1, WATCHES_MAX).map_err(|refusal| {
+        Error::internal(match refusal {
+            NoShare::Full => "too many resources are watched: try again later",
+            NoShare::HolderHasShare => {
+                "this caller watches too many resources: end a subscription, then try again"
+            }
+        })
+    })?;
+    let begun = Watched::default();
+    let watchers = HashMap::from([(holder.clone(), 1)]);
+    watches.insert(uri.into(), WatchedResource { watched: Arc::downgrade(&begun), watchers });
+    Ok(begun)
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watches = self.upstream.watches();
+        let Some(resource) = watches.get_mut(&self.uri) else { return };
+        // It may have been replaced by a new subscription to the same resource.
+        if !std::ptr::eq(resource.watched.as_ptr(), Arc::as_ptr(&self.watched)) {
+            return;
+        }
+        if let Some(count) = resource.watchers.get_mut(&self.holder) {
+            *count -= 1;
+            if *count == 0 {
+                resource.watchers.remove(&self.holder);
+            }
+        }
+    }
+}
+
 /// Whether it tells, or will: one that has ended does not.
 fn is_useful(watched: &Watched) -> bool {
     watched.get().is_none_or(|subscription| subscription.end().is_none())
@@ -237,3 +310,56 @@ const LOGS_WAIT: Duration = Duration::from_secs(10);
 
 /// How many resources of one server are watched, whoever wants it; more are refused.
 const WATCHES_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::McpServer;
+
+    fn caller(name: &str) -> Holder {
+        Holder::new(Some(name.to_owned()), None)
+    }
+
+    /// One caller could watch as many resources as one server may have watched.
+    #[test]
+    fn one_caller_leaves_watched_resources_for_others() {
+        let mut watches = HashMap::new();
+        let mut kept = Vec::new();
+        let mut watch = |holder: &Holder, n: usize| {
+            let watched = begin_watched(&mut watches, &format!("test://{n}"), holder);
+            watched.map(|watched| kept.push(watched)).map_err(|error| error.message.into_owned())
+        };
+        let (ada, bob) = (caller("ada"), caller("bob"));
+        for n in 0..WATCHES_MAX / 2 {
+            watch(&ada, n).unwrap();
+        }
+        assert!(watch(&ada, WATCHES_MAX).unwrap_err().contains("this caller watches too many"));
+        watch(&bob, WATCHES_MAX).unwrap();
+        // Programs on this machine have no share, only the limit.
+        for n in WATCHES_MAX / 2 + 1..WATCHES_MAX {
+            watch(&Holder::Unknown, n).unwrap();
+        }
+        assert!(
+            watch(&caller("eve"), WATCHES_MAX + 1).unwrap_err().contains("too many resources are watched")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_resource_counts_for_each_caller_as_long_as_the_caller_watches_it() {
+        let server = McpServer::new("watched", "1");
+        let server = server.resource(thruway_mcp::schema::Resource::new("test://a", "a"), || "text");
+        let upstream = Upstream::new(McpClient::builder().server(&server), 1, None, Arc::default());
+        let (ada, bob) = (caller("ada"), caller("bob"));
+        let count =
+            |holder| upstream.watches().get("test://a").and_then(|one| one.watchers.get(holder).copied());
+        let first = upstream.watch("test://a", &ada).await.unwrap();
+        let second = upstream.watch("test://a", &ada).await.unwrap();
+        let third = upstream.watch("test://a", &bob).await.unwrap();
+        assert!(Arc::ptr_eq(&first.watched, &third.watched), "they share a subscription");
+        assert_eq!((count(&ada), count(&bob)), (Some(2), Some(1)));
+        drop((first, third));
+        assert_eq!((count(&ada), count(&bob)), (Some(1), None));
+        drop(second);
+        assert_eq!(count(&ada), None);
+    }
+}

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use thruway_mcp::schema::{ClientCapabilities, Implementation};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Near;
@@ -21,7 +20,8 @@ use crate::client::{
     ServerNotification,
 };
 use crate::server::Change;
-use crate::session::Session;
+use crate::session::{Holder, Session};
+use crate::shares::{NoShare, Share, Shares};
 
 /// Makes a client of the far side.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
@@ -45,8 +45,8 @@ pub(super) struct Upstreams {
     /// Those of sessions, to be seen out.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
     leases: Arc<Leases>,
-    /// How many more there may be for one session or one call alone.
-    permits: Arc<Semaphore>,
+    /// Places for servers that are for one session or one call alone.
+    places: Arc<Shares>,
     servers_max: usize,
     last_party: AtomicU64,
     /// How long those for one client alone are kept that are not used, and whether somebody looks after that.
@@ -73,13 +73,17 @@ impl Upstreams {
             connecting: tokio::sync::Mutex::const_new(None),
             of_sessions: Mutex::default(),
             leases: Leases::new(options.server.session_idle),
-            permits: connector.permits.clone(),
+            places: connector.places.clone(),
             servers_max: options.servers_max,
             last_party: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
             is_ending: connector.is_ending.clone(),
         }
+    }
+
+    pub(super) const fn dropped(&self) -> &Arc<DroppedMessages> {
+        &self.dropped
     }
 
     /// What tells those apart on whose behalf something is forwarded.
@@ -169,12 +173,7 @@ impl Upstreams {
     }
 
     fn connect_for(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
-        let permit = self.permits.clone().try_acquire_owned().or_else(|_| {
-            // One that waits for calls of other clients makes room.
-            self.leases.end_one();
-            self.permits.clone().try_acquire_owned()
-        });
-        let permit = permit.map_err(|_| McpClientError::TooManyServers)?;
+        let place = self.place_for(session.holder()).map_err(too_many)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let number = self.next_party();
         let names = session.tasks().map(|own| Names::new(self.tasks.clone(), own.owner().clone(), number));
@@ -184,39 +183,51 @@ impl Upstreams {
         let builder = builder.on_log(on_log).answers_by(Arc::new(party));
         let client = self.client(number, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
-        let upstream = Upstream::new(client, number, Some(permit), Arc::default());
+        let upstream = Upstream::new(client, number, Some(place), Arc::default());
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
         Ok(upstream)
     }
 
-    /// The server that will handle the next call of `lessee`.
-    pub(super) async fn next_leased(&self, lessee: Lessee) -> Result<Arc<Upstream>, McpClientError> {
-        Ok(self.lease(lessee).await?.give_back())
+    /// Takes a place for one more server of `holder`. If there are too many servers, one that waits for its
+    /// next call makes room, but not if the holder has its share.
+    fn place_for(&self, holder: &Holder) -> Result<Share, NoShare> {
+        self.leases.sweep();
+        match self.places.take(holder, 1) {
+            Err(NoShare::Full) => {
+                self.leases.end_one();
+                self.places.take(holder, 1)
+            }
+            outcome => outcome,
+        }
     }
 
-    /// A server for one call of `lessee`.
-    pub(super) async fn lease(&self, lessee: Lessee) -> Result<Lease, McpClientError> {
+    /// The server that will handle the next call of `lessee`, which counts against `holder`.
+    pub(super) async fn next_leased(
+        &self,
+        lessee: Lessee,
+        holder: &Holder,
+    ) -> Result<Arc<Upstream>, McpClientError> {
+        Ok(self.lease(lessee, holder).await?.give_back())
+    }
+
+    /// A server for one call of `lessee`, which counts against `holder`.
+    pub(super) async fn lease(&self, lessee: Lessee, holder: &Holder) -> Result<Lease, McpClientError> {
         let until = Instant::now() + LEASE_WAIT;
-        let permit = loop {
-            if let Some(lease) = self.leases.take(&lessee) {
+        let place = loop {
+            if let Some(lease) = self.leases.take(&lessee, holder) {
                 return Ok(lease);
             }
-            if let Ok(permit) = self.permits.clone().try_acquire_owned() {
-                break permit;
+            let refusal = match self.place_for(holder) {
+                Ok(place) => break place,
+                Err(refusal) => refusal,
+            };
+            if self.are_all_kept(refusal, holder) || Instant::now() >= until {
+                return Err(too_many(refusal));
             }
-            // One that waits for calls of other clients makes room; one that begins to wait keeps its place, and tells nobody.
-            self.leases.end_one();
-            if self.are_all_kept() {
-                return Err(McpClientError::TooManyServers);
-            }
-            if let Ok(Ok(permit)) = timeout(LEASE_LOOK, self.permits.clone().acquire_owned()).await {
-                break permit;
-            }
-            if Instant::now() >= until {
-                return Err(McpClientError::TooManyServers);
-            }
+            // A server that begins to wait for calls keeps its place, and gives no notice.
+            let _ = timeout(LEASE_LOOK, self.places.released()).await;
         };
         let said = serde_json::from_str(&lessee.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
@@ -224,14 +235,20 @@ impl Upstreams {
         let listeners = Arc::<LogListeners>::default();
         let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
         self.sweep_from_now_on();
-        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(permit), listeners)))
+        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(place), listeners)))
     }
 
-    /// Whether those for one client alone are all kept by sessions and subscriptions, so that no call that ends makes room.
-    fn are_all_kept(&self) -> bool {
-        let of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_sessions = of_sessions.iter().filter(|upstream| upstream.strong_count() > 0).count();
-        of_sessions + self.leases.watched() >= self.servers_max && self.permits.available_permits() == 0
+    /// Returns `true` if sessions and subscriptions keep all servers that are for one client alone, or all of
+    /// `holder` if these are too many: then no call that ends makes room.
+    fn are_all_kept(&self, refusal: NoShare, holder: &Holder) -> bool {
+        let (max, holder) = match refusal {
+            NoShare::Full => (self.servers_max, None),
+            NoShare::HolderHasShare => (self.places.held_by(holder), Some(holder)),
+        };
+        let is_counted = |upstream: &Upstream| holder.is_none_or(|holder| upstream.is_of(holder));
+        let of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let of_sessions = of_sessions.iter().filter_map(Weak::upgrade);
+        of_sessions.filter(|upstream| is_counted(upstream)).count() + self.leases.watched(is_counted) >= max
     }
 
     /// Ends what has not been used for too long, even if nobody comes any more.
@@ -320,7 +337,7 @@ fn watch_again(session: &Arc<Session>, upstream: &Arc<Upstream>) {
         let watching = async {
             for uri in gone.into_keys() {
                 // Where it is not there any more, there is nothing to tell either.
-                if let Ok(watch) = upstream.watch(&uri).await {
+                if let Ok(watch) = upstream.watch(&uri, session.holder()).await {
                     session.watches().insert(uri, watch);
                 }
             }
@@ -362,6 +379,13 @@ fn change(told: ServerNotification) -> Option<Change> {
         ServerNotification::ResourcesListChanged => Some(Change::Resources),
         ServerNotification::ResourceUpdated(updated) => Some(Change::Resource(updated.uri.into())),
         ServerNotification::Message(_) | ServerNotification::Other { .. } => None,
+    }
+}
+
+fn too_many(refusal: NoShare) -> McpClientError {
+    match refusal {
+        NoShare::Full => McpClientError::TooManyServers,
+        NoShare::HolderHasShare => McpClientError::TooManyServersOfCaller,
     }
 }
 

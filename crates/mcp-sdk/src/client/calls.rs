@@ -131,9 +131,8 @@ impl McpClient {
         let mirrored = self.mirrored(&spoken, name, &arguments)?;
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
         let mut outcome = self.perform_in(&spoken, &call).await;
-        if is_header_mismatch(&outcome) {
-            // The tool may have changed since it was listed, or was never listed; it was not called.
-            Box::pin(self.list_tools_anew()).await?;
+        // The tool may have changed since it was listed, or was never listed; it was not called.
+        if is_header_mismatch(&outcome) && Box::pin(self.list_tools_anew()).await.is_ok() {
             let spoken = self.spoken().await?;
             let mirrored = self.mirrored(&spoken, name, &arguments)?;
             if call.mirrored.octets() != mirrored.octets() {

@@ -58,6 +58,9 @@ pub enum McpClientError {
     TooManyRounds,
     /// There are as many servers for one client alone as there [may be](crate::BridgeOptions::servers_max).
     TooManyServers,
+    /// The caller has its share of the servers for one client alone (see
+    /// [`servers_max`](crate::BridgeOptions::servers_max)).
+    TooManyServersOfCaller,
     /// The server speaks no revision that this client may speak.
     UnsupportedRevision,
 }
@@ -80,6 +83,11 @@ impl McpClientError {
             Self::Status(status) => status.as_u16() >= 500 || matches!(status.as_u16(), 408 | 429),
             _ => false,
         }
+    }
+
+    /// `true` if a bridge has no capacity for one more server.
+    pub(crate) const fn is_of_capacity(&self) -> bool {
+        matches!(self, Self::TooManyServers | Self::TooManyServersOfCaller)
     }
 
     /// The server's error with its code, if it has answered with one.
@@ -142,6 +150,9 @@ impl fmt::Display for McpClientError {
             }
             Self::TooManyRounds => f.write_str("the server asks again and again"),
             Self::TooManyServers => f.write_str("there are as many as there may be"),
+            Self::TooManyServersOfCaller => {
+                f.write_str("this caller has as many servers as one caller may have")
+            }
             Self::UnsupportedRevision => {
                 let known = Revision::ALL.map(Revision::as_str).join(", ");
                 write!(f, "the server speaks none of the revisions that may be spoken, of {known}")

@@ -70,9 +70,11 @@ impl McpClient {
             Box::pin(self.check_param_headers(onward)).await?;
         }
         let outcome = self.forward_with(onward, self.mirrored_onward(onward)?).await;
-        if is_header_mismatch(&outcome) && *onward.method == *methods::TOOLS_CALL {
-            // The tool was never listed, or has changed; it was not called.
-            Box::pin(self.list_tools_anew()).await?;
+        // The tool was never listed, or has changed; it was not called.
+        if is_header_mismatch(&outcome)
+            && *onward.method == *methods::TOOLS_CALL
+            && Box::pin(self.list_tools_anew()).await.is_ok()
+        {
             self.conversation.param_headers.invalidate();
             Box::pin(self.check_param_headers(onward)).await?;
             return Box::pin(self.forward_with(onward, self.mirrored_onward(onward)?)).await;

@@ -60,9 +60,19 @@ pub(super) struct Handlers {
 /// first.
 pub(crate) type OnTask = Arc<dyn Fn(&Notification<'_>) -> Option<Unsent> + Send + Sync>;
 
-/// Receives log messages that arrive outside of the response to a request. The second argument is `true` if
-/// the message cannot belong to a call: none is in flight.
-pub(crate) type OnLog = Arc<dyn Fn(&Notification<'_>, bool) + Send + Sync>;
+/// Receives log messages that belong to no party, and the origin of each.
+pub(crate) type OnLog = Arc<dyn Fn(&Notification<'_>, LogOrigin) + Send + Sync>;
+
+/// How a log message that belongs to no party has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogOrigin {
+    /// With no response, while no call is in flight.
+    OutsideOfCalls,
+    /// With no response, while calls are in flight: it may belong to one of them.
+    DuringCalls,
+    /// With the response to a request that a bridge has sent itself.
+    OwnRequest,
+}
 
 /// Is shown each message.
 pub(super) type OnMessage = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;

@@ -21,7 +21,7 @@ use super::cache::Cache;
 use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
-use super::handlers::{self, Direction, Handlers};
+use super::handlers::{self, Direction, Handlers, LogOrigin};
 use super::outbox::{Unsent, WaitBudget};
 use super::party::Party;
 use super::questions::RESPONSES_MAX;
@@ -290,6 +290,19 @@ impl Incoming {
         !table.has_given_up() && !table.in_flight.values().any(is_call)
     }
 
+    /// Returns the origin of a log message that belongs to no party; `None` if it is for a client that has
+    /// asked for no messages, because it came with the response to that client's request.
+    fn origin_of_log(&self, of: Option<i64>) -> Option<LogOrigin> {
+        match of {
+            None if self.is_outside_of_calls() => Some(LogOrigin::OutsideOfCalls),
+            None => Some(LogOrigin::DuringCalls),
+            Some(id) => {
+                let is_own = self.table().in_flight.get(&id).is_some_and(|waiting| !waiting.is_forwarded);
+                is_own.then_some(LogOrigin::OwnRequest)
+            }
+        }
+    }
+
     /// Handles a notification. Returns a message that has to be delivered before anything else is read.
     fn handle_notification(
         &self,
@@ -304,9 +317,8 @@ impl Incoming {
                     return party.tell(notification);
                 }
                 if let Some(on_log) = &self.handlers.logs {
-                    // A message with the response to a request is for the client of that request only.
-                    if of.is_none() {
-                        on_log(notification, self.is_outside_of_calls());
+                    if let Some(origin) = self.origin_of_log(of) {
+                        on_log(notification, origin);
                     }
                     return None;
                 }

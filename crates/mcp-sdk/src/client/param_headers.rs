@@ -17,6 +17,7 @@ use thruway_mcp::param_headers::{self, PREFIX, ParamHeader};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{JsonObject, methods};
 use thruway_message::{FieldLineSpan, FieldLines};
+use thruway_net::{Admitted, LogLimit};
 use tokio::time::{Instant, timeout};
 
 use super::McpClient;
@@ -56,6 +57,10 @@ impl ReceivedParamHeaders {
         copied
     }
 
+    fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
     fn as_field_lines(&self) -> FieldLines<'_> {
         FieldLines::from_parsed(&self.bytes, &self.spans)
     }
@@ -66,6 +71,8 @@ impl ReceivedParamHeaders {
 #[derive(Default, Debug)]
 pub(super) struct ListedParamHeaders {
     listed: ArcSwapOption<Listed>,
+    /// The last list, even if it was declared invalid since: better than none if the server does not list.
+    last: ArcSwapOption<Listed>,
     /// Held while the tools are being listed, so that concurrent calls share one list.
     listing: tokio::sync::Mutex<()>,
     /// Counts how often the list was declared invalid.
@@ -124,31 +131,58 @@ impl Listed {
 
 impl McpClient {
     /// Compares the headers `Mcp-Param-*` of a request with its arguments, as the server of the tool must
-    /// (2026-07-28, server validation of headers). Does nothing for a request that did not come over HTTP in
-    /// the modern era.
+    /// (2026-07-28, server validation of headers). A header that is missing is refused too, so the tools have
+    /// to be listed even for a request without such headers, unless none of its arguments can be mirrored.
+    /// Does nothing for a request that did not come over HTTP in the modern era.
     ///
     /// # Errors
-    /// A header is missing or contradicts its argument, or the tools cannot be listed.
+    /// A header is missing or contradicts its argument, or there is one and the tools cannot be listed.
     pub(crate) async fn check_param_headers(&self, onward: &Onward) -> Result<(), McpClientError> {
         let (Some(received), Some(tool)) = (&onward.param_headers, &onward.name) else { return Ok(()) };
-        let listed = self.param_headers_of_tools().await?;
+        let listed = match self.known_param_headers() {
+            Some(listed) => listed,
+            None if received.is_empty() && !onward.may_be_mirrored() => return Ok(()),
+            None => match self.param_headers_of_tools().await {
+                Ok(listed) => listed,
+                // The server has never listed its tools, so its clients cannot know that it wants headers.
+                Err(error) if received.is_empty() => {
+                    note_unlisted(&error);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            },
+        };
         let Err(error) = listed.check(tool, received, onward) else { return Ok(()) };
         if listed.at.elapsed() < RELIST_PAUSE {
             return Err(McpClientError::Server(error));
         }
         // The tool may have changed without a notification.
-        let listed = self.list_param_headers(Some(&listed)).await?;
-        listed.check(tool, received, onward).map_err(McpClientError::Server)
+        match self.list_param_headers(Some(&listed)).await {
+            Ok(listed) => listed.check(tool, received, onward).map_err(McpClientError::Server),
+            Err(unlisted) => {
+                note_unlisted(&unlisted);
+                Err(McpClientError::Server(error))
+            }
+        }
     }
 
+    /// Returns the last list of tools, unless it is too old; also if it is too old but being replaced.
+    fn known_param_headers(&self) -> Option<Arc<Listed>> {
+        let known = &self.conversation.param_headers;
+        let listed = known.listed.load_full()?;
+        (listed.at.elapsed() < LIST_AGE_MAX || known.listing.try_lock().is_err()).then_some(listed)
+    }
+
+    /// Lists the tools. If that fails, returns the last list that there was.
     async fn param_headers_of_tools(&self) -> Result<Arc<Listed>, McpClientError> {
         let known = &self.conversation.param_headers;
-        let Some(listed) = known.listed.load_full() else { return self.list_param_headers(None).await };
-        if listed.at.elapsed() < LIST_AGE_MAX || known.listing.try_lock().is_err() {
-            return Ok(listed);
-        }
-        // An old list is better than none.
-        Ok(self.list_param_headers(Some(&listed)).await.unwrap_or(listed))
+        let outdated = known.listed.load_full();
+        let listed = self.list_param_headers(outdated.as_ref()).await;
+        listed.or_else(|error| {
+            let last = known.last.load_full().ok_or_else(|| error.clone())?;
+            note_unlisted(&error);
+            Ok(last)
+        })
     }
 
     /// Lists the tools, unless another call has done so since `outdated` was listed.
@@ -174,12 +208,41 @@ impl McpClient {
                 tools => tools?,
             };
             let listed = Arc::new(Listed::of(tools));
+            known.last.store(Some(listed.clone()));
             if known.invalidations.load(Ordering::Acquire) == invalidations {
                 known.listed.store(Some(listed.clone()));
             }
             Ok(listed)
         };
         timeout(self.options.patience.timeout, listing).await.map_err(|_| McpClientError::TimedOut)?
+    }
+}
+
+impl Onward {
+    /// Returns `true` if a header may mirror an argument: a string, a number or a boolean that is reachable
+    /// through objects (2026-07-28, `x-mcp-header`).
+    fn may_be_mirrored(&self) -> bool {
+        fn has_primitive(value: &Value) -> bool {
+            match value {
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+                Value::Object(members) => members.values().any(has_primitive),
+                Value::Null | Value::Array(_) => false,
+            }
+        }
+        let params = Params::parse(Some(&self.params)).unwrap_or_default();
+        let Some(arguments) = params.arguments else { return false };
+        // Arguments that cannot be read as a value may have anything in them.
+        serde_json::from_str(arguments.get()).map_or(true, |arguments: Value| has_primitive(&arguments))
+    }
+}
+
+fn note_unlisted(error: &McpClientError) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::warn!(
+            suppressed,
+            "cannot list the tools of the server to compare headers `Mcp-Param-*`: {error}"
+        );
     }
 }
 

@@ -27,6 +27,11 @@ pub(crate) trait Party: Send + Sync {
     /// it reads on.
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent>;
 
+    /// Returns `true` if the client of this request is the one that has to read first.
+    fn is_reader_of(&self, _unsent: &Unsent) -> bool {
+        false
+    }
+
     /// Learns that the server has closed the event stream of a request, and wants the client to come back for
     /// the rest after
     /// `retry` (2025-11-25, SEP-1699). It must be quick, too.

@@ -1,7 +1,7 @@
 //! An answer that takes time, and what is said before it.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -9,9 +9,14 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::Status;
 use super::telling::Telling;
+use crate::shares::Share;
 
 /// A request that is being handled. Dropping it gives the request up.
-pub(crate) struct Exchange(Source);
+pub(crate) struct Exchange {
+    source: Source,
+    /// The bytes of its parameters, as long as it is there.
+    _bytes: Option<Share>,
+}
 
 enum Source {
     Handler(Handling),
@@ -77,19 +82,28 @@ impl Exchange {
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<Said>>,
     ) -> Self {
-        Self(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
+        Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
     }
 
     /// A subscription, which has no answer.
     pub(super) const fn subscription(telling: Telling) -> Self {
-        Self(Source::Subscription(telling))
+        Self::of(Source::Subscription(telling))
     }
 
     /// A subscription that has to be made ready, or is answered by an error.
     pub(super) fn prepared(
         telling: impl Future<Output = Result<Telling, Answered>> + Send + 'static,
     ) -> Self {
-        Self(Source::Preparing(Box::pin(telling)))
+        Self::of(Source::Preparing(Box::pin(telling)))
+    }
+
+    const fn of(source: Source) -> Self {
+        Self { source, _bytes: None }
+    }
+
+    /// Counts `bytes` as long as the request is handled.
+    pub(super) fn holding(self, bytes: Option<Share>) -> Self {
+        Self { _bytes: bytes, ..self }
     }
 
     /// What goes to the client next; `None` after the answer.
@@ -100,11 +114,24 @@ impl Exchange {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    /// Waits for `sending`, and lets the handler go on meanwhile: its timeout must end a request whose client
+    /// does not read.
+    pub(crate) async fn go_on_during<T>(&mut self, sending: impl Future<Output = T>) -> T {
+        let mut sending = pin!(sending);
+        poll_fn(|cx| {
+            if let Source::Handler(handling) = &mut self.source {
+                handling.poll_answer(cx);
+            }
+            sending.as_mut().poll(cx)
+        })
+        .await
+    }
+
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         loop {
-            return match &mut self.0 {
+            return match &mut self.source {
                 Source::Preparing(preparing) => {
-                    self.0 = match ready!(preparing.as_mut().poll(cx)) {
+                    self.source = match ready!(preparing.as_mut().poll(cx)) {
                         Ok(telling) => Source::Subscription(telling),
                         Err(answered) => Source::Handler(Handling::answered(answered)),
                     };
@@ -124,7 +151,8 @@ impl Handling {
         Self { answer: None, answered: Some(answered), messages: None }
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
+    /// Lets the handler go on, and notes its answer.
+    fn poll_answer(&mut self, cx: &mut Context<'_>) {
         if let Some(answer) = &mut self.answer
             && let Poll::Ready(answered) = answer.as_mut().poll(cx)
         {
@@ -132,6 +160,10 @@ impl Handling {
             self.answer = None;
             self.answered = Some(answered);
         }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
+        self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
             // After the answer, what was said before it is all there; that the task has had its share of time (of which
             // `poll_recv` takes account) must not lose it. A clone of the context may live on elsewhere: nobody listens.

@@ -145,7 +145,7 @@ pub(crate) fn handle_request(
         let shared = &server.shared;
         let reply = bridge::handle_legacy_request(shared, bridge, session, revision, request, params, output);
         if let Some(reply) = reply {
-            return reply;
+            return reply.counted(&server.shared, caller, request, params, output);
         }
     }
     let outcome = match &*request.method {
@@ -159,7 +159,7 @@ pub(crate) fn handle_request(
             let answering = Answering::Legacy { shared: server.shared.clone(), revision };
             let registry = server.shared.registry.load();
             if let Some(reply) = answering.handle(&registry, request, params, &call, output) {
-                return reply;
+                return reply.counted(&server.shared, caller, request, params, output);
             }
             Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method"))
         }

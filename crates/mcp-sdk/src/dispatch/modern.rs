@@ -47,7 +47,10 @@ pub(crate) fn handle_request(
     }
     let handled = match &*request.method {
         methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
-        methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, params, caller, output)),
+        methods::SUBSCRIPTIONS_LISTEN => {
+            let reply = listen(shared, request, params, caller, output);
+            Some(reply.counted(shared, caller, request, params, output))
+        }
         _ if let Some(bridge) = &shared.bridge => {
             Some(bridge::handle_modern_request((shared, bridge), request, params, headers, caller, output))
         }
@@ -59,7 +62,8 @@ pub(crate) fn handle_request(
             Ok(rounds) => {
                 let call = Call::new(revision, &request.method, params, ClientSide::Modern(&rounds), caller);
                 let answering = Answering::Modern { shared: shared.clone(), rounds: rounds.clone() };
-                answering.handle(&registry, request, params, &call, output)
+                let reply = answering.handle(&registry, request, params, &call, output);
+                reply.map(|reply| reply.counted(shared, caller, request, params, output))
             }
         },
     };
@@ -307,7 +311,7 @@ mod tests {
             &request,
             &params,
             Some(headers),
-            &Caller::Anonymous,
+            &Caller::Anonymous(None),
             &mut output,
         );
         let answer: Value = serde_json::from_slice(&output).unwrap();

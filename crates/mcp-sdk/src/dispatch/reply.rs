@@ -1,8 +1,11 @@
 //! What comes of a message.
 
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error};
+use thruway_mcp::params::Params;
 
 use super::Exchange;
+use crate::authorization::Caller;
+use crate::server::Shared;
 
 /// What comes of a message.
 pub(crate) enum Reply {
@@ -47,6 +50,29 @@ impl Reply {
     pub(crate) fn error(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
         write_error(output, Some(id), error);
         Self::Now(Status::of(error))
+    }
+
+    /// Counts the bytes of a request as long as it is handled. Refuses it if that would be too many: appends
+    /// an error to `output`.
+    pub(super) fn counted(
+        self,
+        shared: &Shared,
+        caller: &Caller,
+        request: &Request<'_>,
+        params: &Params<'_>,
+        output: &mut Vec<u8>,
+    ) -> Self {
+        let Self::Later(exchange) = self else { return self };
+        match shared.request_bytes.hold(caller, request, params) {
+            Ok(bytes) => Self::Later(exchange.holding(bytes)),
+            Err(error) => Self::unavailable(output, &request.id, &error),
+        }
+    }
+
+    /// Appends an error to `output` for a request that may succeed later.
+    pub(crate) fn unavailable(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
+        write_error(output, Some(id), error);
+        Self::Now(Status::Unavailable)
     }
 
     /// The same, for a message that says too little of itself, whatever the kind of error.

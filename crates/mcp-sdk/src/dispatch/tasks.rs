@@ -41,7 +41,8 @@ impl Answering {
         match (begin(layers, &call, handle), support.start()) {
             (Outcome::Now(outcome), _) => Reply::Now(self.write(output, id, outcome)),
             (Outcome::Later(later), Start::AtOnce) => {
-                Reply::Now(begin_task(self.shared(), id, &task, later, output))
+                let bytes = call.arguments().map_or(0, str::len);
+                Reply::Now(begin_task(self.shared(), id, (&task, bytes), later, output))
             }
             (Outcome::Later(later), Start::WhenHandlerSays) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
@@ -96,20 +97,22 @@ impl Answering {
             return self.conclude(&id, Some(&request), progress);
         }
         let mut output = Vec::new();
-        let status = begin_task(self.shared(), &Id::from(&id), &task, later, &mut output);
+        let task = (&task, request.arguments_bytes());
+        let status = begin_task(self.shared(), &Id::from(&id), task, later, &mut output);
         (output, status)
     }
 }
 
-/// Makes a call a task, and answers it with that.
+/// Makes a call a task, and answers it with that. `bytes` is the size of its arguments.
 fn begin_task(
     shared: &Shared,
     id: &Id<'_>,
-    task: &Arc<Task>,
+    (task, bytes): (&Arc<Task>, usize),
     later: Later<CallToolResult>,
     output: &mut Vec<u8>,
 ) -> Status {
-    if let Err(error) = shared.tasks.begin(task.clone(), later) {
+    let bytes = shared.request_bytes.hold_bytes(task.holder(), bytes);
+    if let Err(error) = bytes.and_then(|bytes| shared.tasks.begin(task.clone(), later, bytes)) {
         write_error(output, Some(id), &error);
         return Status::of(&error);
     }

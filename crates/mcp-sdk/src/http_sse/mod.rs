@@ -8,6 +8,7 @@ mod streams;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use thruway_mcp::json_rpc::write_error;
 use thruway_message::FieldLines;
 use thruway_server::{
     Answer, ContentError, Event, EventSender, Handler, Method, Request, Response, StatusCode,
@@ -18,7 +19,7 @@ use crate::connection::Connection;
 use crate::dispatch::{Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
-use crate::session::{Holder, NoCapacity};
+use crate::session::NoCapacity;
 use crate::streamable_http::{
     McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, json_of, no_capacity, unreadable,
     unsupported_media_type,
@@ -29,6 +30,10 @@ use streams::{OpenStream, Received, Refused, Sender, Streams};
 /// one that takes messages. Clones are the same endpoints.
 ///
 /// A stream is a session, and the session ends with it. It is its caller's: to others, it does not exist.
+///
+/// If a client does not read its stream, its messages wait: at most 256 of them, with 1 MiB of data in all or
+/// one larger message. The server answers 429 to further messages. Waiting messages also count as requests
+/// that are being handled ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
 #[derive(Clone, Debug)]
 pub struct SseEndpoints {
     shared: Arc<Shared>,
@@ -70,7 +75,7 @@ impl McpEndpoint {
         let is_path = message_path.starts_with('/') && !message_path.contains(['?', '#', '\r', '\n']);
         assert!(is_path, "`{}` is not a path", message_path.escape_debug());
         let options = &self.server().shared.options;
-        let streams = Arc::new(Streams::new(options.session_limits(), options.message_bytes_max));
+        let streams = Arc::new(Streams::new(options.session_limits()));
         SseEndpoints { shared: Arc::new(Shared { endpoint: self.clone(), message_path, streams }) }
     }
 }
@@ -96,13 +101,11 @@ impl Handler for StreamEndpoint {
 impl StreamEndpoint {
     fn open(&self, request: &Request<'_>) -> Result<Response, WholeResponse> {
         let shared = &self.0.shared;
-        let caller = shared.endpoint.admit(request.field_lines())?;
+        let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
         if request.method() != Method::Get {
             return Err(method_not_allowed("GET", "this endpoint opens a stream, by GET"));
         }
-        let principal = caller.principal();
-        let holder = Holder::new(principal.clone(), request.client().ip());
-        let stream = shared.streams.open(principal, holder).map_err(|NoCapacity| {
+        let stream = shared.streams.open(&caller).map_err(|NoCapacity| {
             no_capacity(None, "the server cannot open a stream, because too many are open: try again later")
         })?;
         let server = shared.endpoint.server().clone();
@@ -122,7 +125,7 @@ async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSe
     loop {
         let message = tokio::select! {
             Some(message) = messages.recv() => message,
-            Some(received) = stream.receive() => answer(&mut connection, &received),
+            Some(received) = stream.receive() => answer(&mut connection, received),
             else => return,
         };
         if !message.is_empty() {
@@ -132,9 +135,10 @@ async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSe
 }
 
 /// What is answered at once, if anything is.
-fn answer(connection: &mut Connection, received: &Received) -> Vec<u8> {
+fn answer(connection: &mut Connection, received: Received) -> Vec<u8> {
     let mut answer = Vec::new();
-    connection.handle_message(&received.caller, &received.message, &mut answer);
+    let (caller, message) = received.into_message();
+    connection.handle_message(&caller, &message, &mut answer);
     answer
 }
 
@@ -168,7 +172,7 @@ impl MessageEndpoint {
     /// Whoever sends a message, and to which stream it goes.
     fn accept(&self, request: &Request<'_>) -> Result<(Caller, Sender), WholeResponse> {
         let shared = &self.0.shared;
-        let caller = shared.endpoint.admit(request.field_lines())?;
+        let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
         if request.method() != Method::Post {
             return Err(method_not_allowed("POST", "this endpoint takes messages, by POST"));
         }
@@ -191,7 +195,15 @@ fn take(
     if let Err(mismatch) = legacy::check_headers_of_body(server, fields, &message) {
         return json_of(Status::BadRequest, mismatch);
     }
-    match sender.send(caller, message) {
+    let bytes = match server.shared.request_bytes.hold_bytes(&caller.holder(), message.len()) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let mut refusal = Vec::new();
+            write_error(&mut refusal, None, &error);
+            return json_of(Status::Unavailable, refusal);
+        }
+    };
+    match sender.send(caller, message, bytes) {
         Ok(()) => accepted(),
         Err(Refused::Full) => json_error(StatusCode::TOO_MANY_REQUESTS, "too many messages are waiting"),
         Err(Refused::Ended) => no_such_stream(),

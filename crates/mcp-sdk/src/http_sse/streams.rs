@@ -8,14 +8,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::authorization::Caller;
 use crate::session::{Holder, NoCapacity, SessionLimits, unguessable_id};
+use crate::shares::Share;
 
 /// The streams that are open, by their ids.
 #[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<HashMap<Box<str>, Stream>>,
     limits: SessionLimits,
-    /// Maximum number of bytes that wait to be handled in one stream.
-    waiting_bytes_max: usize,
 }
 
 #[derive(Debug)]
@@ -25,20 +24,22 @@ struct Stream {
     sender: Sender,
 }
 
-/// Sends messages to the one who handles a stream.
+/// Sends messages to the task that handles a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     messages: mpsc::Sender<Received>,
-    /// A permit for each octet that may wait.
-    room: Arc<Semaphore>,
+    /// A permit for each byte that may wait.
+    capacity: Arc<Semaphore>,
 }
 
-/// A message of the client.
+/// A message of the client that waits to be handled.
 #[derive(Debug)]
 pub(super) struct Received {
-    pub(super) caller: Caller,
-    pub(super) message: Bytes,
-    _room: OwnedSemaphorePermit,
+    caller: Caller,
+    message: Bytes,
+    _capacity: OwnedSemaphorePermit,
+    /// The bytes of the message, counted with those of all requests.
+    _bytes: Option<Share>,
 }
 
 /// An open stream, for the one who handles it: with this, it ends.
@@ -59,24 +60,21 @@ pub(super) enum Refused {
 }
 
 impl Streams {
-    /// Streams of a server with these limits, whose messages have at most `message_bytes_max` bytes.
-    pub(super) fn new(limits: SessionLimits, message_bytes_max: usize) -> Self {
-        let waiting_bytes_max = message_bytes_max.saturating_mul(2).clamp(1, Semaphore::MAX_PERMITS);
-        Self { open: Mutex::default(), limits, waiting_bytes_max }
+    /// Streams of a server with these limits.
+    pub(super) fn new(limits: SessionLimits) -> Self {
+        Self { open: Mutex::default(), limits }
     }
 
-    /// Opens a stream of `owner`'s that counts against `holder`.
+    /// Opens a stream of `caller`.
     ///
     /// # Errors
-    /// There are too many, in all or of this holder.
-    pub(super) fn open(
-        self: &Arc<Self>,
-        owner: Option<String>,
-        holder: Holder,
-    ) -> Result<OpenStream, NoCapacity> {
+    /// There are too many, in all or of this caller.
+    pub(super) fn open(self: &Arc<Self>, caller: &Caller) -> Result<OpenStream, NoCapacity> {
+        let (owner, holder) = (caller.principal(), caller.holder());
         let id = unguessable_id();
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX);
-        let sender = Sender { messages: sender, room: Arc::new(Semaphore::new(self.waiting_bytes_max)) };
+        let capacity = Arc::new(Semaphore::new(WAITING_BYTES_MAX as usize));
+        let sender = Sender { messages: sender, capacity };
         let mut open = self.lock();
         let held = || open.values().filter(|stream| stream.holder == holder).count();
         if open.len() >= self.limits.max || self.limits.quota(&holder).is_some_and(|quota| held() >= quota) {
@@ -100,17 +98,27 @@ impl Streams {
 }
 
 impl Sender {
-    /// Lets a message wait until it is handled.
+    /// Lets a message wait until it is handled. A message larger than [`WAITING_BYTES_MAX`] takes all
+    /// permits, so it waits alone. `bytes` is the share of the message of all requests.
     ///
     /// # Errors
-    /// It will not be.
-    pub(super) fn send(&self, caller: Caller, message: Bytes) -> Result<(), Refused> {
-        let octets = u32::try_from(message.len()).map_err(|_| Refused::Full)?;
-        let room = self.room.clone().try_acquire_many_owned(octets).map_err(|_| Refused::Full)?;
-        self.messages.try_send(Received { caller, message, _room: room }).map_err(|error| match error {
+    /// It will not be handled.
+    pub(super) fn send(&self, caller: Caller, message: Bytes, bytes: Option<Share>) -> Result<(), Refused> {
+        let permits = u32::try_from(message.len()).unwrap_or(WAITING_BYTES_MAX).min(WAITING_BYTES_MAX);
+        let capacity = self.capacity.clone().try_acquire_many_owned(permits).map_err(|_| Refused::Full)?;
+        let received = Received { caller, message, _capacity: capacity, _bytes: bytes };
+        self.messages.try_send(received).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::Full,
             mpsc::error::TrySendError::Closed(_) => Refused::Ended,
         })
+    }
+}
+
+impl Received {
+    /// Returns the message and its caller, and frees the capacity that it waited in: its requests are counted
+    /// again when they are handled.
+    pub(super) fn into_message(self) -> (Caller, Bytes) {
+        (self.caller, self.message)
     }
 }
 
@@ -136,3 +144,49 @@ impl Drop for OpenStream {
 
 /// How many messages of a stream wait to be handled. They do only while the client does not read its stream.
 const WAITING_MESSAGES_MAX: usize = 256;
+
+/// Number of bytes of these messages; one larger message may wait alone.
+const WAITING_BYTES_MAX: u32 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn open() -> (Sender, OpenStream) {
+        let limits =
+            SessionLimits { idle: Duration::from_secs(1), max: 1, per_principal_max: 1, per_address_max: 1 };
+        let streams = Arc::new(Streams::new(limits));
+        let stream = streams.open(&Caller::Local).unwrap();
+        (streams.find(stream.id(), None).unwrap(), stream)
+    }
+
+    /// A stream whose client did not read kept 8 MiB of messages.
+    #[tokio::test]
+    async fn a_megabyte_waits_in_a_stream_that_is_not_read() {
+        let (sender, mut stream) = open();
+        let send = |bytes: usize| sender.send(Caller::Local, vec![b' '; bytes].into(), None);
+        for _ in 0..4 {
+            send(256 << 10).unwrap();
+        }
+        assert_eq!(send(1), Err(Refused::Full));
+        // A message that is being handled does not wait any more.
+        let (_, message) = stream.receive().await.unwrap().into_message();
+        send(message.len()).unwrap();
+        assert_eq!(send(1), Err(Refused::Full));
+    }
+
+    #[tokio::test]
+    async fn a_larger_message_waits_alone() {
+        let (sender, mut stream) = open();
+        let send = |bytes: usize| sender.send(Caller::Local, vec![b' '; bytes].into(), None);
+        send(1).unwrap();
+        assert_eq!(send(4 << 20), Err(Refused::Full));
+        drop(stream.receive().await);
+        send(4 << 20).unwrap();
+        assert_eq!(send(1), Err(Refused::Full));
+        drop(stream.receive().await);
+        send(1).unwrap();
+    }
+}

@@ -3,6 +3,7 @@
 mod changes;
 mod offer;
 mod options;
+mod request_bytes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::tasks::{TaskSupport, Tasks};
 pub(crate) use changes::{Change, Changes, Subscription};
 pub use offer::Offer;
 pub use options::{LegacySessions, McpServerOptions};
+pub(crate) use request_bytes::RequestBytes;
 
 /// An MCP server. Clones are the same server.
 ///
@@ -48,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) changes: Changes,
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
+    pub(crate) request_bytes: RequestBytes,
     pub(crate) tasks: Tasks,
     /// Who answers in the place of handlers.
     pub(crate) bridge: Option<Arc<Bridge>>,
@@ -76,6 +79,7 @@ impl McpServer {
         let results = ResultWriter::new(&info).expect("plain data can be written");
         let state_key = options.state_key.map_or_else(StateKey::random, StateKey::new);
         let sessions = Sessions::new(options.session_limits());
+        let request_bytes = RequestBytes::new(&options);
         let tasks = Tasks::new(options.tasks.clone());
         let shared = Shared {
             info,
@@ -85,6 +89,7 @@ impl McpServer {
             changes: Changes::default(),
             state_key,
             sessions,
+            request_bytes,
             tasks,
             bridge,
         };

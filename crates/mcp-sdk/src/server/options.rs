@@ -54,6 +54,22 @@ pub struct McpServerOptions {
     /// tools with large arguments, such as files. Each connection can make the server buffer as much. Larger
     /// messages get an error: with the `id` of the request over stdio, with status 413 over HTTP.
     pub message_bytes_max: usize,
+    /// Maximum size of all requests in progress together, in bytes of their parameters, over every transport.
+    /// Default: 128 MiB. Beyond it, a request gets an error, over HTTP with status 503 and `Retry-After`.
+    ///
+    /// These count too: calls whose clients have left and may come back, running [tasks](Self::tasks), calls
+    /// of a [bridge](crate::McpServer::bridge) that wait for answers of their clients, and messages that wait
+    /// in a stream of [`SseEndpoints`](crate::SseEndpoints). Requests smaller than 4 KiB do not count.
+    ///
+    /// A caller may use as much as it leaves free for others: half if it is the only one. Callers are the
+    /// same as for sessions: a token, an address or a network (see
+    /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the same machine may use
+    /// everything.
+    ///
+    /// Increase it for tools with large arguments that many clients call at the same time. The server may
+    /// need several times as much memory, because handlers and bridges copy and parse arguments. A value
+    /// below [`message_bytes_max`](Self::message_bytes_max) has the effect of that value.
+    pub in_flight_bytes_max: usize,
     /// Answers every request over HTTP with an event stream, even where one JSON message is enough. Default:
     /// no. Useful for clients and intermediaries that only handle event streams; costs about 50 bytes for
     /// each answer. A client that accepts only one of both formats gets that format in any case, unless the
@@ -103,6 +119,7 @@ impl Default for McpServerOptions {
             sessions_per_principal_max: 1000,
             sessions_per_address_max: 5000,
             message_bytes_max: 4 << 20,
+            in_flight_bytes_max: 128 << 20,
             prefers_event_streams: false,
             may_add_tools: false,
             may_add_resources: false,

@@ -23,6 +23,7 @@ use thruway_net::Clock;
 use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
+use crate::authorization::Caller;
 use crate::bridge::{FarSide, TasksOfSession, Upstream, Watch};
 use crate::server::Subscription;
 
@@ -37,8 +38,10 @@ pub(crate) use table::{Holder, NoCapacity, SessionLimits, Sessions, unguessable_
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) revision: Revision,
-    /// Whose it is, where callers are known: others do not find it.
+    /// The caller that it belongs to, if callers are known: other callers do not find it.
     owner: Option<String>,
+    /// The party that it counts against, and all that it holds.
+    holder: Holder,
     /// As JSON, which takes up no more than was sent: as values it could be many times that.
     client_info: Box<str>,
     /// The same of what the client can do.
@@ -88,6 +91,7 @@ impl Session {
         Self {
             revision,
             owner: None,
+            holder: Holder::Unknown,
             client_info: to_json(&params.client_info),
             client_capabilities: to_json(&params.capabilities),
             log_level: AtomicU8::new(LoggingLevel::Info as u8),
@@ -112,7 +116,8 @@ impl Session {
     /// Returns the session behind a bridge to `far_side`, whose server may ask outside of requests and make
     /// tasks.
     pub(crate) fn behind_bridge(self, far_side: Arc<FarSide>, tasks: Option<TasksOfSession>) -> Self {
-        Self { asides: Some(Asides::default()), far_side: Some(far_side), tasks, ..self }
+        let streams = Streams::behind_bridge(far_side.dropped().clone());
+        Self { asides: Some(Asides::default()), far_side: Some(far_side), tasks, streams, ..self }
     }
 
     /// Returns the server behind the bridge, if there is one.
@@ -161,9 +166,14 @@ impl Session {
         }
     }
 
-    /// The same, for nobody but `owner`.
-    pub(crate) fn owned_by(self, owner: Option<String>) -> Self {
-        Self { owner, ..self }
+    /// Returns the session as one of `caller`.
+    pub(crate) fn of(self, caller: &Caller) -> Self {
+        Self { owner: caller.principal(), holder: caller.holder(), ..self }
+    }
+
+    /// Returns the party that the session counts against, and all that it holds.
+    pub(crate) const fn holder(&self) -> &Holder {
+        &self.holder
     }
 
     /// What the client says it is.

@@ -10,10 +10,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use crate::client::DroppedMessages;
+
 /// The event streams of one session that are not forgotten.
 #[derive(Default, Debug)]
 pub(crate) struct Streams {
     inner: Mutex<Inner>,
+    /// Behind a bridge: counts the messages that no reader has taken.
+    dropped: Option<Arc<DroppedMessages>>,
     /// Octets of all streams that are there, the forgotten ones that handlers still write to among them.
     bytes: Arc<AtomicUsize>,
 }
@@ -34,6 +38,7 @@ pub(crate) struct EventStream {
     read: Notify,
     /// Octets of all streams of the session.
     session_bytes: Arc<AtomicUsize>,
+    dropped: Option<Arc<DroppedMessages>>,
 }
 
 /// Something that was sent.
@@ -93,11 +98,16 @@ pub(crate) struct EventId {
 }
 
 impl Streams {
+    /// Returns the streams of a session behind a bridge, whose dropped messages count.
+    pub(crate) fn behind_bridge(dropped: Arc<DroppedMessages>) -> Self {
+        Self { dropped: Some(dropped), ..Self::default() }
+    }
+
     /// Begins a stream.
     pub(crate) fn begin(&self) -> Arc<EventStream> {
         let mut inner = self.lock();
         inner.last += 1;
-        let stream = Arc::new(EventStream::new(inner.last, self.bytes.clone()));
+        let stream = Arc::new(EventStream::new(inner.last, self.bytes.clone(), self.dropped.clone()));
         while inner.streams.len() >= STREAMS_MAX || self.bytes.load(Ordering::Relaxed) > STREAMS_BYTES_MAX {
             if inner.streams.pop_front().is_none() {
                 break;
@@ -123,8 +133,9 @@ impl Streams {
 }
 
 impl EventStream {
-    fn new(number: u64, session_bytes: Arc<AtomicUsize>) -> Self {
-        Self { number, state: Mutex::default(), changed: Notify::new(), read: Notify::new(), session_bytes }
+    fn new(number: u64, session_bytes: Arc<AtomicUsize>, dropped: Option<Arc<DroppedMessages>>) -> Self {
+        let (changed, read) = (Notify::new(), Notify::new());
+        Self { number, state: Mutex::default(), changed, read, session_bytes, dropped }
     }
 
     /// The id of event `event` of this stream.
@@ -181,13 +192,18 @@ impl EventStream {
         self.session_bytes.fetch_add(kind.bytes(), Ordering::Relaxed);
         let event = Event { number: state.last, kind };
         state.events.push_back(event);
+        let dropped = state.dropped;
         while state.events.len() > EVENTS_MAX || (state.events.len() > 1 && self.has_too_much(&state)) {
             let Some(forgotten) = state.events.pop_front() else { break };
             state.dropped += u64::from(forgotten.number > state.taken);
             state.bytes -= forgotten.kind.bytes();
             self.session_bytes.fetch_sub(forgotten.kind.bytes(), Ordering::Relaxed);
         }
+        let dropped = state.dropped - dropped;
         drop(state);
+        if let Some(counter) = &self.dropped {
+            counter.note(dropped, "a client does not read the event stream of its request");
+        }
         self.changed.notify_waiters();
     }
 
@@ -199,7 +215,7 @@ impl EventStream {
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.is_ended = true;
-        if state.dropped > 0 {
+        if state.dropped > 0 && self.dropped.is_none() {
             tracing::debug!(
                 dropped = state.dropped,
                 "dropped messages of a request whose client does not read"
@@ -342,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_client_that_was_let_go_goes_on_behind_that() {
-        let stream = EventStream::new(1, Arc::default());
+        let stream = EventStream::new(1, Arc::default(), None);
         stream.push(EventKind::Message(b"before".as_slice().into()));
         stream.push(EventKind::Disconnect(Duration::ZERO));
         stream.push(EventKind::Answer(b"after".as_slice().into()));
@@ -407,6 +423,23 @@ mod tests {
         drop(reader);
         assert!((0..1000).all(|_| is_sent(&stream)));
         assert_eq!(stream.lock().dropped, (UNREAD_MAX + 1000 - EVENTS_MAX) as u64);
+    }
+
+    /// Such messages were neither counted nor logged.
+    #[test]
+    fn a_bridge_counts_the_messages_that_no_client_has_read() {
+        let dropped = Arc::<DroppedMessages>::default();
+        let stream = Streams::behind_bridge(dropped.clone()).begin();
+        let mut reader = stream.read_after(0);
+        for _ in 0..EVENTS_MAX + 10 {
+            stream.push(EventKind::Message(b"m".as_slice().into()));
+        }
+        assert_eq!(dropped.count(), 10);
+        while read(&mut reader).is_some() {}
+        for _ in 0..EVENTS_MAX {
+            stream.push(EventKind::Message(b"m".as_slice().into()));
+        }
+        assert_eq!(dropped.count(), 10, "the client has read the others");
     }
 
     /// The old connection of a client that has come back on another one may seem to be open for long.

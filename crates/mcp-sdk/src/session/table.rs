@@ -65,7 +65,6 @@ struct Table {
 struct Slot {
     id: Arc<str>,
     session: Arc<Session>,
-    holder: Holder,
     /// Its place in the eviction orders.
     key: Mutex<EvictionKey>,
 }
@@ -109,6 +108,18 @@ impl Holder {
             (None, None) => Self::Unknown,
         }
     }
+
+    /// Returns `true` if the holder gets a share of the limits that all callers have in common (see
+    /// [`check_share`](crate::shares::check_share)). Programs on this machine do not: nothing tells them
+    /// apart, so a share would protect none of them from another.
+    pub(crate) const fn has_share(&self) -> bool {
+        match self {
+            Self::Principal(_) => true,
+            // The network of the IPv6 loopback address is `::`.
+            Self::Address(address) => !address.is_loopback() && !address.is_unspecified(),
+            Self::Unknown => false,
+        }
+    }
 }
 
 impl SessionLimits {
@@ -127,27 +138,27 @@ impl Sessions {
         Self { table: Mutex::default(), limits }
     }
 
-    /// Keeps a session of `holder` and returns its id, which nobody can guess. Ends an idle session if there
-    /// are too many.
+    /// Keeps a session and returns its id, which nobody can guess. Ends an idle session if there are too
+    /// many.
     ///
     /// # Errors
     /// There are too many, and all of them are in use.
     ///
     /// # Panics
     /// The system has no random numbers.
-    pub(crate) fn insert(&self, session: Session, holder: Holder) -> Result<Arc<str>, NoCapacity> {
-        self.insert_at(nanoseconds(now()), session, holder)
+    pub(crate) fn insert(&self, session: Session) -> Result<Arc<str>, NoCapacity> {
+        self.insert_at(nanoseconds(now()), session)
     }
 
-    fn insert_at(&self, now: u64, session: Session, holder: Holder) -> Result<Arc<str>, NoCapacity> {
+    fn insert_at(&self, now: u64, session: Session) -> Result<Arc<str>, NoCapacity> {
         let mut table = self.lock();
         if now >= table.swept + SWEEP_PERIOD {
             table.end_overdue(self.limits.idle, now);
         }
-        if !table.make_room(&holder, &self.limits, now) {
+        if !table.make_room(session.holder(), &self.limits, now) {
             return Err(NoCapacity);
         }
-        Ok(table.insert(session, holder))
+        Ok(table.insert(session))
     }
 
     /// Ends the sessions that have been unused for too long.
@@ -185,12 +196,11 @@ impl Sessions {
 }
 
 impl Table {
-    fn insert(&mut self, session: Session, holder: Holder) -> Arc<str> {
+    fn insert(&mut self, session: Session) -> Arc<str> {
         let id: Arc<str> = unguessable_id().into();
         let key = self.key_of(&session);
-        let slot =
-            Slot { id: id.clone(), session: Arc::new(session), holder: holder.clone(), key: Mutex::new(key) };
-        let slot = Arc::new(slot);
+        let holder = session.holder().clone();
+        let slot = Arc::new(Slot { id: id.clone(), session: Arc::new(session), key: Mutex::new(key) });
         self.order.slots.insert(key, slot.clone());
         self.holders.entry(holder).or_default().slots.insert(key, slot.clone());
         self.slots.insert(id.clone(), slot);
@@ -262,7 +272,7 @@ impl Table {
     fn renew_key(&mut self, slot: &Arc<Slot>) {
         let new = self.key_of(&slot.session);
         let old = std::mem::replace(&mut *slot.lock_key(), new);
-        let orders = [Some(&mut self.order), self.holders.get_mut(&slot.holder)];
+        let orders = [Some(&mut self.order), self.holders.get_mut(slot.session.holder())];
         for order in orders.into_iter().flatten() {
             order.slots.remove(&old);
             order.slots.insert(new, slot.clone());
@@ -283,10 +293,10 @@ impl Table {
         let Some(slot) = self.slots.remove(id) else { return false };
         let key = slot.key();
         self.order.slots.remove(&key);
-        if let Some(order) = self.holders.get_mut(&slot.holder) {
+        if let Some(order) = self.holders.get_mut(slot.session.holder()) {
             order.slots.remove(&key);
             if order.slots.is_empty() {
-                self.holders.remove(&slot.holder);
+                self.holders.remove(slot.session.holder());
             }
         }
         slot.session.end();

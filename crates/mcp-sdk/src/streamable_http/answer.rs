@@ -140,12 +140,16 @@ impl From<Events> for Answered {
 
 /// A message as content.
 pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
-    json_response(status_code(status), Octets::Pooled(message))
+    json_response_of(status, Octets::Pooled(message))
 }
 
 /// The same for a message that was made elsewhere.
 pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
-    let response = json_response(status_code(status), Octets::Owned(message));
+    json_response_of(status, Octets::Owned(message))
+}
+
+fn json_response_of(status: Status, message: Octets) -> WholeResponse {
+    let response = json_response(status_code(status), message);
     if status == Status::Unavailable {
         response.with_field("Retry-After", RETRY_AFTER_SECONDS)
     } else {

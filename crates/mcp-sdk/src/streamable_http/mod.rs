@@ -51,8 +51,6 @@ struct Incoming<'a> {
     method: Method<'a>,
     fields: FieldLines<'a>,
     caller: Caller,
-    /// The address of the client, if it is known.
-    address: Option<IpAddr>,
 }
 
 impl McpServer {
@@ -89,14 +87,13 @@ impl McpEndpoint {
 
 impl Handler for McpEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
-        let caller = match self.endpoint.admit(request.field_lines()) {
+        let caller = match self.endpoint.admit(request.field_lines(), request.client().ip()) {
             Ok(caller) => caller,
             Err(refusal) => return thruway_server::Answer::Now(refusal.into()),
         };
-        let address = request.client().ip();
         if request.has_whole_content() {
             let (method, fields) = (request.method(), request.field_lines());
-            let incoming = Incoming { server: self.server(), method, fields, caller, address };
+            let incoming = Incoming { server: self.server(), method, fields, caller };
             return incoming.handle(request.content()).into();
         }
         let endpoint = self.endpoint.clone();
@@ -109,8 +106,11 @@ impl Handler for McpEndpoint {
                 Err(error) => return unreadable(error, bytes_max),
             };
             let (method, fields) = (request.method(), request.field_lines());
-            let incoming = Incoming { server, method, fields, caller, address };
-            match incoming.handle(&content) {
+            let incoming = Incoming { server, method, fields, caller };
+            let answer = incoming.handle(&content);
+            // The handler has its own copy of what it needs, and may take long.
+            drop(content);
+            match answer {
                 Answer::Now(answered) => answered.into(),
                 Answer::Later(later) => later.await.into(),
             }
@@ -123,27 +123,35 @@ impl McpEndpoint {
         &self.endpoint.server
     }
 
-    /// Whoever sent a request with these fields, if they may.
-    pub(crate) fn admit(&self, fields: FieldLines<'_>) -> Result<Caller, WholeResponse> {
-        self.endpoint.admit(fields)
+    /// Returns the caller that sent a request with these headers from `address`.
+    ///
+    /// # Errors
+    /// The request is not allowed; the response says why.
+    pub(crate) fn admit(
+        &self,
+        fields: FieldLines<'_>,
+        address: Option<IpAddr>,
+    ) -> Result<Caller, WholeResponse> {
+        self.endpoint.admit(fields, address)
     }
 }
 
 impl Endpoint {
-    /// Whoever sent a request with these fields, if they may. To be asked before anything is kept of the request.
-    fn admit(&self, fields: FieldLines<'_>) -> Result<Caller, WholeResponse> {
+    /// Returns the caller that sent a request with these headers from `address`. Call this before anything of
+    /// the request is kept.
+    fn admit(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, WholeResponse> {
         if !self.guard.allows(fields) {
             return Err(json_error(
                 StatusCode::FORBIDDEN,
                 "requests to this host or from this page are not allowed",
             ));
         }
-        self.identify(fields).map_err(Challenge::into_response)
+        self.identify(fields, address).map_err(Challenge::into_response)
     }
 
-    fn identify(&self, fields: FieldLines<'_>) -> Result<Caller, Challenge> {
+    fn identify(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, Challenge> {
         match &self.authorization {
-            None => Ok(Caller::Anonymous),
+            None => Ok(Caller::Anonymous(address)),
             Some(authorization) => {
                 let identity = authorization.identify(fields)?;
                 Ok(Caller::Identified(identity, authorization.clone()))

@@ -89,7 +89,7 @@ pub(super) fn spawn(
                 Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
                 Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
             };
-            output.0.send(kind, &mut wait_left).await;
+            exchange.go_on_during(output.0.send(kind, &mut wait_left)).await;
         }
     };
     tokio::spawn(async move {

@@ -17,7 +17,7 @@ use crate::bridge;
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
-use crate::session::{EventId, Holder, InUse, Session};
+use crate::session::{EventId, InUse, Session};
 
 /// A request by POST.
 pub(super) fn handle_request(
@@ -59,9 +59,7 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
     let Some(session) = session.filter(|_| shared.options.legacy_sessions == LegacySessions::Stateful) else {
         return json(Status::Ok, output);
     };
-    let principal = incoming.caller.principal();
-    let holder = Holder::new(principal.clone(), incoming.address);
-    let Ok(id) = shared.sessions.insert(session.owned_by(principal), holder) else {
+    let Ok(id) = shared.sessions.insert(session.of(&incoming.caller)) else {
         let reason = "the server cannot begin a session, because too many are in use: try again later";
         return no_capacity(Some(&request.id), reason);
     };

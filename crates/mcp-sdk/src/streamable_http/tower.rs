@@ -111,12 +111,14 @@ where
     let unreadable = || json_error(StatusCode::BAD_REQUEST, "the request cannot be read");
     let method = Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| unreadable())?;
     let fields = Fields::of(&parts).ok_or_else(unreadable)?;
-    let caller = endpoint.admit(fields.as_lines())?;
+    let caller = endpoint.admit(fields.as_lines(), parts.extensions.get().and_then(ClientAddr::ip))?;
     let server = &endpoint.server;
     let content = collect(body, server.shared.options.message_bytes_max).await?;
-    let address = parts.extensions.get().and_then(ClientAddr::ip);
-    let incoming = Incoming { server, method, fields: fields.as_lines(), caller, address };
-    match incoming.handle(&content) {
+    let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
+    let answer = incoming.handle(&content);
+    // The handler has its own copy of what it needs, and may take long.
+    drop(content);
+    match answer {
         Answer::Now(answered) => Ok(answered),
         Answer::Later(later) => Ok(later.await),
     }

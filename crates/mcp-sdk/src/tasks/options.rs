@@ -67,8 +67,9 @@ pub struct TaskOptions {
     pub timeout: Duration,
     /// How often clients are told to ask. Default: 1 second. Shorter ones cost more requests, longer ones let results wait.
     pub poll_interval: Duration,
-    /// Tasks kept at one time, those that are over included. Default: 1000; beyond, calls are answered with an error: none
-    /// is forgotten before its time.
+    /// Tasks kept at one time, those that are over included. Default: 1000; beyond, calls are answered with
+    /// an error: none is forgotten before its time. A caller on another machine may have as many as it leaves
+    /// for others: half if it is the only one.
     pub tasks_max: usize,
     /// Of these, the tasks of one caller, where the endpoint [asks who calls](crate::McpEndpoint::authorize). Default: 100.
     pub tasks_per_caller_max: usize,

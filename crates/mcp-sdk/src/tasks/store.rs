@@ -13,6 +13,7 @@ use crate::authorization::Caller;
 use crate::dispatch::{poll_caught, too_late};
 use crate::handlers::{HandlerError, Later};
 use crate::server::{Changes, Subscription};
+use crate::shares::{NoShare, Share, Shares};
 
 /// All tasks of a server. Clones are the same.
 #[derive(Clone, Debug)]
@@ -22,12 +23,14 @@ pub(crate) struct Tasks(Arc<Inner>);
 struct Inner {
     options: Arc<TaskOptions>,
     kept: Mutex<HashMap<Arc<str>, Arc<Task>>>,
+    places: Arc<Shares>,
     changes: Changes<Arc<str>>,
 }
 
 impl Tasks {
     pub(crate) fn new(options: TaskOptions) -> Self {
         Self(Arc::new(Inner {
+            places: Shares::new(options.tasks_max),
             options: Arc::new(options),
             kept: Mutex::default(),
             changes: Changes::default(),
@@ -36,35 +39,44 @@ impl Tasks {
 
     /// A call that may become a task; it is not kept yet.
     pub(crate) fn prepare(&self, caller: &Caller) -> Arc<Task> {
-        Arc::new(Task::new(caller.principal(), self.0.options.clone(), self.0.changes.clone()))
+        Arc::new(Task::new(caller, self.0.options.clone(), self.0.changes.clone()))
     }
 
-    /// Makes a call a task: keeps it, and drives its handler from here on.
+    /// Makes a call a task: keeps it, and drives its handler from here on. `bytes` are those of its request,
+    /// which are counted as long as the handler is there.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many tasks, or too many of this caller.
     ///
     /// # Panics
     /// There is no tokio runtime around.
-    pub(crate) fn begin(&self, task: Arc<Task>, later: Later<CallToolResult>) -> Result<(), Error> {
+    pub(crate) fn begin(
+        &self,
+        task: Arc<Task>,
+        later: Later<CallToolResult>,
+        bytes: Option<Share>,
+    ) -> Result<(), Error> {
         let kept = self.keep(&task)?;
         task.begin();
-        tokio::spawn(run(task, later, kept));
+        tokio::spawn(run(task, later, kept, bytes));
         Ok(())
     }
 
     fn keep(&self, task: &Arc<Task>) -> Result<Kept, Error> {
         let options = &self.0.options;
         let mut kept = self.lock();
-        let is_full = kept.len() >= options.tasks_max
-            || task.owner.is_some()
-                && kept.values().filter(|other| other.owner == task.owner).count()
-                    >= options.tasks_per_caller_max;
-        if is_full {
-            return Err(Error::internal("there are too many tasks"));
+        let is_own = |other: &&Arc<Task>| other.owner == task.owner;
+        let of_caller = || kept.values().filter(is_own).count();
+        let too_many_of_caller = || Error::internal("this caller has too many tasks: try again later");
+        if task.owner.is_some() && of_caller() >= options.tasks_per_caller_max {
+            return Err(too_many_of_caller());
         }
+        let place = self.0.places.take(&task.holder, 1).map_err(|refusal| match refusal {
+            NoShare::Full => Error::internal("there are too many tasks: try again later"),
+            NoShare::HolderHasShare => too_many_of_caller(),
+        })?;
         kept.insert(task.id.clone(), task.clone());
-        Ok(Kept { tasks: self.clone(), id: task.id.clone() })
+        Ok(Kept { tasks: self.clone(), id: task.id.clone(), _place: place })
     }
 
     /// The task of this caller.
@@ -100,11 +112,12 @@ impl Tasks {
 }
 
 /// Drives a task to its end, and keeps it for the rest of its time.
-async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: Kept) {
+async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: Kept, bytes: Option<Share>) {
     let rest = sleep(task.options.ttl);
     if let Some(outcome) = drive(&task, later).await {
         task.settle(outcome);
     }
+    drop(bytes);
     rest.await;
     drop(kept);
 }
@@ -128,6 +141,7 @@ async fn drive(
 struct Kept {
     tasks: Tasks,
     id: Arc<str>,
+    _place: Share,
 }
 
 impl Drop for Kept {

@@ -15,8 +15,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::TaskOptions;
 use crate::ask::Question;
+use crate::authorization::Caller;
 use crate::handlers::HandlerError;
 use crate::server::Changes;
+use crate::session::Holder;
 
 /// A call that may become a task, or has.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Task {
     pub(super) id: Arc<str>,
     /// Whose it is, where callers are known: others do not find it.
     pub(super) owner: Option<String>,
+    /// The party that it counts against.
+    pub(super) holder: Holder,
     pub(super) options: Arc<TaskOptions>,
     pub(super) created: SystemTime,
     /// How it stands. Who waits for something of it, waits for a change here.
@@ -69,7 +73,7 @@ impl Task {
     ///
     /// # Panics
     /// The system has no random numbers.
-    pub(super) fn new(owner: Option<String>, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
+    pub(super) fn new(caller: &Caller, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
         let mut id = [0; ID_BYTES];
         getrandom::fill(&mut id).expect("the system has random numbers");
         let created = now();
@@ -77,12 +81,18 @@ impl Task {
             Standing { state: State::Called, message: None, updated: created, names: BTreeSet::new() };
         Self {
             id: URL_SAFE_NO_PAD.encode(id).into(),
-            owner,
+            owner: caller.principal(),
+            holder: caller.holder(),
             options,
             created,
             standing: watch::Sender::new(standing),
             changes,
         }
+    }
+
+    /// Returns the party that the task counts against.
+    pub(crate) const fn holder(&self) -> &Holder {
+        &self.holder
     }
 
     /// Waits, as the handler, until the call is a task.

@@ -1,8 +1,9 @@
 //! Sessions of the legacy era.
 
 use serde_json::json;
-use thruway_mcp_sdk::{LegacySessions, McpServerOptions};
+use thruway_mcp_sdk::{Authorization, LegacySessions, McpServerOptions};
 
+use crate::authorization::Plain;
 use crate::fixtures::{answer, server, server_with, text, tool, with_hanging, with_waiting};
 use crate::http::{Message, Session, Site, request};
 
@@ -258,6 +259,54 @@ async fn handlers_whose_clients_have_left_are_not_without_number() {
     assert_eq!(site.send(&session.delete()).await.status, 204);
     Site::settle().await;
     assert_eq!(running.count(), 0);
+}
+
+/// Only the number of calls was limited: 60 of them with 4 MiB of arguments each took 270 MiB.
+#[tokio::test(start_paused = true)]
+async fn the_bytes_of_calls_in_progress_are_limited_for_each_caller() {
+    let options = McpServerOptions {
+        in_flight_bytes_max: 1 << 20,
+        message_bytes_max: 1 << 20,
+        ..McpServerOptions::default()
+    };
+    let (server, running) = with_hanging(server_with(options));
+    let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain);
+    let site = Site::of(server.endpoint().authorize(authorization));
+    let by =
+        |caller: &str, message: Message| message.with_field("Authorization", &format!("Bearer {caller}/use"));
+    let begin = async |caller: &str| {
+        let response = site.send(&by(caller, Session::initialize("2025-06-18", &json!({})))).await;
+        let id = response.field("mcp-session-id").unwrap().to_owned();
+        Session { id: Some(id), revision: "2025-06-18".to_owned() }
+    };
+    let large = json!({"name": "hang", "arguments": {"other": "x".repeat(200 << 10)}});
+    let modern = Message::modern("tools/call", large.clone());
+    let (first, second) = (begin("ada").await, begin("ada").await);
+    // Two sessions of one caller have the share of one.
+    site.open(&by("ada", first.request(1, "tools/call", &large))).leave();
+    site.open(&by("ada", second.request(1, "tools/call", &large))).leave();
+    Site::settle().await;
+    assert_eq!(running.count(), 2);
+    for message in [first.request(2, "tools/call", &large), modern.clone()] {
+        let refused = site.send(&by("ada", message)).await;
+        assert_eq!((refused.status, refused.error_code()), (503, -32603), "{}", refused.text());
+        assert_eq!(refused.field("retry-after"), Some("10"));
+        assert!(refused.text().contains("of this caller"), "{}", refused.text());
+    }
+    // Small requests go on, and so do other callers.
+    let small = site.send(&by("ada", first.request(3, "tools/call", &tool("progress")))).await;
+    assert_eq!(text(&small.message()["result"]), "done");
+    let other = site.open(&by("bob", modern.clone()));
+    Site::settle().await;
+    assert_eq!(running.count(), 3);
+    // A call of the modern era ends with its connection.
+    other.leave();
+    assert_eq!(site.send(&by("ada", first.delete())).await.status, 204);
+    Site::settle().await;
+    assert_eq!(running.count(), 1);
+    site.open(&by("ada", second.request(4, "tools/call", &large))).leave();
+    Site::settle().await;
+    assert_eq!(running.count(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -262,6 +262,30 @@ async fn a_message_as_long_as_allowed_reaches_its_stream() {
     assert_eq!(client.status(&site, &Message::post_octets(long)).await, 413);
 }
 
+/// Each stream could keep two of the largest messages, and there may be thousands of streams.
+#[tokio::test(start_paused = true)]
+async fn messages_of_all_streams_count_with_the_requests_in_progress() {
+    let options = McpServerOptions {
+        in_flight_bytes_max: 1 << 20,
+        message_bytes_max: 1 << 20,
+        ..McpServerOptions::default()
+    };
+    let (server, running) = with_hanging(server_with(options));
+    let site = site(&server);
+    let (mut first, second) = (Client::initialized(&site).await, Client::initialized(&site).await);
+    let large = json!({"name": "hang", "arguments": {"other": "x".repeat(400 << 10)}});
+    let call = Message::post(&request(2, "tools/call", &large));
+    first.send(&site, &call).await;
+    first.settle().await;
+    assert_eq!(running.count(), 1);
+    let refused = site.send(&second.post(&call)).await;
+    assert_eq!((refused.status, refused.error_code()), (503, -32603), "{}", refused.text());
+    assert_eq!(refused.field("retry-after"), Some("10"));
+    first.stream.leave();
+    Site::settle().await;
+    assert_eq!(site.send(&second.post(&call)).await.status, 202);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_client_does_not_read_is_not_kept_without_end() {
     let site = site(&server());

@@ -324,6 +324,49 @@ async fn there_are_so_many_tasks_and_no_more() {
     begin(&mut client, "hang").await;
 }
 
+/// Callers without a token were not told apart: one address could have all tasks of a server. The arguments
+/// of tasks were limited by the number of tasks only.
+#[tokio::test(start_paused = true)]
+async fn one_address_leaves_tasks_for_others() {
+    let tasks = TaskOptions { tasks_max: 4, ..TaskOptions::default() };
+    let options = McpServerOptions {
+        tasks,
+        in_flight_bytes_max: 1 << 20,
+        message_bytes_max: 1 << 20,
+        ..McpServerOptions::default()
+    };
+    let server = McpServer::with_options(Implementation::new("tasks", "1"), options).task_tool(
+        Tool::new("work"),
+        OPTIONAL,
+        |_: Value, context: Context| work(Nothing {}, context),
+    );
+    let site = Site::new(&server);
+    let call = |arguments: Value| {
+        let params = json!({"name": "work", "arguments": arguments});
+        Message::modern_with(
+            "tools/call",
+            params,
+            &json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}),
+        )
+    };
+    let large = call(json!({"text": "x".repeat(400 << 10)}));
+    assert_eq!(site.send(&large).await.message()["result"]["resultType"], "task");
+    let refused = site.send(&large).await.message();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too many bytes"), "{refused}");
+    assert_eq!(site.send(&call(json!({}))).await.message()["result"]["resultType"], "task");
+    let refused = site.send(&call(json!({}))).await.message();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("this caller"), "{refused}");
+    // A program on this machine has no share, only the limits of the server.
+    let mut local = connect(&server);
+    let huge = json!({"name": "work", "arguments": {"text": "x".repeat(900 << 10)}});
+    let refused = local.request("tools/call", huge.clone()).await.unwrap_err();
+    assert!(refused.message.contains("all requests in progress"), "{refused}");
+    begin(&mut local, "work").await;
+    // The handlers have ended, so their arguments do not count any more.
+    sleep(11 * SECOND).await;
+    assert_eq!(local.request("tools/call", huge).await.unwrap()["resultType"], "task");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_too_long_is_not_kept() {
     let options = TaskOptions { result_bytes_max: 1000, ..TaskOptions::default() };

@@ -46,7 +46,8 @@ impl Forwarding {
     async fn begin_task(&self, onward: &mut Onward, speaking: &Speaking) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
         let owner = speaking.owner().ok_or_else(no_task)?;
-        let reserved = self.tasks().reserve(owner.clone(), &upstream, speaking.listener());
+        let whose = (owner.clone(), speaking.holder());
+        let reserved = self.tasks().reserve(whose, &upstream, speaking.listener());
         let reserved = reserved.map_err(McpClientError::Server)?;
         onward.is_of_process = true;
         onward.progress_token = Some(reserved.id.clone());

@@ -16,13 +16,15 @@ use super::{Listener, Owner};
 use crate::bridge::Upstream;
 use crate::bridge::messages::one_line;
 use crate::client::{Answer, McpClientError, Unsent};
-use crate::session::unguessable_id;
+use crate::session::{Holder, unguessable_id};
+use crate::shares::{NoShare, Share, Shares};
 
 /// The tasks that cross a bridge.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     state: Mutex<State>,
-    max: TasksMax,
+    places: Arc<Shares>,
+    of_client_max: usize,
 }
 
 /// How many tasks are remembered.
@@ -57,6 +59,7 @@ struct Kept {
     began: Instant,
     until: Option<Instant>,
     is_over: bool,
+    _place: Share,
 }
 
 /// A task that is there.
@@ -137,38 +140,41 @@ impl State {
         }
     }
 
-    /// Makes room for another task of `owner`: the oldest of its own that is over goes.
-    fn make_room(&mut self, owner: &Owner, max: TasksMax) -> Result<(), Error> {
-        let own = self.kept.values().filter(|kept| kept.owner == *owner);
-        if self.kept.len() < max.all && (self.kept.len() < max.of_client || own.count() < max.of_client) {
-            return Ok(());
-        }
+    /// Returns the number of tasks of `owner`, or a higher number if that is below `max` too.
+    fn count_of(&self, owner: &Owner, max: usize) -> usize {
+        let all = self.kept.len();
+        if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
+    }
+
+    /// Forgets the oldest task of `owner` that is over; `false` if there is none.
+    fn forget_past(&mut self, owner: &Owner) -> bool {
         let over = self.kept.iter().filter(|(_, kept)| kept.owner == *owner && kept.is_past());
         let oldest = over.min_by_key(|(_, kept)| kept.number).map(|(id, _)| id.clone());
-        let gone = oldest.and_then(|id| self.remove(&id));
-        gone.map(drop).ok_or_else(|| Error::internal("there are too many tasks"))
+        oldest.and_then(|id| self.remove(&id)).is_some()
     }
 }
 
 impl Tasks {
     pub(in crate::bridge) fn new(max: TasksMax) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), max })
+        let places = Shares::new(max.all);
+        Arc::new(Self { state: Mutex::default(), places, of_client_max: max.of_client })
     }
 
-    /// Keeps a place for the task that a call to `upstream` is to become.
+    /// Keeps a place for the task that a call of `owner`, whose session is one of `holder`, to `upstream` is
+    /// to become. If there is none, the oldest task of `owner` that is over makes room.
     ///
     /// # Errors
-    /// There are too many that go on.
+    /// Too many tasks go on: of all clients, of `holder`, or of `owner`.
     pub(super) fn reserve(
         self: &Arc<Self>,
-        owner: Owner,
+        (owner, holder): (Owner, &Holder),
         upstream: &Arc<Upstream>,
         listener: Listener,
     ) -> Result<Arc<Reserved>, Error> {
         let now = Instant::now();
         let mut state = self.state();
         state.sweep(now);
-        state.make_room(&owner, self.max)?;
+        let place = self.place(&mut state, &owner, holder)?;
         state.last += 1;
         let kept = Kept {
             owner,
@@ -181,10 +187,28 @@ impl Tasks {
             began: now,
             until: None,
             is_over: false,
+            _place: place,
         };
         let id = unguessable_id();
         state.kept.insert(id.clone(), kept);
         Ok(Arc::new(Reserved { tasks: self.clone(), id }))
+    }
+
+    fn place(self: &Arc<Self>, state: &mut State, owner: &Owner, holder: &Holder) -> Result<Share, Error> {
+        let own = "this client has too many tasks that go on: cancel one, or try again later";
+        if state.count_of(owner, self.of_client_max) >= self.of_client_max && !state.forget_past(owner) {
+            return Err(Error::internal(own));
+        }
+        loop {
+            match self.places.take(holder, 1) {
+                Ok(place) => return Ok(place),
+                Err(_) if state.forget_past(owner) => {}
+                Err(NoShare::HolderHasShare) => return Err(Error::internal(own)),
+                Err(NoShare::Full) => {
+                    return Err(Error::internal("there are too many tasks of all clients: try again later"));
+                }
+            }
+        }
     }
 
     /// The task that `owner` calls `id`.

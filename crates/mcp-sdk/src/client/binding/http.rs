@@ -264,9 +264,9 @@ async fn answer<R: Wanted>(
         {
             outcome(&response)
         }
-        _ if status.is_success() => {
-            take_batch(conversation, id, &content).await?.ok_or(McpClientError::MessageInvalid)
-        }
+        _ if status.is_success() => take_batch(conversation, id, &content, &mut conversation.wait_budget())
+            .await?
+            .ok_or(McpClientError::MessageInvalid),
         _ => Err(refusal(status, outgoing)),
     };
     answer.map(Read::Raw)

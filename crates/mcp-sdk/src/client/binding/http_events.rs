@@ -30,12 +30,13 @@ impl Http {
     ) -> Result<Answer, McpClientError> {
         let mut events = events_of(conversation, response);
         let mut last_event_id = String::new();
+        let mut budget = conversation.wait_budget();
         loop {
             // A stream that never pauses lets others have their turns, and the clock be looked at.
             consume_budget().await;
             let reason = match events.next().await {
                 Some(Ok(event)) if event.data.is_empty() => continue,
-                Some(Ok(event)) => match take(conversation, id, event.data.as_bytes()).await? {
+                Some(Ok(event)) => match take(conversation, id, event.data.as_bytes(), &mut budget).await? {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 },
@@ -183,11 +184,12 @@ async fn take(
     conversation: &Arc<Conversation>,
     id: i64,
     octets: &[u8],
+    budget: &mut WaitBudget,
 ) -> Result<Option<Answer>, McpClientError> {
     conversation.incoming.handlers.trace(Direction::Received, octets);
     match json_rpc::parse(octets) {
-        Ok(message) => take_one(conversation, id, &message).await,
-        Err(_) => take_batch(conversation, id, octets).await,
+        Ok(message) => take_one(conversation, id, &message, budget).await,
+        Err(_) => take_batch(conversation, id, octets, budget).await,
     }
 }
 
@@ -196,12 +198,13 @@ pub(super) async fn take_batch(
     conversation: &Arc<Conversation>,
     id: i64,
     octets: &[u8],
+    budget: &mut WaitBudget,
 ) -> Result<Option<Answer>, McpClientError> {
     let mut answer = None;
     for message in conversation.batch(octets)? {
         let message =
             json_rpc::parse(message.get().as_bytes()).map_err(|_| McpClientError::MessageInvalid)?;
-        answer = take_one(conversation, id, &message).await?.or(answer);
+        answer = take_one(conversation, id, &message, budget).await?.or(answer);
     }
     Ok(answer)
 }
@@ -210,6 +213,7 @@ async fn take_one(
     conversation: &Arc<Conversation>,
     id: i64,
     message: &Message<'_>,
+    budget: &mut WaitBudget,
 ) -> Result<Option<Answer>, McpClientError> {
     match message {
         Message::Response(response) => match response.id {
@@ -219,8 +223,15 @@ async fn take_one(
         },
         message => {
             if let Some(unsent) = conversation.handle_message(message, Some(id)) {
-                // The stream is that of one request: only its client waits.
-                WaitBudget::new(false).deliver(unsent).await;
+                // The client of this request may read as slowly as it likes: it delays only its own call,
+                // whose timeout ends the wait. The server may also send messages for other clients here;
+                // these must not delay the call.
+                let party = conversation.incoming.party(Some(id));
+                if party.is_some_and(|party| party.is_reader_of(&unsent)) {
+                    unsent.deliver().await;
+                } else {
+                    budget.deliver(unsent).await;
+                }
             }
             Ok(None)
         }

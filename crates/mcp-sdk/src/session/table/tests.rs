@@ -31,9 +31,9 @@ fn address(last: u8) -> Holder {
 impl Sessions {
     /// Adds a session that was made at `now`.
     fn add(&self, now: u64, holder: &Holder) -> Result<Arc<str>, NoCapacity> {
-        let session = session();
+        let session = Session { holder: holder.clone(), ..session() };
         session.last_used.store(now, std::sync::atomic::Ordering::Relaxed);
-        self.insert_at(now, session, holder.clone())
+        self.insert_at(now, session)
     }
 
     /// Adds a session whose client sends a second message at once.

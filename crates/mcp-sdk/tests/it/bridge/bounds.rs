@@ -171,7 +171,7 @@ async fn who_finds_all_servers_kept_by_subscriptions_is_told_to_come_again() {
     for refused in [&call, &listening("sampling")] {
         let refused = site.send(refused).await;
         assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
-        assert!(refused.text().contains("taken by other clients"), "{}", refused.text());
+        assert!(refused.text().contains("as many servers behind this one"), "{}", refused.text());
     }
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     // Whose it is goes on, and so does who cannot be asked.

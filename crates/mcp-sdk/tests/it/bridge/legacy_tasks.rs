@@ -329,7 +329,10 @@ async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
         let answer = ask(&site, &greedy, "tools/call", call.clone()).await;
         match answer["result"]["task"]["taskId"].as_str() {
             Some(id) => ids.push(id.to_owned()),
-            None => assert_eq!(answer["error"]["message"], "there are too many tasks", "{n}: {answer}"),
+            None => assert!(
+                answer["error"]["message"].as_str().unwrap().contains("too many tasks"),
+                "{n}: {answer}"
+            ),
         }
     }
     assert_eq!(ids.len(), 100);
@@ -342,12 +345,13 @@ async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
     let answer = ask(&site, &greedy, "tasks/get", json!({"taskId": ids[5]})).await;
     assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
     let answer = ask(&site, &greedy, "tools/call", call).await;
-    assert_eq!(answer["error"]["message"], "there are too many tasks", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("too many tasks"), "{answer}");
 }
 
 #[tokio::test]
 async fn there_are_no_more_tasks_than_may_be() {
-    let options = BridgeOptions { tasks_max: 3, ..options(EraChoice::Legacy) };
+    // All sessions are of one caller, which may have half of them.
+    let options = BridgeOptions { tasks_max: 6, ..options(EraChoice::Legacy) };
     let bridge = TaskServer::new().bridge_with(options).await;
     let site = Site::new(&bridge);
     let call = json!({"name": "slow", "arguments": {}, "task": {}});

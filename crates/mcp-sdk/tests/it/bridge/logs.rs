@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::LoggingLevel;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpServer, ServerNotification};
 
-use super::sites::{clients, options};
-use crate::client::misbehaving::on_stream_with;
+use super::sites::{clients, options, over_http};
+use crate::client::misbehaving::{on_stream_with, response, scripted};
 use crate::client::sites::{Site, Told, answering};
 use crate::http::{self, Message};
 
@@ -189,4 +189,33 @@ async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_calle
     calling.abort();
     assert!(told.take().iter().all(|told| !matches!(told, ServerNotification::Message(_))));
     bridge.close_bridge().await;
+}
+
+/// Such messages were dropped, but not counted.
+#[tokio::test]
+async fn log_messages_with_the_response_to_a_request_of_the_bridge_are_counted() {
+    let url = scripted(|_, message| {
+        let answer = |result: Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        match message["method"].as_str() {
+            Some("initialize") => {
+                let initialized = json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}},
+                    "serverInfo": {"name": "logging", "version": "1"}});
+                response("Content-Type: application/json\r\n", &answer(initialized).to_string())
+            }
+            Some("logging/setLevel") => {
+                let said = String::from_utf8(said("info", "set")).unwrap();
+                let events = format!("data: {}\n\ndata: {}\n\n", said.trim(), answer(json!({})));
+                response("Content-Type: text/event-stream\r\n", &events)
+            }
+            Some(_) => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+            None => {
+                "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into()
+            }
+        }
+    })
+    .await;
+    let bridge = over_http(&url, options(EraChoice::Legacy)).await;
+    let session = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+    session.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    assert_eq!(bridge.bridge_dropped_messages(), 1);
 }

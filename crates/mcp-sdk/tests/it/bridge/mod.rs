@@ -14,3 +14,4 @@ mod both_eras;
 mod bursts;
 mod logs;
 mod callers;
+mod shares;

@@ -1,14 +1,19 @@
 //! Headers that mirror arguments, before servers that never see them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::Tool;
-use thruway_mcp_sdk::{Context, EraChoice, HandlerError, McpClient, McpServer};
+use thruway_mcp_sdk::{
+    Context, EraChoice, HandlerError, McpClient, McpClientBuilder, McpClientError, McpServer,
+};
 
 use super::sites::{FAR_ERAS, bridges, in_memory, options};
+use crate::client::misbehaving::on_stream_with;
 use crate::client::sites::Site;
 use crate::fixtures::ask;
 use crate::http::{self, Message};
@@ -120,6 +125,77 @@ async fn headers_are_compared_again_when_a_call_is_continued() {
     let answered = near.send(&call(answers().await)).await.message();
     assert_eq!(answered["result"]["content"][0]["text"], "Ada in eu", "{answered}");
     bridge.close_bridge().await;
+}
+
+/// A server of `era` that counts how often its tools are listed. It lists none while `fails` is set.
+fn listing(
+    era: EraChoice,
+    lists: Arc<AtomicUsize>,
+    fails: Arc<AtomicBool>,
+) -> impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static {
+    move |builder| {
+        let (lists, fails) = (lists.clone(), fails.clone());
+        Ok(on_stream_with(builder, move |message| {
+            let tool = json!({"name": "query", "inputSchema": {"type": "object", "properties": {
+                "region": {"type": "string", "x-mcp-header": "Region"}}}});
+            let mut answer = match message["method"].as_str() {
+                Some("tools/list") => {
+                    lists.fetch_add(1, Ordering::Relaxed);
+                    if fails.load(Ordering::Relaxed) {
+                        json!({"error": {"code": -32603, "message": "no list"}})
+                    } else {
+                        json!({"result": {"tools": [tool], "ttlMs": 0, "cacheScope": "private"}})
+                    }
+                }
+                Some("tools/call") => json!({"result": {"content": []}}),
+                Some("initialize") => json!({"result": {"protocolVersion": "2025-11-25",
+                    "capabilities": {"tools": {"listChanged": true}},
+                    "serverInfo": {"name": "listing", "version": "1"}}}),
+                Some("server/discover") => json!({"result": {"supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}}, "serverInfo": {"name": "listing", "version": "1"},
+                    "ttlMs": 0, "cacheScope": "private"}}),
+                _ => return Vec::new(),
+            };
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = message["id"].clone();
+            if era == EraChoice::Modern && answer["result"].is_object() {
+                answer["result"]["resultType"] = json!("complete");
+            }
+            format!("{answer}\n").into_bytes()
+        }))
+    }
+}
+
+/// The first call listed the tools although none of its arguments could be mirrored, and failed if the server
+/// did not list them.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_needs_no_headers_needs_no_list() {
+    for far in FAR_ERAS {
+        let (lists, fails) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+        let connect = listing(far, lists.clone(), fails.clone());
+        let bridge = McpServer::bridge(options(far), connect).await.unwrap();
+        let near = http::Site::new(&bridge);
+        for arguments in [json!({}), json!({"region": null}), json!({"other": [1, "a"], "nested": {}})] {
+            let answer = near.send(&query(&arguments)).await;
+            assert_eq!((answer.status, lists.load(Ordering::Relaxed)), (200, 0), "{far:?} {arguments}");
+        }
+        // Whether this one needs a header, the list would say; nobody has ever got one.
+        let without = query(&json!({"region": "eu"}));
+        assert_eq!(near.send(&without).await.status, 200, "{far:?}");
+        // A header that cannot be compared is refused: a gateway may have decided by it.
+        let with = without.clone().with_field("Mcp-Param-Region", "eu");
+        let refused = near.send(&with).await;
+        assert!(refused.text().contains("no list"), "{far:?}: {}", refused.text());
+        fails.store(false, Ordering::Relaxed);
+        assert_eq!(near.send(&with).await.status, 200, "{far:?}");
+        assert_eq!(near.refused(&without).await, (400, -32020), "{far:?}: a header is missing");
+        // The last list counts as long as there is no other one.
+        fails.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_mins(6)).await;
+        assert_eq!(near.refused(&without).await, (400, -32020), "{far:?}: a header is missing");
+        assert_eq!(near.send(&with).await.status, 200, "{far:?}");
+        bridge.close_bridge().await;
+    }
 }
 
 /// The tool `query` as `server` lists it.

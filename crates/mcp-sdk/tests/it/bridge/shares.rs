@@ -1,0 +1,180 @@
+//! One caller cannot use up the limits that all callers of a bridge share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::{Authorization, BridgeOptions, EraChoice, McpClientBuilder, McpServer};
+
+use super::sites::{in_memory, options};
+use super::task_server::TaskServer;
+use crate::authorization::Plain;
+use crate::fixtures::{server, tool};
+use crate::http::{Message, Response, Session, Site};
+
+fn site_of(bridge: &McpServer) -> Site {
+    let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain);
+    Site::of(bridge.endpoint().authorize(authorization))
+}
+
+fn by(caller: &str, message: Message) -> Message {
+    message.with_field("Authorization", &format!("Bearer {caller}/use"))
+}
+
+/// Begins a session of `caller`, whose client can do what `capabilities` say.
+async fn begin(site: &Site, caller: &str, capabilities: &Value) -> Session {
+    let begun = site.send(&by(caller, Session::initialize("2025-11-25", capabilities))).await;
+    let id = begun.field("mcp-session-id").unwrap_or_else(|| panic!("no session: {}", begun.text()));
+    Session { id: Some(id.to_owned()), revision: "2025-11-25".to_owned() }
+}
+
+async fn send(site: &Site, caller: &str, session: &Session, method: &str, params: &Value) -> Value {
+    let response = site.send(&by(caller, session.request(7, method, params))).await;
+    let is_stream = response.head.contains("text/event-stream");
+    if is_stream { response.messages().pop().unwrap() } else { response.message() }
+}
+
+async fn call(site: &Site, caller: &str, params: &Value) -> Response {
+    let message = Message::modern_with("tools/call", params.clone(), &json!({"elicitation": {}}));
+    site.send(&by(caller, message)).await
+}
+
+/// The sessions of one caller could have all servers that are for one client alone.
+#[tokio::test]
+async fn one_caller_leaves_servers_for_the_sessions_of_others() {
+    let options = BridgeOptions { servers_max: 5, ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&server(), options).await;
+    let site = site_of(&bridge);
+    let capabilities = json!({"elicitation": {}});
+    let mut sessions = Vec::new();
+    for n in 0..3 {
+        let session = begin(&site, "ada", &capabilities).await;
+        let answer = send(&site, "ada", &session, "tools/call", &tool("progress")).await;
+        assert_eq!(answer["result"].is_object(), n < 2, "{n}: {answer}");
+        if n == 2 {
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(message.contains("this caller has as many servers"), "{answer}");
+        }
+        sessions.push(session);
+    }
+    // A call of the modern era is refused too, and does not wait: no call that ends would make room for it.
+    let refused = call(&site, "ada", &tool("progress")).await;
+    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
+    let session = begin(&site, "bob", &capabilities).await;
+    let answer = send(&site, "bob", &session, "tools/call", &tool("progress")).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    // Nothing was taken away from the greedy caller either, and what it gives back it can have again.
+    let answer = send(&site, "ada", &sessions[0], "tools/call", &tool("progress")).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    assert_eq!(site.send(&by("ada", sessions[0].delete())).await.status, 204);
+    Site::settle().await;
+    let answer = send(&site, "ada", &sessions[2], "tools/call", &tool("progress")).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    bridge.close_bridge().await;
+}
+
+/// A server that waits for the next call of its client makes room for other callers, but a caller that has
+/// its share ended such a server for nothing.
+#[tokio::test]
+async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
+    let connected = Arc::new(AtomicUsize::new(0));
+    let (counter, behind) = (connected.clone(), server());
+    let connect = move |builder: McpClientBuilder| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(builder.server(&behind))
+    };
+    let options = BridgeOptions { servers_max: 3, ..options(EraChoice::Legacy) };
+    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let site = site_of(&bridge);
+    let connected = || connected.load(Ordering::Relaxed);
+    let shared = connected();
+    let is_answered = async |caller: &str| call(&site, caller, &tool("progress")).await.status == 200;
+    assert!(is_answered("bob").await && is_answered("eve").await);
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let session = begin(&site, "ada", &json!({"elicitation": {}})).await;
+        let answer = send(&site, "ada", &session, "tools/call", &tool("progress")).await;
+        answers.push(answer["result"].is_object());
+    }
+    assert_eq!((answers, connected() - shared), (vec![true, false], 3));
+    assert!(is_answered("bob").await && is_answered("eve").await);
+    assert_eq!(connected() - shared, 3, "their servers were still there");
+    // A caller that holds nothing gets the place of the one that has waited longest.
+    assert!(is_answered("new").await && is_answered("eve").await);
+    assert_eq!(connected() - shared, 4);
+    bridge.close_bridge().await;
+}
+
+/// The calls of one caller that waited for answers could be all that may wait.
+#[tokio::test]
+async fn one_caller_leaves_others_calls_that_wait_for_answers() {
+    let options = BridgeOptions { questions_max: 5, ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&server(), options).await;
+    let site = site_of(&bridge);
+    let mut asked = Vec::new();
+    for caller in ["ada", "ada", "bob"] {
+        let answer = call(&site, caller, &tool("ask")).await.message();
+        assert_eq!(answer["result"]["resultType"], "input_required", "{caller}: {answer}");
+        asked.push(answer["result"].clone());
+        if asked.len() == 2 {
+            let refused = call(&site, "ada", &tool("ask")).await.message();
+            let message = refused["error"]["message"].as_str().unwrap();
+            assert!(message.contains("calls of this caller wait for its answers"), "{refused}");
+        }
+    }
+    let mut again = tool("ask");
+    let (name, _) = asked[0]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    again["requestState"] = asked[0]["requestState"].clone();
+    again["inputResponses"] = json!({name: {"action": "accept", "content": {"name": "Ada"}}});
+    let answered = call(&site, "ada", &again).await.message();
+    assert_eq!(answered["result"]["content"][0]["text"], "Ada", "{answered}");
+    let answer = call(&site, "ada", &tool("ask")).await.message();
+    assert_eq!(answer["result"]["resultType"], "input_required", "it has given one back: {answer}");
+    bridge.close_bridge().await;
+}
+
+/// The tasks of one caller were limited for each of its sessions only.
+#[tokio::test]
+async fn one_caller_leaves_tasks_for_others() {
+    let options = BridgeOptions { tasks_max: 5, ..options(EraChoice::Legacy) };
+    let bridge = TaskServer::new().bridge_with(options).await;
+    let site = site_of(&bridge);
+    let task = json!({"name": "slow", "arguments": {}, "task": {}});
+    let mut greedy = Vec::new();
+    for n in 0..3 {
+        let session = begin(&site, "ada", &json!({})).await;
+        let answer = send(&site, "ada", &session, "tools/call", &task).await;
+        assert_eq!(answer["result"]["task"].is_object(), n < 2, "{n}: {answer}");
+        if n == 2 {
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(message.contains("this client has too many tasks"), "{answer}");
+        }
+        greedy.push(session);
+    }
+    let session = begin(&site, "bob", &json!({})).await;
+    let answer = send(&site, "bob", &session, "tools/call", &task).await;
+    assert!(answer["result"]["task"].is_object(), "{answer}");
+    // A session that ends gives its tasks back.
+    assert_eq!(site.send(&by("ada", greedy[0].delete())).await.status, 204);
+    let answer = send(&site, "ada", &greedy[2], "tools/call", &task).await;
+    assert!(answer["result"]["task"].is_object(), "{answer}");
+    bridge.close_bridge().await;
+}
+
+/// Calls that wait for answers were limited by number only, and keep their arguments.
+#[tokio::test]
+async fn the_bytes_of_calls_that_wait_for_answers_count() {
+    let mut options = options(EraChoice::Legacy);
+    options.server.in_flight_bytes_max = 1 << 20;
+    options.server.message_bytes_max = 1 << 20;
+    let bridge = in_memory(&server(), options).await;
+    let site = site_of(&bridge);
+    let large = json!({"name": "ask", "arguments": {"other": "x".repeat(400 << 10)}});
+    let asked = call(&site, "ada", &large).await.message();
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let refused = call(&site, "ada", &large).await;
+    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
+    let other = call(&site, "bob", &large).await.message();
+    assert_eq!(other["result"]["resultType"], "input_required", "{other}");
+    bridge.close_bridge().await;
+}
