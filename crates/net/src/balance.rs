@@ -2,7 +2,7 @@
 //!
 //! `SO_REUSEPORT` alone leaves cores idle when connections are few and live long: the kernel spreads them by hash.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many connections each worker has, and how many there may be.
@@ -10,11 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Balance {
     workers: Arc<Mutex<Vec<Place>>>,
     connections_max: Arc<AtomicUsize>,
+    /// The faults of clients of each worker. Clients cause them at any rate, so counting one takes no lock.
+    client_faults: Arc<[AtomicU64]>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Place {
-    load: WorkerLoad,
+    connections: usize,
+    connections_total: u64,
     is_finished: bool,
 }
 
@@ -40,7 +43,11 @@ pub(crate) struct Assigned {
 impl Balance {
     pub(crate) fn new(workers: usize, connections_max: usize) -> Self {
         let connections_max = Arc::new(AtomicUsize::new(connections_max));
-        Self { workers: Arc::new(Mutex::new(vec![Place::default(); workers])), connections_max }
+        Self {
+            workers: Arc::new(Mutex::new(vec![Place::default(); workers])),
+            connections_max,
+            client_faults: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -61,37 +68,37 @@ impl Balance {
     /// cannot even be told so.
     pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
-        let open: usize = places.iter().map(|place| place.load.connections).sum();
+        let open: usize = places.iter().map(|place| place.connections).sum();
         let connections_max = self.connections_max();
         if open >= connections_max.saturating_add(over_limit_max(connections_max)) {
             return None;
         }
         let worker = (0..places.len())
             .filter(|worker| !places[*worker].is_finished)
-            .min_by_key(|worker| (places[*worker].load.connections, *worker != acceptor))
+            .min_by_key(|worker| (places[*worker].connections, *worker != acceptor))
             .unwrap_or(acceptor);
-        let load = &mut places[worker].load;
-        load.connections += 1;
-        load.connections_total += 1;
+        let place = &mut places[worker];
+        place.connections += 1;
+        place.connections_total += 1;
         Some(Assigned { worker, is_over_limit: open >= connections_max })
     }
 
     /// Counts as many connections at `worker` as there may be.
     pub(crate) fn fill(&self, worker: usize) {
-        self.lock()[worker].load.connections = self.connections_max();
+        self.lock()[worker].connections = self.connections_max();
     }
 
     /// A connection of `worker` has ended. After [`cut_off`](Self::cut_off) this is not counted.
     pub(crate) fn release(&self, worker: usize) {
         let place = &mut self.lock()[worker];
         if !place.is_finished {
-            place.load.connections -= 1;
+            place.connections -= 1;
         }
     }
 
     /// Counts a fault of a client of `worker`.
     pub(crate) fn count_client_fault(&self, worker: usize) {
-        self.lock()[worker].load.client_faults_total += 1;
+        self.client_faults[worker].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Ends `worker`, which gets no connection any more; those it has stay counted.
@@ -102,13 +109,18 @@ impl Balance {
     /// Whether `worker` has no connection and none on the way to it. If so, it gets none any more.
     pub(crate) fn finish(&self, worker: usize) -> bool {
         let place = &mut self.lock()[worker];
-        place.is_finished = place.load.connections == 0;
+        place.is_finished = place.connections == 0;
         place.is_finished
     }
 
-    /// The loads of all workers.
+    /// Returns the loads of all workers.
     pub(crate) fn loads(&self) -> Vec<WorkerLoad> {
-        self.lock().iter().map(|place| place.load).collect()
+        let load_of = |(place, client_faults): (&Place, &AtomicU64)| WorkerLoad {
+            connections: place.connections,
+            connections_total: place.connections_total,
+            client_faults_total: client_faults.load(Ordering::Relaxed),
+        };
+        self.lock().iter().zip(self.client_faults.iter()).map(load_of).collect()
     }
 
     /// Counting cannot be interrupted half-way, so a panic elsewhere does not matter here.

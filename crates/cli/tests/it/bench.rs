@@ -429,7 +429,7 @@ fn the_highest_rate_is_looked_for_step_by_step() {
 #[test]
 fn command_lines_of_other_tools_are_understood() {
     let (_demo, url) = demo("/ok");
-    let wrk = bench(&["wrk", "-t2", "-c4", "-d100ms", "--latency", &url]);
+    let wrk = bench(&["wrk", "-t2", "-c4", "-d500ms", "--latency", &url]);
     assert!(
         wrk.code == Some(0) && wrk.stdout.contains("4 connections, 2 workers, closed loop"),
         "{}",
@@ -453,9 +453,9 @@ fn command_lines_of_other_tools_are_understood() {
 #[test]
 fn options_of_other_tools_do_what_they_do_there() {
     let (_demo, url) = demo("/ok");
-    let keeps = bench(&["wrk", "-c2", "-t1", "-d100ms", "-H", "Connection: keep-alive", &url]);
+    let keeps = bench(&["wrk", "-c2", "-t1", "-d500ms", "-H", "Connection: keep-alive", &url]);
     assert!(keeps.code == Some(0) && keeps.stdout.contains("2 opened"), "{}{}", keeps.stdout, keeps.stderr);
-    let closes = bench(&["wrk", "-c2", "-t1", "-d100ms", "-H", "connection: close", &url]);
+    let closes = bench(&["wrk", "-c2", "-t1", "-d500ms", "-H", "connection: close", &url]);
     assert!(closes.code == Some(0), "{}", closes.stderr);
     assert!(closes.stdout.contains("a connection for each request"), "{}", closes.stdout);
 

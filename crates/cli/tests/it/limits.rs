@@ -33,7 +33,7 @@ fn limits_are_those_of_the_config() {
 #[test]
 fn timeouts_are_those_of_the_config() {
     let directory = tempfile::tempdir().unwrap();
-    let config = "[timeouts]\nheader_section = \"100ms\"\ncontent = \"100ms\"\nidle = \"1s\"";
+    let config = "[timeouts]\nheader_section = \"500ms\"\ncontent = \"500ms\"\nidle = \"1s\"";
     let mut thruway = serve(&directory, config);
     let address = thruway.address();
     let mut dawdles_in_head = Client::connect(&address);

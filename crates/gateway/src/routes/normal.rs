@@ -28,8 +28,11 @@ pub enum UnclearPath {
     AboveRoot,
     /// `..` follows an empty segment, which is a segment to some (RFC 3986 §5.2.4) and nothing to others.
     DotsAfterEmpty,
-    /// A segment is `.` or `..` to those only who take an encoded slash or a backslash for a slash, or pass over what
-    /// stands behind a semicolon.
+    /// The path has an encoded control character. Some servers end the path there, others remove the
+    /// character.
+    ControlCharacter,
+    /// Only some servers read a segment as `.` or `..`: servers that read an encoded slash or a backslash as
+    /// a slash, that ignore everything behind a semicolon, or that trim spaces.
     HiddenDots,
     /// There is an encoded slash in it, and those are [rejected](crate::OtherReading::Reject).
     EncodedSlash,
@@ -124,7 +127,7 @@ impl Changed {
                     Some(None) => return Err(UnclearPath::DotsAfterEmpty),
                     None => return Err(UnclearPath::AboveRoot),
                 },
-                segment if has_dots(segment) => return Err(UnclearPath::HiddenDots),
+                segment if has_dot_segment(segment) => return Err(UnclearPath::HiddenDots),
                 _ => {
                     segments.push(Some(start));
                     changed.octets.len()
@@ -143,10 +146,7 @@ impl Changed {
     fn push_segment(&mut self, sent: &[u8], range: Range<usize>) -> Result<(), UnclearPath> {
         let mut at = range.start;
         while at < range.end {
-            let (octet, length) = match sent[at] {
-                b'%' => (decoded(&sent[at + 1..range.end]).ok_or(UnclearPath::PercentEncoding)?, 3),
-                octet => (octet, 1),
-            };
+            let (octet, length) = decoded(&sent[at..range.end])?;
             if STANDS_FOR_ITSELF[octet as usize] && octet != b'/' {
                 self.push(octet, at);
             } else {
@@ -176,47 +176,91 @@ impl Changed {
     }
 }
 
-/// What the two digits at the start of `digits` stand for (RFC 3986 §2.1).
-fn decoded(digits: &[u8]) -> Option<u8> {
+/// Decodes the first byte of `path`, which must not be empty. Returns the byte and the length of its spelling
+/// (RFC 3986 §2.1).
+///
+/// # Errors
+/// The percent-encoding is invalid, or the byte is a control character. A server may end the path at a
+/// control character (C strings end at `%00`) or remove it (trimming), so `/admin%00` would be `/admin`
+/// there.
+#[inline]
+fn decoded(path: &[u8]) -> Result<(u8, usize), UnclearPath> {
+    let (byte, length) = match path[0] {
+        b'%' => (encoded_byte(&path[1..]).ok_or(UnclearPath::PercentEncoding)?, 3),
+        byte => (byte, 1),
+    };
+    if byte.is_ascii_control() { Err(UnclearPath::ControlCharacter) } else { Ok((byte, length)) }
+}
+
+/// Returns the byte that the two hexadecimal digits at the start of `digits` encode.
+fn encoded_byte(digits: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
 /// Returns `true` if any server reads a segment of `path` as `.` or `..`. Servers differ: some decode the
-/// path first, some read a backslash or an encoded slash as a slash, and some ignore everything behind a
-/// semicolon. A path with an invalid percent-encoding counts too, because its segments are unknown.
+/// path first, some read a backslash or an encoded slash as a slash, some ignore everything behind a
+/// semicolon, and some trim spaces. A path with an invalid percent-encoding or a control character counts
+/// too, because its segments are unknown.
 pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
-    path.split(|byte| *byte == b'/').any(|segment| {
-        let mut normal = Changed::default();
-        normal.push_segment(segment, 0..segment.len()).is_err() || has_dots(&normal.octets)
-    })
+    let mut dots = Dots::default();
+    let mut at = 0;
+    while at < path.len() {
+        let Ok((byte, length)) = decoded(&path[at..]) else { return true };
+        match byte {
+            b'/' | b'\\' if dots.is_dot_segment() => return true,
+            b'/' | b'\\' => dots = Dots::default(),
+            byte => dots.push(byte),
+        }
+        at += length;
+    }
+    dots.is_dot_segment()
 }
 
-/// Returns `true` if a part of the normalized `segment` is `.` or `..` to a server that decodes slashes and
-/// backslashes, or ignores everything behind a semicolon.
-fn has_dots(segment: &[u8]) -> bool {
-    let is_dots = |part: &[u8]| matches!(part.split(|octet| *octet == b';').next(), Some(b"." | b".."));
-    let mut start = 0;
-    for at in 0..segment.len() {
-        if segment[at..].starts_with(b"%2F") || segment[at..].starts_with(b"%5C") {
-            if is_dots(&segment[start..at]) {
-                return true;
-            }
-            start = at + 3;
+/// The dots of one segment, counted while its decoded bytes are read.
+#[derive(Default)]
+struct Dots {
+    count: usize,
+    /// `true` if a space follows the dots.
+    has_space_behind: bool,
+    /// `true` if the segment is more than dots with spaces around them.
+    has_other_bytes: bool,
+    /// `true` behind the first semicolon.
+    is_in_parameters: bool,
+}
+
+impl Dots {
+    const fn push(&mut self, byte: u8) {
+        match byte {
+            _ if self.is_in_parameters => {}
+            b';' => self.is_in_parameters = true,
+            b' ' => self.has_space_behind = self.count > 0,
+            b'.' if !self.has_space_behind => self.count += 1,
+            _ => self.has_other_bytes = true,
         }
     }
-    is_dots(&segment[start..])
+
+    const fn is_dot_segment(&self) -> bool {
+        !self.has_other_bytes && matches!(self.count, 1 | 2)
+    }
 }
 
-/// Whether some servers see several segments in `segment`, which begins with a slash, or an empty one: dots behind it lead them elsewhere.
+/// Returns `true` if some servers see several segments in `segment`, which begins with a slash, or an empty
+/// one: dots behind it lead these servers elsewhere.
 fn is_several_or_none(segment: &[u8]) -> bool {
-    segment.get(1) == Some(&b';') || segment.windows(3).any(|part| part == b"%2F" || part == b"%5C")
+    let mut rest = segment.get(1..).unwrap_or_default();
+    while let Some(behind) = rest.strip_prefix(b"%20") {
+        rest = behind;
+    }
+    matches!(rest.first(), None | Some(b';'))
+        || segment.windows(3).any(|part| part == b"%2F" || part == b"%5C")
 }
 
 impl fmt::Display for UnclearPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AboveRoot => "the path climbs above the root",
+            Self::ControlCharacter => "the path has an encoded control character in it",
             Self::DotsAfterEmpty => "the path has `..` behind an empty segment",
             Self::HiddenDots => "the path has `.` or `..` in it that not every server sees",
             Self::EncodedSlash => "the path has an encoded slash in it",
@@ -295,6 +339,9 @@ mod tests {
             ("/.../..a/a../.well-known", "/.../..a/a../.well-known"),
             ("/a;b/c;..", "/a;b/c;.."),
             ("/a;x/../b", "/b"),
+            ("/%20a%20b%20", "/%20a%20b%20"),
+            ("/a%20/../b", "/b"),
+            ("/a;%20..", "/a;%20.."),
         ] {
             assert_eq!(normalized_path(sent).as_deref(), Ok(normal), "{sent}");
             // What is normal stays so.
@@ -320,11 +367,35 @@ mod tests {
             ("/a%2Fb/../c", UnclearPath::HiddenDots),
             ("/a/b\\c/../d", UnclearPath::HiddenDots),
             ("/a/;b/../c", UnclearPath::HiddenDots),
+            ("/x/..%20/admin", UnclearPath::HiddenDots),
+            ("/x/%20%2e./admin", UnclearPath::HiddenDots),
+            ("/x/..%20;a/admin", UnclearPath::HiddenDots),
+            ("/a/%20/../b", UnclearPath::HiddenDots),
+            ("/a/%20%20;b/../c", UnclearPath::HiddenDots),
             ("/a%", UnclearPath::PercentEncoding),
             ("/a%4/b", UnclearPath::PercentEncoding),
             ("/%u0061", UnclearPath::PercentEncoding),
         ] {
             assert_eq!(normalized_path(sent), Err(error), "{sent}");
+        }
+    }
+
+    /// `/admin%00` and `/x/..%00/admin` were for the route `/`, without the policies of `/admin`. An upstream
+    /// that ends the path at a NUL, or trims control characters, answered them as `/admin`.
+    #[test]
+    fn a_path_with_an_encoded_control_character_is_refused() {
+        for byte in (0..0x20).chain([0x7f]) {
+            for sent in [
+                format!("/admin%{byte:02x}"),
+                format!("/%{byte:02X}admin"),
+                format!("/x/..%{byte:02X}/admin"),
+            ] {
+                assert_eq!(normalized_path(&sent), Err(UnclearPath::ControlCharacter), "{sent}");
+                assert!(has_dot_segment(sent.as_bytes()), "{sent}");
+            }
+        }
+        for sent in ["/admin%20", "/admin%21", "/admin%7E", "/admin%80", "/admin%C2%80", "/admin%2500"] {
+            assert!(normalized_path(sent).is_ok(), "{sent}");
         }
     }
 
@@ -346,12 +417,30 @@ mod tests {
             "/.%3b%2fb",
             "/./",
             "/a%2",
+            "/..%20",
+            "/%20.%20/a",
+            "/ .. /a",
+            "/%20..;a",
+            "/a%5c..%20",
         ] {
             assert!(has_dot_segment(path.as_bytes()), "{path}");
         }
-        for path in
-            ["/", "/a", "/...", "/..a", "/a..", "/%2e%2ea", "/a/%252e%252e/", "/é/.a", "/;..", "/%3b.."]
-        {
+        for path in [
+            "/",
+            "/a",
+            "/...",
+            "/..a",
+            "/a..",
+            "/%2e%2ea",
+            "/a/%252e%252e/",
+            "/é/.a",
+            "/;..",
+            "/%3b..",
+            "/.%20.",
+            "/%20/a",
+            "/a%20..",
+            "/..%20a",
+        ] {
             assert!(!has_dot_segment(path.as_bytes()), "{path}");
         }
     }

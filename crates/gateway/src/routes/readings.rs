@@ -1,8 +1,12 @@
-//! Paths that not every server reads alike: those with encoded slashes, and those with parameters behind a semicolon.
+//! Paths that servers read differently: with encoded slashes, with parameters behind a semicolon, or with
+//! spaces at an end of a segment.
 
 use super::{NormalPath, UnclearPath};
 
-/// What becomes of requests whose paths servers may read otherwise than routes do.
+/// Treatment of requests whose paths some servers read differently than routes do.
+///
+/// Some servers also trim the spaces (`%20`) around a segment. Requests with such spaces are always treated
+/// as [`OtherReading::Guard`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PathReadings {
     /// Of `%2F` and `%5C`, which some servers take for slashes.
@@ -34,7 +38,7 @@ impl PathReadings {
         (rejects(self.parameters) && path.contains(&b';')).then_some(UnclearPath::Parameters)
     }
 
-    /// All other ways in which servers may read `path`, as far as they matter.
+    /// Returns all other ways in which servers may read `path`, as far as they matter.
     pub(super) fn others(self, path: &[u8]) -> Vec<Vec<u8>> {
         let slashes: &[&[&[u8]]] = match self.encoded_slashes {
             OtherReading::Guard => &[&[b"%2F"], &[b"%5C"], &[b"%2F", b"%5C"]],
@@ -49,6 +53,11 @@ impl PathReadings {
             readings.extend(of_decoded);
             readings.push(bare);
         }
+        if has_encoded_space(path) {
+            let trimmed: Vec<_> = readings.iter().map(|path| without_outer_spaces(path)).collect();
+            readings.extend(trimmed);
+            readings.push(without_outer_spaces(path));
+        }
         readings.retain(|reading| reading != path);
         readings
     }
@@ -62,6 +71,10 @@ pub(super) fn may_be_read_otherwise(path: &NormalPath<'_>) -> bool {
 
 fn has_encoded_slash(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"%2F" || part == b"%5C")
+}
+
+fn has_encoded_space(path: &[u8]) -> bool {
+    path.windows(3).any(|part| part == b"%20")
 }
 
 /// `path`, with what is one of `slashes` taken for a slash. In a normal path, digits are capitals.
@@ -86,6 +99,20 @@ fn without_parameters(path: &[u8]) -> Vec<u8> {
     bare.collect::<Vec<_>>().join(&b'/')
 }
 
+/// Returns `path` without the spaces around each of its segments.
+fn without_outer_spaces(path: &[u8]) -> Vec<u8> {
+    let trimmed = path.split(|octet| *octet == b'/').map(|mut segment| {
+        while let Some(rest) = segment.strip_prefix(b"%20") {
+            segment = rest;
+        }
+        while let Some(rest) = segment.strip_suffix(b"%20") {
+            segment = rest;
+        }
+        segment
+    });
+    trimmed.collect::<Vec<_>>().join(&b'/')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +126,11 @@ mod tests {
             ("/a;x/b;", &["/a/b"]),
             ("/a;x%2Fb", &["/a;x/b", "/a/b", "/a"]),
             ("/a%252Fb", &[]),
+            ("/%20a%20b%20%20/c%20", &["/a%20b/c"]),
+            ("/a%20;x", &["/a", "/a%20"]),
+            ("/a%20%2Fb", &["/a%20/b", "/a/b"]),
+            ("/%20", &["/"]),
+            ("/a%2520", &[]),
         ] {
             let readings = PathReadings::default().others(path.as_bytes());
             let mut readings: Vec<_> =

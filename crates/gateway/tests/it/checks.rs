@@ -6,7 +6,7 @@ use std::time::Duration;
 use thruway_gateway::{CheckConfig, CheckKind, Upstream, UpstreamConfig};
 
 use crate::backend::{Backend, Behaviour};
-use crate::gateway::{Gateway, until};
+use crate::gateway::{AMPLE, Gateway, until};
 
 fn config<'b>(kind: CheckKind, backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
     let interval = Duration::from_millis(10);
@@ -68,8 +68,8 @@ fn a_server_that_does_not_accept_gets_no_requests() {
 fn a_server_that_says_nothing_is_down_in_time() {
     let (one, silent) = (Backend::named("one"), Backend::start(Behaviour::SaysNothing));
     let mut config = config(CheckKind::http("/"), [&one, &silent]);
-    config.check.as_mut().unwrap().timeout = Duration::from_millis(50);
-    config.exchange.timeouts.head = Duration::from_millis(50);
+    config.check.as_mut().unwrap().timeout = AMPLE;
+    config.exchange.timeouts.head = AMPLE;
     let gateway = Gateway::start(config);
     until_only(&gateway, "one");
     let requests = silent.requests();

@@ -16,7 +16,7 @@ use thruway_server::{
 };
 
 use crate::forward::Client;
-use crate::gateway::PATIENCE;
+use crate::gateway::{AMPLE, PATIENCE};
 
 /// Names that lead where the test says.
 #[derive(Debug)]
@@ -247,7 +247,7 @@ fn spellings_of_this_machine_lead_nowhere() {
 #[test]
 fn what_goes_wrong_on_the_way_is_told_apart() {
     let (nobody, refusing) = (Backend::start().address(), Backend::start().address());
-    let config = ConnectConfig { connect_timeout: Duration::from_millis(300), ..reaching(nobody.port()) };
+    let config = ConnectConfig { connect_timeout: AMPLE, ..reaching(nobody.port()) };
     let config = ConnectConfig { ports: vec![nobody.port(), refusing.port()], ..config };
     let tunnels = Tunnels::start(config, vec![("gone.example", nobody)], |handler| handler);
     for (host, status, error) in [

@@ -7,7 +7,7 @@ use thruway_gateway::{EjectionConfig, UpstreamConfig};
 use thruway_testkit::upstream;
 
 use crate::backend::{Backend, Behaviour};
-use crate::gateway::{Gateway, until};
+use crate::gateway::{AMPLE, Gateway, until};
 
 fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
     let ejection =
@@ -56,7 +56,7 @@ fn all_that_were_down_are_asked_again_as_soon_as_they_are_back() {
 #[test]
 fn a_server_that_says_nothing_is_ejected_although_it_accepts() {
     let (silent, proper) = (Backend::start(Behaviour::SaysNothing), Backend::named("proper"));
-    let timeouts = Timeouts { head: Duration::from_millis(50), ..Timeouts::default() };
+    let timeouts = Timeouts { head: AMPLE, ..Timeouts::default() };
     let exchange = Config { timeouts, ..Config::default() };
     let gateway = Gateway::start(UpstreamConfig { exchange, ..for_ever(config([&silent, &proper])) });
     let got: Vec<_> = (0..4).map(|_| gateway.ask("POST", "Content-Length: 0\r\n")).collect();
@@ -70,7 +70,7 @@ fn a_server_that_says_nothing_is_ejected_although_it_accepts() {
 #[test]
 fn what_may_be_sent_again_goes_elsewhere_when_a_server_says_nothing() {
     let (silent, proper) = (Backend::start(Behaviour::SaysNothing), Backend::named("proper"));
-    let timeouts = Timeouts { head: Duration::from_millis(50), ..Timeouts::default() };
+    let timeouts = Timeouts { head: AMPLE, ..Timeouts::default() };
     let exchange = Config { timeouts, ..Config::default() };
     let gateway = Gateway::start(UpstreamConfig { exchange, ..for_ever(config([&silent, &proper])) });
     (0..6).for_each(|_| assert_eq!(gateway.get().content, "proper"));
@@ -80,7 +80,10 @@ fn what_may_be_sent_again_goes_elsewhere_when_a_server_says_nothing() {
 #[test]
 fn a_server_that_was_ejected_is_tried_and_recovers() {
     let (closing, proper) = (Backend::start(Behaviour::Closes), Backend::named("proper"));
-    let gateway = Gateway::start(config([&closing, &proper]));
+    let mut config = config([&closing, &proper]);
+    // The server must stay ejected during the requests below.
+    config.ejection.time = AMPLE;
+    let gateway = Gateway::start(config);
     // A request that may have been acted on is not given to the next server; one that is idempotent is.
     let statuses: Vec<_> = (0..2).map(|_| gateway.ask("POST", "Content-Length: 0\r\n").status).collect();
     assert_eq!(statuses, [502, 200]);
@@ -122,7 +125,7 @@ fn an_idle_connection_that_the_server_closes_says_nothing_against_it() {
 #[test]
 fn a_server_that_does_not_finish_its_answers_is_ejected() {
     let (stalling, proper) = (upstream::stalls_in_content().listen(), Backend::named("proper"));
-    let timeouts = Timeouts { content_idle: Duration::from_millis(50), ..Timeouts::default() };
+    let timeouts = Timeouts { content_idle: AMPLE, ..Timeouts::default() };
     let config = UpstreamConfig {
         exchange: Config { timeouts, ..Config::default() },
         ..UpstreamConfig::new("a", [stalling.address.into(), proper.upstream_address()])

@@ -43,6 +43,11 @@ impl Gateway {
     pub(crate) fn forwarding(config: UpstreamConfig, forward: ForwardConfig) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::sharing(upstream, forward)
+    }
+
+    /// A gateway that shares `upstream`, with its queue and its counts, with another gateway.
+    pub(crate) fn sharing(upstream: Arc<Upstream>, forward: ForwardConfig) -> Self {
         Self::serve(Forward::with_config(upstream.clone(), forward), upstream, Config::default())
     }
 
@@ -225,6 +230,10 @@ pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
         std::thread::yield_now();
     }
 }
+
+/// A timeout that a stalled server exceeds, and that all others keep, also on a busy machine. Tests with a
+/// shorter one failed beside other programs.
+pub(crate) const AMPLE: Duration = Duration::from_millis(500);
 
 /// How long to wait for what has gone wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

@@ -145,9 +145,6 @@ pub enum Error {
     /// A SETTINGS_INITIAL_WINDOW_SIZE above the maximum was provided
     InvalidInitialWindowSize,
 
-    /// An invalid window update value
-    InvalidWindowUpdateValue,
-
     /// The payload length specified by the frame header was not the
     /// value necessary for the specific frame type.
     InvalidPayloadLength,

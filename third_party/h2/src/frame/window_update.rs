@@ -35,11 +35,10 @@ impl WindowUpdate {
 
         // Clear the most significant bit, as that is reserved and MUST be ignored
         // when received.
+        //
+        // An increment of 0 is an error of the stream or of the connection
+        // (Section 6.9). The state of the stream decides, so it is checked later.
         let size_increment = unpack_octets_4!(payload, 0, u32) & !SIZE_INCREMENT_MASK;
-
-        if size_increment == 0 {
-            return Err(Error::InvalidWindowUpdateValue);
-        }
 
         Ok(WindowUpdate {
             stream_id: head.stream_id(),

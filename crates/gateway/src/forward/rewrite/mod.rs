@@ -89,7 +89,9 @@ impl fmt::Display for InvalidRewrite {
             }
             Self::FieldName => "this is not the name of a field",
             Self::FieldValue => "this is not the value of a field",
-            Self::Octets => "a path is written as it is sent: percent-encoded, without a query",
+            Self::Octets => {
+                "a path is written as it is sent: percent-encoded, with no query or control character"
+            }
             Self::Place => "there is no such place",
             Self::Slash => "`{rest}` begins with a slash itself",
             Self::Start => "a path begins with `/`, `{path}` or `{rest}`",

@@ -54,8 +54,8 @@ impl PathRewrite {
     /// The target for `request`, with its query.
     ///
     /// # Errors
-    /// A segment of the path is `.` or `..` in some spelling. A server that resolves it would serve another
-    /// path.
+    /// A segment of the path is `.` or `..` in some spelling, or the path has a control character. Some
+    /// servers would serve another path.
     pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, Climbs> {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);
@@ -82,11 +82,14 @@ impl PathRewrite {
     }
 }
 
-/// Whether `text` may stand in a path (RFC 3986 §3.3).
+/// Returns `true` if `text` may stand in a path (RFC 3986 §3.3) and has no encoded control character.
 fn is_part_of_path(text: &str) -> bool {
     let octets = text.as_bytes();
     octets.iter().enumerate().all(|(i, octet)| match octet {
-        b'%' => octets.get(i + 1..i + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)),
+        b'%' => match octets.get(i + 1..i + 3) {
+            Some([b'0' | b'1', _] | [b'7', b'f' | b'F']) | None => false,
+            Some(digits) => digits.iter().all(u8::is_ascii_hexdigit),
+        },
         octet => octet.is_ascii_alphanumeric() || b"-._~/:@!$&'()*+,;=".contains(octet),
     })
 }
@@ -119,10 +122,13 @@ mod tests {
             ("/é", InvalidRewrite::Octets),
             ("/%zz", InvalidRewrite::Octets),
             ("/%2", InvalidRewrite::Octets),
+            ("/a%00{rest}", InvalidRewrite::Octets),
+            ("/a%7f", InvalidRewrite::Octets),
             ("/{{a", InvalidRewrite::Octets),
             ("/a/../b", InvalidRewrite::DotSegment),
             ("/a/%2E%2e/b", InvalidRewrite::DotSegment),
             ("/a/.", InvalidRewrite::DotSegment),
+            ("/a/..%20/b", InvalidRewrite::DotSegment),
             ("/v2/{rest}", InvalidRewrite::Slash),
             ("/{id}", InvalidRewrite::Place),
             ("/{client}", InvalidRewrite::Place),

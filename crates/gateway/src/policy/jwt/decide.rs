@@ -11,11 +11,15 @@ use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::{OwnedField, Told};
 
-/// What is to be told if `token` is believed.
+/// Verifies `token` and returns the facts that it states.
 pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, JwtError> {
-    let claims = config.rules.verify(token, keys, since_epoch())?;
-    let user = claims.get("sub").and_then(Value::as_str).map(|subject| Cow::Owned(subject.to_owned()));
+    let mut claims = config.rules.verify(token, keys, since_epoch())?;
     let fields = told_of(&claims, config).ok_or(JwtError::Invalid)?;
+    // The claims are not needed any more, so the subject is not copied.
+    let user = match claims.remove("sub") {
+        Some(Value::String(subject)) => Some(Cow::Owned(subject)),
+        _ => None,
+    };
     Ok(Told { fields, user })
 }
 

@@ -36,12 +36,33 @@ fn no_other_reading_of_a_path_goes_past_a_policy() {
         "/open/y/;x/../../admin",
         "/open/y/%2F/../../admin",
         "/admin%2Fx/../users",
+        // Servers that trim segments answered these as `/admin`, past its policy.
+        "/admin%20",
+        "/admin%20%20/users",
+        "/%20admin/users",
+        "/%20/admin",
+        "/admin%20;x",
+        "/x%2Fadmin%20/../admin",
+        "/admin%20%2Fusers",
+        "/a/b/d%20",
     ] {
         assert_eq!(status_of(&scene, path), "400", "{path}");
     }
-    for path in
-        ["/x%2Fy", "/x;y=z", "/open%2Fa", "/open;a/b", "/admin/a%2Fb", "/admin/a;b", "/admins%2F", "/a%252F"]
-    {
+    for path in [
+        "/x%2Fy",
+        "/x;y=z",
+        "/open%2Fa",
+        "/open;a/b",
+        "/admin/a%2Fb",
+        "/admin/a;b",
+        "/admins%2F",
+        "/a%252F",
+        "/x%20",
+        "/open%20/a",
+        "/admin/a%20/%20",
+        "/ad%20min",
+        "/admin%2520",
+    ] {
         assert_eq!(status_of(&scene, path), "200", "{path}");
     }
 }
@@ -62,6 +83,7 @@ fn they_may_all_be_refused_or_all_be_let_through() {
         {
             assert_eq!(status_of(&scene, path), status, "{path}");
         }
+        assert_eq!(status_of(&scene, "/admin%20"), "400", "spaces have no setting");
         assert_eq!(status_of(&scene, "/admin/a%20b"), "200");
     }
     // Also where there is one route only.

@@ -50,6 +50,15 @@ fn paths_that_lead_nobody_knows_where_are_refused() {
         for path in ["/..", "/a/../../b", "/a//../b", "/a/..;/b", "/a/..%2fb", "/%", "http://h/../a"] {
             assert!(ask(&scene, &format!("GET {path}")).starts_with("HTTP/1.1 400 "), "{path}");
         }
+        for path in ["/a%00", "/x/..%00/a", "/a%0A", "/%7fa", "/a%1f/b", "/a;%09", "http://h/a%00"] {
+            let response = ask(&scene, &format!("GET {path}"));
+            assert!(response.starts_with("HTTP/1.1 400 "), "{path}: {response}");
+            assert!(
+                response.ends_with("the path has an encoded control character in it\n"),
+                "{path}: {response}"
+            );
+        }
+        assert!(ask(&scene, "GET /?a=%00").starts_with("HTTP/1.1 200 "), "a query may have them");
         assert!(ask(&scene, "GET /a/../b").ends_with("0 /a/../b"));
     }
 }

@@ -15,8 +15,9 @@ use thruway_testkit::upstream;
 
 use super::{Client, Script};
 use crate::backend::{Backend, Behaviour};
-use crate::gateway::{Gateway, PATIENCE, only, until};
+use crate::gateway::{AMPLE, Gateway, PATIENCE, only, until};
 
+/// A timeout that must expire. Nothing has to be finished before it does.
 const SOON: Duration = Duration::from_millis(50);
 
 /// Servers of which one failure is too much.
@@ -105,8 +106,8 @@ fn what_follows_a_stream_of_events_is_not_waited_for_as_long() {
 fn a_route_may_wait_otherwise_than_its_upstream_says() {
     let backend = Backend::start(Behaviour::SaysNothing);
     for timeouts in [
-        ForwardTimeouts { head: Some(SOON), ..ForwardTimeouts::default() },
-        ForwardTimeouts { total: Some(SOON), ..ForwardTimeouts::default() },
+        ForwardTimeouts { head: Some(AMPLE), ..ForwardTimeouts::default() },
+        ForwardTimeouts { total: Some(AMPLE), ..ForwardTimeouts::default() },
     ] {
         let forward = ForwardConfig { timeouts, ..ForwardConfig::default() };
         let gateway = Gateway::forwarding(only(backend.address), forward);
@@ -119,7 +120,7 @@ fn a_route_may_wait_otherwise_than_its_upstream_says() {
 #[test]
 fn a_server_that_leaves_a_request_unanswered_until_its_time_is_over_has_failed() {
     let backend = Backend::start(Behaviour::SaysNothing);
-    let mut config = touchy(&[backend.address, upstream::refuses()], in_all(SOON));
+    let mut config = touchy(&[backend.address, upstream::refuses()], in_all(AMPLE));
     config.servers[1].is_backup = true;
     let gateway = Gateway::start(config);
     assert_eq!((gateway.get().status, ejected(&gateway)), (504, 1));
@@ -128,7 +129,7 @@ fn a_server_that_leaves_a_request_unanswered_until_its_time_is_over_has_failed()
 #[test]
 fn a_server_that_is_still_told_the_request_when_its_time_is_over_has_not() {
     let script = Script::start();
-    let mut config = touchy(&[script.address, upstream::refuses()], in_all(SOON));
+    let mut config = touchy(&[script.address, upstream::refuses()], in_all(AMPLE));
     config.servers[1].is_backup = true;
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
@@ -144,34 +145,44 @@ fn the_time_of_a_request_includes_waiting_for_a_server_that_has_room() {
     let queue = QueueConfig { timeout: Duration::from_hours(1), ..QueueConfig::default() };
     let mut config = UpstreamConfig { queue, ..only(backend.address) };
     config.servers[0].requests_max = 1;
-    let timeouts = ForwardTimeouts { total: Some(SOON * 4), ..ForwardTimeouts::default() };
-    let gateway = Gateway::forwarding(config, ForwardConfig { timeouts, ..ForwardConfig::default() });
+    let gateway = Gateway::start(config);
+    let timeouts = ForwardTimeouts { total: Some(SOON), ..ForwardTimeouts::default() };
+    let forward = ForwardConfig { timeouts, ..ForwardConfig::default() };
+    // The first request keeps the server: it has no timeout. If it had the same as the second, the second
+    // would get the server for the last moment.
+    let impatient = Gateway::sharing(gateway.upstream.clone(), forward);
     let first = gateway.begin("GET", "");
     until(|| backend.requests() == 1);
-    let second = gateway.get();
+    let second = impatient.get();
     assert_eq!((second.status, gateway.upstream.waiting()), (504, 0));
     assert_eq!(backend.requests(), 1);
     backend.now(Behaviour::Closes);
     drop(first);
 }
 
-/// In a queue where everybody waits long, each server has each request for a moment only: all were ejected.
+/// In a queue where all requests wait long, each server has each request for a moment only: all were ejected.
 #[test]
 fn a_server_that_had_a_request_only_at_the_end_of_its_time_has_not_failed() {
     let backend = Backend::start(Behaviour::SaysNothing);
-    let mut config = touchy(&[backend.address, upstream::refuses()], in_all(SOON * 10));
-    config.ejection.failures = 2;
+    let mut config = touchy(&[backend.address, upstream::refuses()], Timeouts::default());
     config.queue.timeout = Duration::from_hours(1);
     config.servers[0].requests_max = 1;
     config.servers[1].is_backup = true;
     let gateway = Gateway::start(config);
+    let total = AMPLE * 3;
+    let timeouts = ForwardTimeouts { total: Some(total), ..ForwardTimeouts::default() };
+    let forward = ForwardConfig { timeouts, ..ForwardConfig::default() };
+    let impatient = Gateway::sharing(gateway.upstream.clone(), forward);
     let first = gateway.begin("GET", "");
     until(|| backend.requests() == 1);
+    let second = impatient.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    // The second request has waited for more than half of its time when the first one leaves.
     let began = Clock::system().now_exact();
-    until(|| Clock::system().now_exact() >= began + SOON * 4);
-    assert_eq!(gateway.get().status, 504);
+    until(|| Clock::system().now_exact() >= began + total * 6 / 10);
+    first.break_off();
+    assert_eq!(second.end().status, 504);
     assert_eq!((backend.requests(), ejected(&gateway)), (2, 0));
-    drop(first);
 }
 
 #[test]
@@ -193,7 +204,7 @@ fn the_time_of_a_request_includes_connecting() {
 #[test]
 fn other_servers_are_asked_only_as_long_as_a_request_has_time() {
     let silent = [(); 3].map(|()| Backend::start(Behaviour::SaysNothing));
-    let timeouts = Timeouts { head: SOON * 2, ..in_all(SOON * 3) };
+    let timeouts = Timeouts { head: AMPLE, ..in_all(AMPLE * 3 / 2) };
     let addresses = silent.each_ref().map(|backend| backend.address);
     let gateway = Gateway::start(touchy(&addresses, timeouts));
     assert_eq!(gateway.get().status, 504);
@@ -204,7 +215,7 @@ fn other_servers_are_asked_only_as_long_as_a_request_has_time() {
 #[test]
 fn content_that_flows_without_end_ends_with_the_time_of_its_request() {
     let script = Script::start();
-    let mut config = touchy(&[script.address, upstream::refuses()], in_all(SOON));
+    let mut config = touchy(&[script.address, upstream::refuses()], in_all(AMPLE));
     config.servers[1].is_backup = true;
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);

@@ -13,14 +13,13 @@ use thruway_testkit::upstream::{self, Then, Upstream};
 
 use super::{Client, Script};
 use crate::backend::Backend;
-use crate::gateway::{Gateway, only, until};
+use crate::gateway::{AMPLE, Gateway, only, until};
 
 /// An upstream that is given up soon.
 fn impatient(address: SocketAddr) -> UpstreamConfig {
-    let soon = Duration::from_millis(100);
-    let timeouts = Timeouts { head: soon, content_idle: soon, ..Timeouts::default() };
+    let timeouts = Timeouts { head: AMPLE, content_idle: AMPLE, ..Timeouts::default() };
     UpstreamConfig {
-        connect_timeout: soon,
+        connect_timeout: AMPLE,
         exchange: Config { timeouts, ..Config::default() },
         ..only(address)
     }

@@ -5,7 +5,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
@@ -13,7 +12,7 @@ use thruway_gateway::ForwardConfig;
 use thruway_server::{Config, Timeouts};
 
 use super::{Client, Script};
-use crate::gateway::{Gateway, PATIENCE};
+use crate::gateway::{AMPLE, Gateway, PATIENCE};
 
 /// Maximum that the test's own sockets hold, and that a gateway may hold besides its sockets.
 const OWN_BYTES_MAX: usize = 8 << 20;
@@ -235,7 +234,7 @@ fn a_client_that_sends_much_and_reads_nothing_and_an_upstream_that_does_the_same
 #[test]
 fn a_client_that_sends_less_than_it_owes_is_given_up_and_its_request_is_never_complete() {
     let script = Script::start();
-    let timeouts = Timeouts { content: Duration::from_millis(300), ..Timeouts::default() };
+    let timeouts = Timeouts { content: AMPLE, ..Timeouts::default() };
     let config = Config { timeouts, ..Config::default() };
     let gateway = Gateway::with(script.address, ForwardConfig::default(), config);
     let mut client = Client::new(gateway.address);

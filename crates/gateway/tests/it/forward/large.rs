@@ -8,7 +8,7 @@ use std::time::Duration;
 use thruway_server::{Config, Record, Recorder, TakeRecord, Timeouts};
 
 use super::{Client, Script};
-use crate::gateway::{Gateway, PATIENCE, only};
+use crate::gateway::{AMPLE, Gateway, PATIENCE, only};
 
 /// What is answered as a whole, what is worth a pipe, what a pipe takes, and more.
 const SIZES: [usize; 10] = [
@@ -168,7 +168,7 @@ fn an_upstream_that_dies_in_large_content_leaves_an_incomplete_answer() {
 fn an_upstream_that_stops_in_large_content_leaves_an_incomplete_answer() {
     let script = Script::start();
     let mut config = only(script.address);
-    config.exchange.timeouts.content_idle = Duration::from_millis(300);
+    config.exchange.timeouts.content_idle = AMPLE;
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
     client.send(get("/"));

@@ -1,12 +1,11 @@
 //! Connections that become another protocol.
 
 use std::net::Shutdown;
-use std::time::Duration;
 
 use thruway_gateway::UpstreamConfig;
 
 use super::{Client, Script};
-use crate::gateway::{Gateway, only};
+use crate::gateway::{AMPLE, Gateway, only};
 
 const ASKED: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                      Sec-WebSocket-Key: k\r\n\r\n";
@@ -156,7 +155,7 @@ fn when_one_side_breaks_off_the_other_is_closed() {
 #[test]
 fn a_tunnel_in_which_nobody_speaks_is_closed() {
     let script = Script::start();
-    let config = UpstreamConfig { tunnel_idle: Duration::from_millis(300), ..only(script.address) };
+    let config = UpstreamConfig { tunnel_idle: AMPLE, ..only(script.address) };
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
     client.send(ASKED);

@@ -1,7 +1,6 @@
 //! How many connections to servers that speak HTTP/2 there may be.
 
 use std::thread;
-use std::time::Duration;
 
 use thruway_client::http2::Http2Config;
 use thruway_client::{PoolConfig, UpstreamAddr};
@@ -10,7 +9,7 @@ use thruway_gateway::{QueueConfig, ServerConfig, Upstream, UpstreamConfig};
 use super::client::{connect, request, run, whole};
 use super::only_http2;
 use super::origin::Origin;
-use crate::gateway::{Gateway, until};
+use crate::gateway::{AMPLE, Gateway, until};
 
 /// Each of the two workers has one of two connections.
 fn two_connections<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> UpstreamConfig {
@@ -62,7 +61,7 @@ fn where_no_connections_are_kept_requests_share_none() {
 #[test]
 fn who_finds_all_streams_used_does_not_wait_for_ever() {
     let origin = Origin::with_streams(1);
-    let queue = QueueConfig { timeout: Duration::from_millis(50), ..QueueConfig::default() };
+    let queue = QueueConfig { timeout: AMPLE, ..QueueConfig::default() };
     let gateway = Gateway::of_both_versions(UpstreamConfig { queue, ..two_connections([&origin]) });
     run(async {
         let mut send = connect(gateway.address).await;

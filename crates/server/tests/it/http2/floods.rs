@@ -41,7 +41,7 @@ fn endured(client: &mut Client, piece: impl Fn(u32) -> Vec<u8>) -> (u32, Option<
 
 #[test]
 fn each_flood_comes_to_an_end() {
-    let pieces: [(&str, Piece); 10] = [
+    let pieces: [(&str, Piece); 11] = [
         ("settings", |_| frame(SETTINGS, 0, 0, b"")),
         ("pings", |_| frame(PING, 0, 0, b"12345678")),
         ("acknowledgements", |_| frame(PING, ACK, 0, b"12345678")),
@@ -55,6 +55,10 @@ fn each_flood_comes_to_an_end() {
         ("resets that we are made to send", |n| {
             let stream = 2 * n + 1;
             [open_request(stream, &get("/")), frame(WINDOW_UPDATE, 0, stream, b"\x7f\xff\xff\xff")].concat()
+        }),
+        ("window updates with an increment of 0", |n| {
+            let stream = 2 * n + 1;
+            [open_request(stream, &get("/")), frame(WINDOW_UPDATE, 0, stream, b"\0\0\0\0")].concat()
         }),
         ("malformed fields", |n| request(2 * n + 1, &[get("/"), vec![("x", "a\r\nb")]].concat())),
         ("malformed paths", |n| request(2 * n + 1, &get("/#"))),

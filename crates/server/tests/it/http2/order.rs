@@ -64,6 +64,29 @@ fn a_priority_frame_of_a_wrong_size_resets_its_stream_only() {
     assert_eq!((status_of(&frames, 3), end_of(&frames)), (Some(200), None));
 }
 
+/// The library closed the connection, and with it all other streams: behind a proxy, these are requests of
+/// other clients. RFC 9113 §6.9 asks for a stream error.
+#[test]
+fn a_window_update_with_an_increment_of_zero_resets_its_stream_only() {
+    let scene = scene();
+    let mut client = greeted(&scene);
+    let zero = |stream| frame(WINDOW_UPDATE, 0, stream, b"\0\0\0\0");
+    // The reserved bit does not count.
+    let reserved = |stream| frame(WINDOW_UPDATE, 0, stream, b"\x80\0\0\0");
+    client.send([open_request(1, &get("/")), zero(1), open_request(3, &get("/")), reserved(3)].concat());
+    client.send(request(5, &get("/")));
+    let frames = received(&mut client);
+    for stream in [1, 3] {
+        assert_eq!(reset_of(&frames, stream), Some(PROTOCOL_ERROR), "{frames:?}");
+    }
+    assert_eq!((status_of(&frames, 5), end_of(&frames)), (Some(200), None));
+    // A stream that is closed gets no more frames (RFC 9113 §5.1).
+    client.send([zero(1), zero(5), request(7, &get("/"))].concat());
+    let frames = received(&mut client);
+    assert_eq!((reset_of(&frames, 1), reset_of(&frames, 5)), (None, None), "{frames:?}");
+    assert_eq!((status_of(&frames, 7), end_of(&frames)), (Some(200), None));
+}
+
 #[test]
 fn frames_on_streams_where_they_do_not_belong_end_the_connection() {
     for octets in [
@@ -82,8 +105,9 @@ fn frames_on_streams_where_they_do_not_belong_end_the_connection() {
         frame(DATA, 0, 7, b"x"),
         frame(RST_STREAM, 0, 7, b"\0\0\0\x08"),
         frame(WINDOW_UPDATE, 0, 7, b"\0\0\0\x01"),
-        // No window (RFC 9113 §6.9).
+        // No window (RFC 9113 §6.9). A stream that was never opened cannot be reset.
         frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\0"),
+        frame(WINDOW_UPDATE, 0, 7, b"\0\0\0\0"),
     ] {
         assert_eq!(ended_by(&octets), Some(PROTOCOL_ERROR), "{octets:?}");
     }

@@ -738,6 +738,11 @@ impl Inner {
         let send_buffer = &mut *send_buffer;
 
         if id.is_zero() {
+            if frame.size_increment() == 0 {
+                proto_err!(conn: "recv_window_update: increment of 0");
+                return Err(Error::library_go_away(Reason::PROTOCOL_ERROR));
+            }
+
             self.actions
                 .send
                 .recv_connection_window_update(frame, &mut self.store, &mut self.counts)
@@ -751,17 +756,22 @@ impl Inner {
                     return Err(Error::library_go_away(Reason::PROTOCOL_ERROR));
                 }
 
-                let res = self
-                    .actions
-                    .send
-                    .recv_stream_window_update(
-                        frame.size_increment(),
-                        send_buffer,
-                        &mut stream,
-                        &mut self.counts,
-                        &mut self.actions.task,
-                    )
-                    .map_err(|reason| Error::library_reset(id, reason));
+                let res = if frame.size_increment() == 0 {
+                    // A stream error of type PROTOCOL_ERROR (RFC 9113 §6.9).
+                    proto_err!(stream: "recv_window_update: increment of 0; stream={:?}", id);
+                    Err(Error::library_reset(id, Reason::PROTOCOL_ERROR))
+                } else {
+                    self.actions
+                        .send
+                        .recv_stream_window_update(
+                            frame.size_increment(),
+                            send_buffer,
+                            &mut stream,
+                            &mut self.counts,
+                            &mut self.actions.task,
+                        )
+                        .map_err(|reason| Error::library_reset(id, reason))
+                };
 
                 return self.actions.reset_on_recv_stream_err(
                     send_buffer,
