@@ -54,6 +54,11 @@ impl HttpUrl {
         rest.split_once('?').map_or(rest, |(path, _)| path)
     }
 
+    /// The query, if there is one.
+    fn query(&self) -> Option<&str> {
+        self.text[self.path_start..].split_once('?').map(|(_, query)| query)
+    }
+
     /// All but the query.
     pub(super) fn without_query(&self) -> String {
         format!("{}{}", self.origin(), self.path())
@@ -88,11 +93,16 @@ impl HttpUrl {
         self.has_origin_of(other) && self.text[self.path_start..] == other.text[other.path_start..]
     }
 
-    /// Whether `other` is this one, or lies below it, queries apart.
+    /// `true` if `other` is this URL or, if this URL has no query, a URL below its path with any query.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let path = self.path().trim_end_matches('/');
         let below = other.path().strip_prefix(path);
-        self.has_origin_of(other) && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let is_below = below.is_some_and(|rest| match self.query() {
+            None => rest.is_empty() || rest.starts_with('/'),
+            // A query may select a tenant: RFC 9728 §1.2 and §3.3 make it part of the identifier.
+            query => matches!(rest, "" | "/") && other.query() == query,
+        });
+        self.has_origin_of(other) && is_below
     }
 
     /// What a `Location` of a response of this one names, if it is a URL or a path from the root.
@@ -210,16 +220,26 @@ mod tests {
         assert!(url("https://a").is_private());
     }
 
+    /// Queries were ignored, so a tenant that the query selects could have the client ask for the token of
+    /// another tenant.
     #[test]
-    fn a_resource_covers_what_lies_below_it() {
-        let server = url("https://a.example/b/mcp");
-        for resource in
-            ["https://a.example", "https://A.example:443/", "https://a.example/b", "https://a.example/b/mcp"]
-        {
-            assert!(url(resource).covers(&server), "{resource}");
+    fn a_resource_covers_urls_below_its_path() {
+        let covers = |resource: &str, server: &str| url(resource).covers(&url(server));
+        let server = "https://a.example/b/mcp";
+        let parents = ["https://a.example", "https://A.example:443/", "https://a.example/b", server];
+        for resource in parents {
+            assert!(
+                covers(resource, server) && covers(resource, &format!("{server}?tenant=1")),
+                "{resource}"
+            );
         }
         for resource in ["https://a.example/b/m", "https://a.example/b/mcp/c", "https://b.example"] {
-            assert!(!url(resource).covers(&server), "{resource}");
+            assert!(!covers(resource, server), "{resource}");
+        }
+        let tenant = "https://a.example/b/mcp?tenant=1";
+        assert!(covers(tenant, tenant) && covers(tenant, "https://a.example/b/mcp/?tenant=1"));
+        for other in ["", "?", "?tenant=2", "?tenant=1&x", "?tenant=%31", "/c?tenant=1"] {
+            assert!(!covers(tenant, &format!("{server}{other}")), "{other}");
         }
     }
 
