@@ -105,7 +105,8 @@ impl Applicant<'_> {
         };
         let client = &provider.client;
         let identity = Identity::new(client.id.clone(), client.secret.clone(), None, &metadata);
-        let response = request_token(self.fetch, &metadata, &identity, None, form).await?;
+        let fetch = self.fetch.for_configured_urls();
+        let response = request_token(&fetch, &metadata, &identity, None, form).await?;
         let is_grant = response.issued_token_type.as_deref() == Some(ID_JAG);
         is_grant.then_some(response.access_token).ok_or(OAuthError::TokenInvalid)
     }
