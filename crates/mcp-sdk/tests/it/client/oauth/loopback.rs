@@ -1,6 +1,7 @@
 //! People who come back to a port of this machine.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use serde_json::json;
 use thruway_client::Client;
@@ -54,4 +55,49 @@ async fn others_who_come_to_the_port_are_no_answer() {
     assert_eq!(Client::new().get(&right).send().await.unwrap().status().as_u16(), 200);
     assert_eq!(waiting.await.unwrap().unwrap(), "/callback?state=right&code=c");
     drop(silent);
+}
+
+/// 16 connections that sent nothing kept the browser's connection waiting until they timed out, 10 s later. A
+/// program that opened new ones all the time blocked the login.
+#[tokio::test]
+async fn idle_connections_do_not_delay_a_login() {
+    let redirect = LoopbackRedirect::new(|_| {});
+    let uri = redirect.redirect_uri().unwrap();
+    let address = uri["http://".len()..].split('/').next().unwrap().to_owned();
+    let waiting = tokio::spawn(async move { redirect.log_in("https://as.example/?state=right").await });
+    let flood = async {
+        let mut idle = Vec::new();
+        for _ in 0..200 {
+            idle.push(TcpStream::connect(&address).await.unwrap());
+        }
+        let right = format!("{uri}?state=right&code=c");
+        assert_eq!(Client::new().get(&right).send().await.unwrap().status().as_u16(), 200);
+        // The oldest connections were closed to make place.
+        assert_eq!(idle[0].read(&mut [0]).await.unwrap_or(0), 0);
+    };
+    tokio::time::timeout(Duration::from_secs(60), flood).await.expect("the login should not wait");
+    assert_eq!(waiting.await.unwrap().unwrap(), "/callback?state=right&code=c");
+}
+
+/// Logins shared the port, and each answered 404 to the redirects of the others that it happened to accept.
+#[tokio::test]
+async fn logins_at_the_same_time_share_the_port() {
+    let redirect = Arc::new(LoopbackRedirect::new(|_| {}));
+    let uri = redirect.redirect_uri().unwrap();
+    let mut logins = Vec::new();
+    for number in 0..8 {
+        let redirect = redirect.clone();
+        let url = format!("https://as.example/?state={number}");
+        logins.push(tokio::spawn(async move { redirect.log_in(&url).await }));
+        tokio::task::yield_now().await;
+    }
+    for (number, login) in logins.into_iter().enumerate().rev() {
+        let back = format!("{uri}?state={number}&code=c");
+        assert_eq!(Client::new().get(&back).send().await.unwrap().status().as_u16(), 200, "{number}");
+        assert_eq!(login.await.unwrap().unwrap(), format!("/callback?state={number}&code=c"));
+        // An answer counts once.
+        if number > 0 {
+            assert_eq!(Client::new().get(&back).send().await.unwrap().status().as_u16(), 404, "{number}");
+        }
+    }
 }
