@@ -34,7 +34,8 @@ pub enum OAuthError {
     PkceNotSupported,
     /// The way back from the authorization server does not say what it must, or says it twice.
     RedirectInvalid,
-    /// The way back from the authorization server was taken by another one (RFC 9207).
+    /// The answer to a login came from another authorization server than the one that was asked (RFC 9207),
+    /// or at the redirect URI of another one (RFC 9700 §4.4.2.2).
     RedirectIssuerMismatch,
     /// The way back from the authorization server answers another request.
     RedirectStateMismatch,
@@ -61,8 +62,8 @@ pub enum OAuthError {
     TokenUnbound,
     /// There is no response from this URL.
     Unreachable(Box<str>, ClientError),
-    /// A server has named this URL on this machine, or in a private network, and is not there itself (RFC 9728
-    /// §7.7).
+    /// A server has named this URL on this machine, or in a private network, and is not there itself (RFC
+    /// 9728 §7.7).
     UrlTooNear(Box<str>),
 }
 

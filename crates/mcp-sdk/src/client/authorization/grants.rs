@@ -70,7 +70,8 @@ impl Applicant<'_> {
             None => user_agent.redirect_uri().map_err(|error| OAuthError::LoginFailed(error.kind()))?,
         };
         let resource = &self.parties.resource.identifier;
-        let request = LoginRequest::new(&endpoint, &self.identity.id, &redirect_uri, resource, self.scopes);
+        let request = LoginRequest::new(&endpoint, &self.identity.id, &redirect_uri, resource, self.scopes)
+            .at_uri_of_issuer(user_agent, &metadata.issuer);
         let redirect = {
             let _login = self.logins.begin();
             timeout(self.oauth.login_timeout, user_agent.log_in(&request.url)).await

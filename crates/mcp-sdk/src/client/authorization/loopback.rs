@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, TcpListener as StdTcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -71,6 +72,12 @@ impl LoopbackRedirect {
 impl UserAgent for LoopbackRedirect {
     fn redirect_uri(&self) -> io::Result<String> {
         Ok(format!("http://{}{PATH}", self.listener()?.local_addr()?))
+    }
+
+    fn redirect_uri_for(&self, issuer: &str) -> io::Result<String> {
+        let digest = Sha256::digest(issuer);
+        let digits = digest[..8].iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
+        Ok(format!("{}/{digits}", self.redirect_uri()?))
     }
 
     fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a> {
@@ -171,11 +178,11 @@ impl Drop for Login {
     }
 }
 
-/// Returns the target of a redirect: `GET /callback?… HTTP/1.1`.
+/// Returns the target of a redirect: `GET /callback?… HTTP/1.1`, or a path below it.
 fn redirect_of(head: &[u8]) -> Option<String> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let target = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?;
-    let is_redirect = target.strip_prefix(PATH).is_some_and(|rest| rest.starts_with('?'));
+    let is_redirect = target.strip_prefix(PATH).is_some_and(|rest| rest.starts_with(['?', '/']));
     is_redirect.then(|| target.to_owned())
 }
 
