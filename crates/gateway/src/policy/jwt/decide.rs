@@ -11,9 +11,15 @@ use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::{OwnedField, Told};
 
-/// What is to be told if `token` is believed.
-pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, JwtError> {
-    let claims = config.rules.verify(token, keys, since_epoch())?;
+/// Returns the fields for the upstream if `token` is valid. `certificate` is the fingerprint of the client
+/// certificate, if there is one.
+pub(super) fn told<'p>(
+    token: &[u8],
+    config: &'p JwtConfig,
+    keys: &JwtKeys,
+    certificate: Option<&str>,
+) -> Result<Told<'p>, JwtError> {
+    let claims = config.rules.verify_from(token, keys, since_epoch(), certificate)?;
     let user = claims.get("sub").and_then(Value::as_str).map(|subject| Cow::Owned(subject.to_owned()));
     let fields = told_of(&claims, config).ok_or(JwtError::Invalid)?;
     Ok(Told { fields, user })
