@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The address of IPv4 that one of IPv6 is translated to, or wrapped up for: NAT64 (RFC 6052 §2.1), 6to4 (RFC 3056), and what was meant to be
-/// compatible (RFC 4291 §2.5.5.1).
+/// Returns the IPv4 address in an IPv6 address that leads there: by NAT64 (RFC 6052 §2.1), by 6to4 (RFC 3056),
+/// or in the deprecated notation of compatible addresses (RFC 4291 §2.5.5.1).
 pub const fn carried_by(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let (high, low) = match address.segments() {
@@ -15,7 +15,8 @@ pub const fn carried_by(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(a, b, c, d))
 }
 
-/// Whether everybody on the internet means the same by `address`. Those that carry others within are none.
+/// `true` if `address` is globally reachable. An IPv6 address that contains an IPv4 address is not, unless it
+/// is mapped (RFC 4291 §2.5.5.2) and the IPv4 address is.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -42,7 +43,8 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
     }
 }
 
-/// Global unicast (`2000::/3`) without what is for protocols (`2001::/23`, in which Teredo is), documents, and 6to4.
+/// `true` for global unicast (`2000::/3`), except addresses for protocols (`2001::/23`, such as Teredo),
+/// documentation and 6to4.
 const fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
     let is_special =
