@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -28,6 +29,16 @@ pub struct JwtRules {
     pub leeway: Duration,
     /// Claims that the token must contain, besides `exp` and the claims that are compared. Default none.
     pub required_claims: Vec<String>,
+    /// Accepted types (`typ` of the header) in any case, with or without `application/`: the token must state
+    /// one of them. `at+jwt` alone accepts only access tokens (RFC 9068 §4). Default: `JWT`, `JOSE`,
+    /// `at+jwt`, and tokens without a type. Other types, such as `logout+jwt` and `dpop+jwt`, are not for
+    /// access.
+    pub types: Vec<String>,
+    /// `true` if tokens that can be recognized as ID tokens (OpenID Connect Core 1.0 §2) are accepted.
+    /// Default `true`. Set it to `false` to accept access tokens only: an ID token tells a client about its
+    /// user, and grants no access. An ID token that has no mark of its own is accepted all the same, so check
+    /// the audience too.
+    pub allow_id_tokens: bool,
 }
 
 /// Reason to refuse a token.
@@ -43,6 +54,7 @@ pub enum JwtError {
 struct Header {
     algorithm: Algorithm,
     key_id: Option<String>,
+    token_type: Option<String>,
 }
 
 impl Default for JwtRules {
@@ -53,13 +65,16 @@ impl Default for JwtRules {
             algorithms: Vec::new(),
             leeway: Duration::from_secs(30),
             required_claims: Vec::new(),
+            types: Vec::new(),
+            allow_id_tokens: true,
         }
     }
 }
 
 impl JwtRules {
     /// Returns the claims of `token` if one of `keys` signed it and it meets these rules at the time `now`,
-    /// which counts from the Unix epoch. A token has at most 16 KiB.
+    /// which counts from the Unix epoch. A token has at most 16 KiB. Refuses tokens that only the holder of a
+    /// certain key may use (`cnf`): the signature does not show that the sender is that holder.
     ///
     /// # Errors
     /// The reason to refuse the token. It does not name the broken rule, because an attacker could use that.
@@ -69,9 +84,26 @@ impl JwtRules {
         keys: &JwtKeys,
         now: Duration,
     ) -> Result<Map<String, Value>, JwtError> {
+        self.verify_from(token, keys, now, None)
+    }
+
+    /// Returns the same as [`verify`](Self::verify) for a token that was sent on a TLS connection, and
+    /// accepts tokens that are bound to the client certificate of that connection. `certificate` is the
+    /// SHA-256 digest of that certificate in lowercase hexadecimal digits.
+    ///
+    /// # Errors
+    /// The reason to refuse the token.
+    pub fn verify_from(
+        &self,
+        token: &[u8],
+        keys: &JwtKeys,
+        now: Duration,
+        certificate: Option<&str>,
+    ) -> Result<Map<String, Value>, JwtError> {
         let Parts { header, claims, message, signature } = Parts::of(token).ok_or(JwtError::Invalid)?;
         let header = Header::parse(header).ok_or(JwtError::Invalid)?;
-        if !self.algorithms.is_empty() && !self.algorithms.contains(&header.algorithm) {
+        let is_algorithm_ok = self.algorithms.is_empty() || self.algorithms.contains(&header.algorithm);
+        if !is_algorithm_ok || !self.admit_type(header.token_type.as_deref()) {
             return Err(JwtError::Invalid);
         }
         let key_id = header.key_id.as_deref();
@@ -85,7 +117,23 @@ impl JwtRules {
         {
             return Err(JwtError::Invalid);
         }
-        object(claims).filter(|claims| self.admit(claims, now)).ok_or(JwtError::Invalid)
+        let claims = object(claims).filter(|claims| self.admit(claims, now)).ok_or(JwtError::Invalid)?;
+        if claims.get("cnf").is_some_and(|confirmation| !confirms(confirmation, certificate)) {
+            return Err(JwtError::Invalid);
+        }
+        Ok(claims)
+    }
+
+    /// `true` if a token of this type is accepted (RFC 7515 §4.1.9, RFC 8725 §3.11).
+    fn admit_type(&self, token_type: Option<&str>) -> bool {
+        let is = |token_type: &str, accepted: &str| {
+            without_application(token_type).eq_ignore_ascii_case(without_application(accepted))
+        };
+        match token_type {
+            None => self.types.is_empty(),
+            Some(own) if self.types.is_empty() => USUAL_TYPES.iter().any(|usual| is(own, usual)),
+            Some(own) => self.types.iter().any(|accepted| is(own, accepted)),
+        }
     }
 
     /// `true` if the claims of a token with a valid signature meet these rules (RFC 7519 §4.1).
@@ -99,7 +147,13 @@ impl JwtRules {
             .as_ref()
             .is_none_or(|issuer| claims.get("iss").and_then(Value::as_str) == Some(issuer.as_str()));
         let is_complete = self.required_claims.iter().all(|name| claims.contains_key(name));
-        is_alive && has_begun && is_of_issuer && is_complete && self.admit_audience(claims.get("aud"))
+        let is_for_access = !is_logout_token(claims) && (self.allow_id_tokens || !is_id_token(claims));
+        is_alive
+            && has_begun
+            && is_of_issuer
+            && is_complete
+            && is_for_access
+            && self.admit_audience(claims.get("aud"))
     }
 
     /// `true` if `aud` names an accepted audience: it is one text or an array of texts (RFC 7519 §4.1.3).
@@ -117,18 +171,59 @@ impl JwtRules {
     }
 }
 
+/// `true` if the claims are those of an ID token: it has the hash of a code, of an access token (OpenID
+/// Connect Core 1.0 §3.3.2.11) or of `state` (FAPI 1.0 part 2 §5.1), or its issuer says so. `nonce` is no
+/// mark: some issuers copy it into access tokens.
+fn is_id_token(claims: &Map<String, Value>) -> bool {
+    let says = |name: &str, value: &str| claims.get(name).is_some_and(|claim| claim == value);
+    // Amazon Cognito says `token_use`, Keycloak `typ`.
+    ["at_hash", "c_hash", "s_hash"].iter().any(|name| claims.contains_key(*name))
+        || says("token_use", "id")
+        || says("typ", "ID")
+}
+
+/// `true` if the claims are those of a logout token, which need not state a type (OpenID Connect Back-Channel
+/// Logout 1.0 §2.4).
+fn is_logout_token(claims: &Map<String, Value>) -> bool {
+    claims.get("events").is_some_and(|events| events.get(LOGOUT_EVENT).is_some())
+}
+
+/// `true` if the sender of a token has shown the key that `cnf` names (RFC 7800 §3.1). The only such key is
+/// that of the client certificate (RFC 8705 §3.1): a token for DPoP (RFC 9449 §6) needs a proof, which
+/// bearers do not send. Refuses `cnf` with other members, because each of them may be a condition.
+fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
+    let members = confirmation.as_object().filter(|members| members.len() == 1);
+    let digest = members.and_then(|members| members.get("x5t#S256")?.as_str());
+    let digest = digest.and_then(|digest| URL_SAFE_NO_PAD.decode(digest).ok());
+    let digest = digest.filter(|digest| digest.len() == SHA256_BYTES);
+    digest.zip(certificate).is_some_and(|(digest, certificate)| {
+        let digits = digest.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
+        digits == certificate
+    })
+}
+
+/// Returns a type without the prefix that short forms leave out (RFC 7515 §4.1.9).
+fn without_application(token_type: &str) -> &str {
+    const PREFIX: &str = "application/";
+    match token_type.split_at_checked(PREFIX.len()) {
+        Some((start, rest)) if start.eq_ignore_ascii_case(PREFIX) && !rest.contains('/') => rest,
+        _ => token_type,
+    }
+}
+
 impl Header {
     /// Parses a header (RFC 7515 §4). Refuses every header with `crit`: no extension is supported, so none
     /// can be understood (§4.1.11).
     fn parse(encoded: &[u8]) -> Option<Self> {
         let header = object(encoded)?;
-        let key_id = match header.get("kid") {
-            None => None,
-            Some(Value::String(id)) => Some(id.clone()),
-            Some(_) => return None,
+        let text = |name: &str| match header.get(name) {
+            None => Some(None),
+            Some(Value::String(text)) => Some(Some(text.clone())),
+            Some(_) => None,
         };
+        let (key_id, token_type) = (text("kid")?, text("typ")?);
         let algorithm = header.get("alg")?.as_str()?.parse().ok()?;
-        (!header.contains_key("crit")).then_some(Self { algorithm, key_id })
+        (!header.contains_key("crit")).then_some(Self { algorithm, key_id, token_type })
     }
 }
 
@@ -172,6 +267,15 @@ impl fmt::Display for JwtError {
 }
 
 impl core::error::Error for JwtError {}
+
+/// Types that say nothing about the use of a token (RFC 7519 §5.1, RFC 7515 §4.1.9), and that of access
+/// tokens (RFC 9068 §2.1).
+const USUAL_TYPES: [&str; 3] = ["JWT", "JOSE", "at+jwt"];
+
+const SHA256_BYTES: usize = 32;
+
+/// Event of a logout token.
+const LOGOUT_EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 /// Most tokens have a few hundred bytes. Tokens with many roles have some thousand.
 const TOKEN_BYTES_MAX: usize = 16 << 10;

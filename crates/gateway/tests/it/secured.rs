@@ -4,11 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_gateway::{CheckConfig, CheckKind, ServerConfig, ServerState, UpstreamConfig, UpstreamTls};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use sha2::{Digest as _, Sha256};
+use thruway_gateway::{
+    CheckConfig, CheckKind, Guarded, JwtConfig, JwtKeys, Policy, PolicyConfig, ServerConfig, ServerState,
+    UpstreamConfig, UpstreamTls,
+};
 use thruway_net::tls::{CertificateFiles, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
 use thruway_server::{
-    ClientAuthentication, ListenAddr, Listener, OwnedRequest, Rejection, Request, Response, Router,
-    RunningServer, Server, TlsAcceptor, TlsAcceptorConfig,
+    ClientAuthentication, IntoHandler, ListenAddr, Listener, OwnedRequest, Rejection, Request, Response,
+    Router, RunningServer, Server, TlsAcceptor, TlsAcceptorConfig,
 };
 use thruway_testkit::Authority;
 
@@ -28,8 +36,6 @@ async fn length(mut request: OwnedRequest) -> Result<Response, Rejection> {
 
 impl Secured {
     fn start(certificate: CertificateFiles, client_authentication: ClientAuthentication) -> Self {
-        let config = TlsAcceptorConfig { client_authentication, ..TlsAcceptorConfig::new(vec![certificate]) };
-        let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
         let app = Router::new()
             .get("/", |request: &Request| {
                 let tls = request.connection().tls().unwrap();
@@ -39,6 +45,16 @@ impl Secured {
             })
             .get("/large", || Response::text("x".repeat(LARGE)))
             .post("/length", length);
+        Self::serve(app, certificate, client_authentication)
+    }
+
+    fn serve<M>(
+        app: impl IntoHandler<M>,
+        certificate: CertificateFiles,
+        client_authentication: ClientAuthentication,
+    ) -> Self {
+        let config = TlsAcceptorConfig { client_authentication, ..TlsAcceptorConfig::new(vec![certificate]) };
+        let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
         let listener = Listener::new("127.0.0.1:0".parse().unwrap()).tls(acceptor);
         let server = Server::new(app).workers(1).listen_on(listener).start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
@@ -126,6 +142,33 @@ fn we_show_who_we_are() {
     let connector = TlsConnectorConfig { client_certificate, ..connector(&authority) };
     let gateway = Gateway::start(to(server.address, tls(connector, Some("a.example"))));
     assert_eq!(gateway.get().content, "a.example CN=gateway false");
+}
+
+/// The policy ignored `cnf`, so everybody could use a token that is bound to a client certificate.
+#[test]
+fn a_token_for_a_certificate_is_accepted_with_that_certificate_only() {
+    const SECRET: &str = "a secret of at least thirty-two bytes";
+    let authority = Authority::new();
+    let [own, other] = ["own", "other"].map(|name| authority.issue_client(name, name));
+    let certificate = CertificateDer::from_pem_file(&own.chain).unwrap();
+    let thumbprint = URL_SAFE_NO_PAD.encode(Sha256::digest(&certificate));
+    let exp = jsonwebtoken::get_current_timestamp() + 600;
+    let claims = serde_json::json!({ "exp": exp, "cnf": { "x5t#S256": thumbprint } });
+    let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
+    let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap();
+    let policy = PolicyConfig::Jwt(JwtConfig::new(JwtKeys::from_secret(SECRET).unwrap()));
+    let policy = Arc::new(Policy::new("tokens", policy));
+    let server = Secured::serve(
+        Guarded::new(policy, "route", (|| "let in").into_handler()),
+        authority.issue("server", &["a.example"]),
+        ClientAuthentication::Optional(vec![authority.root()]),
+    );
+    for (client_certificate, status) in [(Some(own), 200), (Some(other), 401), (None, 401)] {
+        let connector = TlsConnectorConfig { client_certificate, ..connector(&authority) };
+        let gateway = Gateway::start(to(server.address, tls(connector, Some("a.example"))));
+        let got = gateway.ask("GET", &format!("Authorization: Bearer {token}\r\n"));
+        assert_eq!(got.status, status);
+    }
 }
 
 #[test]

@@ -2,36 +2,14 @@ use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec;
-use alloc::vec::Vec;
 
 use base64::Engine as _;
-use base64::prelude::{BASE64_STANDARD as STANDARD, BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
-use jsonwebtoken::EncodingKey;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::*;
 
-const SECRET: &str = "a secret of at least thirty-two octets";
-
-fn ed25519(seed: u8) -> EncodingKey {
-    // An Ed25519 key in PKCS #8: a fixed head, and 32 octets.
-    let mut der =
-        vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-    der.extend([seed; 32]);
-    EncodingKey::from_ed_der(&der)
-}
-
-fn key_set() -> String {
-    let keys: Vec<_> = [(1, "one"), (2, "two")]
-        .into_iter()
-        .map(|(seed, id)| {
-            let mut key = Jwk::from_encoding_key(&ed25519(seed), Algorithm::EdDSA).unwrap();
-            key.common.key_id = Some(id.to_owned());
-            key
-        })
-        .collect();
-    json!({ "keys": keys }).to_string()
-}
+const SECRET: &str = "a secret of at least thirty-two bytes";
 
 /// The MCP SDK used RSA keys of any length, keys for encryption, and keys whose operations do not include
 /// `verify`. The gateway counted the digits of an RSA modulus, so zeros at its start made a short key look
@@ -90,9 +68,8 @@ fn keys_that_are_too_weak_or_not_for_signatures_are_skipped() {
 #[test]
 fn a_key_that_is_not_understood_does_not_hide_the_others() {
     // RFC 7517 §5.
-    let mut set: Value = serde_json::from_str(&key_set()).unwrap();
-    let keys = set["keys"].as_array_mut().unwrap();
-    keys.extend([json!({ "kty": "new" }), json!({ "kty": 5, "use": [] }), json!(null)]);
+    let known: Value = serde_json::from_str(ED25519_JWK).unwrap();
+    let set = json!({ "keys": [known, { "kty": "new" }, { "kty": 5, "use": [] }, null] });
     assert!(JwtKeys::from_set(&set.to_string()).unwrap().are_for(Algorithm::EdDSA));
 }
 
@@ -108,15 +85,6 @@ fn an_issuer_may_publish_no_keys() {
     }
 }
 
-/// `SubjectPublicKeyInfo` of an Ed25519 key (RFC 8410 §4) in PEM.
-fn ed25519_pem(seed: u8) -> String {
-    let jwk = Jwk::from_encoding_key(&ed25519(seed), Algorithm::EdDSA).unwrap();
-    let point = serde_json::to_value(&jwk).unwrap()["x"].as_str().unwrap().to_owned();
-    let mut der = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-    der.extend(URL_SAFE_NO_PAD.decode(point).unwrap());
-    format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der))
-}
-
 #[test]
 fn a_key_in_pem_is_for_what_its_kind_can() {
     let rsa = JwtKeys::from_file(RSA_2048).unwrap();
@@ -124,12 +92,13 @@ fn a_key_in_pem_is_for_what_its_kind_can() {
     assert!(!rsa.are_for(Algorithm::EdDSA) && !rsa.are_for(Algorithm::HS256));
     let curve = JwtKeys::from_file(P_384).unwrap();
     assert!(curve.are_for(Algorithm::ES384) && !curve.are_for(Algorithm::ES256));
-    let private = ed25519_pem(1).replace("PUBLIC", "PRIVATE");
-    for none in [RSA_1024, &private, &ed25519_pem(1).replace("MCow", "MCoo"), "-----BEGIN PUBLIC KEY-----"] {
+    assert!(JwtKeys::from_file(ED25519).unwrap().are_for(Algorithm::EdDSA));
+    let (private, torn) = (ED25519.replace("PUBLIC", "PRIVATE"), ED25519.replace("MCow", "MCoo"));
+    for none in [RSA_1024, &private, &torn, "-----BEGIN PUBLIC KEY-----"] {
         assert_eq!(JwtKeys::from_file(none), Err(InvalidJwtKeys::NoneOfUse), "{none}");
     }
     assert_eq!(JwtKeys::from_file("neither"), Err(InvalidJwtKeys::Syntax));
-    assert!(JwtKeys::from_file(&key_set()).is_ok());
+    assert!(JwtKeys::from_file(&format!("{{\"keys\":[{ED25519_JWK}]}}")).is_ok());
 }
 
 const RSA_2048: &str = "\
@@ -160,3 +129,14 @@ MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEKqyGcCjdQkwAJj+59LJk5dWRFD8ifEJ+
 sDxRyf8sjwQgZvi02+uwpwE8vSyrWJR3
 -----END PUBLIC KEY-----
 ";
+
+/// RFC 8410 §10.1.
+const ED25519: &str = "\
+-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
+-----END PUBLIC KEY-----
+";
+
+/// RFC 8037 §A.2.
+const ED25519_JWK: &str =
+    "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}";

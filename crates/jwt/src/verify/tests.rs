@@ -78,6 +78,8 @@ fn headers_that_can_be_read_in_two_ways_are_refused() {
         "{\"alg\":[\"HS256\"]}",
         "{\"alg\":\"HS256\",\"alg\":\"none\"}",
         "{\"alg\":\"HS256\",\"kid\":1}",
+        "{\"alg\":\"HS256\",\"typ\":[\"JWT\"]}",
+        "{\"alg\":\"HS256\",\"typ\":null}",
         "{\"typ\":\"JWT\"}",
         "[]",
         "",
@@ -182,6 +184,102 @@ fn issuer_audience_and_required_claims_are_compared() {
     }
     let only = JwtRules { algorithms: vec![Algorithm::HS512], ..JwtRules::default() };
     assert!(!is_valid(&only, &claims()));
+}
+
+/// `typ` was ignored, so a token that its issuer had made for another use gave access.
+#[test]
+fn a_token_of_another_type_is_refused() {
+    let text = claims().to_string();
+    let is_valid = |types: &[&str], token_type: Option<&str>| {
+        let header = match token_type {
+            Some(token_type) => json!({ "alg": "HS256", "typ": token_type }),
+            None => json!({ "alg": "HS256" }),
+        };
+        let types = types.iter().map(|&name| name.to_owned()).collect();
+        let rules = JwtRules { types, ..JwtRules::default() };
+        rules.verify(sign_text(&header.to_string(), &text).as_bytes(), &keys(), NOW).is_ok()
+    };
+    for usual in ["JWT", "jwt", "JOSE", "at+jwt", "AT+JWT", "application/at+jwt", "Application/JWT"] {
+        assert!(is_valid(&[], Some(usual)), "{usual}");
+    }
+    for other in
+        ["logout+jwt", "dpop+jwt", "id_token", "secevent+jwt", "oauth-authz-req+jwt", "ID", "", " JWT"]
+    {
+        assert!(!is_valid(&[], Some(other)), "{other}");
+        assert!(is_valid(&["x", other], Some(other)), "{other}");
+    }
+    for other in ["text/jwt", "application/", "application/at+jwt/x", "application/application/jwt", "ação"]
+    {
+        assert!(!is_valid(&[], Some(other)), "{other}");
+    }
+    assert!(is_valid(&[], None));
+    for strict in ["at+jwt", "application/AT+JWT"] {
+        assert!(is_valid(&[strict], Some("at+jwt")) && is_valid(&[strict], Some("application/at+jwt")));
+        assert!(!is_valid(&[strict], Some("JWT")) && !is_valid(&[strict], None));
+    }
+}
+
+/// The MCP SDK accepted ID tokens and logout tokens for access.
+#[test]
+fn a_token_that_is_not_for_access_is_recognized_by_its_claims() {
+    let all = JwtRules::default();
+    let access = JwtRules { allow_id_tokens: false, ..JwtRules::default() };
+    for (name, value) in [
+        ("at_hash", json!("x")),
+        ("c_hash", json!("x")),
+        ("s_hash", json!("x")),
+        ("token_use", json!("id")),
+        ("typ", json!("ID")),
+    ] {
+        assert!(is_valid(&all, &with(name, value.clone())), "{name}");
+        assert!(!is_valid(&access, &with(name, value)), "{name}");
+    }
+    for (name, value) in [
+        ("nonce", json!("x")),
+        ("token_use", json!("access")),
+        ("typ", json!("Bearer")),
+        ("events", json!("http://schemas.openid.net/event/backchannel-logout")),
+        ("events", json!({ "x": {} })),
+    ] {
+        assert!(is_valid(&access, &with(name, value)), "{name}");
+    }
+    let logout = with("events", json!({ "http://schemas.openid.net/event/backchannel-logout": {} }));
+    assert!(!is_valid(&all, &logout) && !is_valid(&access, &logout));
+}
+
+/// `cnf` was ignored, so a thief of a token could use it without the key that it is bound to.
+#[test]
+fn a_token_that_is_bound_to_a_key_needs_its_holder() {
+    let rules = JwtRules::default();
+    let digest = [0xab; 32];
+    let thumbprint = URL_SAFE_NO_PAD.encode(digest);
+    let certificate = "ab".repeat(32);
+    let verify = |confirmation: &Value, certificate: Option<&str>| {
+        let token = sign(&Header::default(), &with("cnf", confirmation.clone()));
+        rules.verify_from(token.as_bytes(), &keys(), NOW, certificate).is_ok()
+    };
+    let bound = json!({ "x5t#S256": thumbprint });
+    assert!(verify(&bound, Some(&certificate)));
+    assert!(!is_valid(&rules, &with("cnf", bound.clone())));
+    for other in [Some("cd".repeat(32)), Some("ab".repeat(31)), Some(String::new()), None] {
+        assert!(!verify(&bound, other.as_deref()), "{other:?}");
+    }
+    for confirmation in [
+        json!({ "jkt": thumbprint }),
+        json!({ "jwk": {} }),
+        json!({ "x5t#S256": thumbprint, "jkt": thumbprint }),
+        json!({ "x5t#S256": certificate }),
+        json!({ "x5t#S256": [thumbprint] }),
+        json!({ "x5t#S256": "" }),
+        json!({}),
+        json!([]),
+        json!(thumbprint),
+        Value::Null,
+    ] {
+        for certificate in [Some(certificate.as_str()), Some(""), None] {
+            assert!(!verify(&confirmation, certificate), "{confirmation} {certificate:?}");
+        }
+    }
 }
 
 #[test]

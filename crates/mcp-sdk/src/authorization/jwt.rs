@@ -14,7 +14,11 @@ use thruway_net::Clock;
 use super::{Identity, InvalidToken, VerifyToken};
 
 /// Accepts JSON Web Tokens that one of a set of keys has signed, and that a certain issuer has issued for a
-/// certain audience. Refuses tokens with critical header parameters (`crit`). Clones share the keys.
+/// certain audience. Clones share the keys.
+///
+/// Refuses tokens with critical header parameters (`crit`), tokens that are bound to a key (`cnf`, as for
+/// DPoP), because the sender does not show that key, ID tokens as far as they can be recognized, and tokens
+/// of other types than `JWT`, `JOSE` and `at+jwt` (`typ`).
 #[derive(Clone)]
 pub struct JwtVerifier {
     rules: JwtRules,
@@ -54,6 +58,14 @@ impl JwtVerifier {
         Ok(Self { rules: rules(issuer.into(), audience.into()), keys })
     }
 
+    /// Accepts only tokens that state the type `at+jwt` (RFC 9068 §4). Default: tokens of the type `JWT` and
+    /// without a type too, because many issuers do not state the type of access tokens. Use this function if
+    /// yours does: it excludes all tokens that the issuer makes for other uses.
+    #[must_use]
+    pub fn at_jwt_only(self) -> Self {
+        Self { rules: at_jwt_only(self.rules), ..self }
+    }
+
     /// Replaces the keys: issuers change theirs from time to time. A set without usable keys withdraws all
     /// keys, so that every token is refused. Verification in other threads does not wait.
     ///
@@ -80,11 +92,21 @@ impl JwksVerifier {
         });
         Self { rules: rules(issuer.into(), audience.into()), keys }
     }
+
+    /// Accepts only tokens that state the type `at+jwt`, as [`JwtVerifier::at_jwt_only`] does.
+    #[must_use]
+    pub fn at_jwt_only(self) -> Self {
+        Self { rules: at_jwt_only(self.rules), ..self }
+    }
 }
 
-/// Returns the rules for access tokens (RFC 9068 §4).
+/// Returns the rules for access tokens (RFC 9068 §4), but for the type, which many issuers do not state.
 fn rules(issuer: String, audience: String) -> JwtRules {
-    JwtRules { issuer: Some(issuer), audience: vec![audience], ..JwtRules::default() }
+    JwtRules { issuer: Some(issuer), audience: vec![audience], allow_id_tokens: false, ..JwtRules::default() }
+}
+
+fn at_jwt_only(rules: JwtRules) -> JwtRules {
+    JwtRules { types: vec!["at+jwt".to_owned()], ..rules }
 }
 
 fn verify(token: &str, rules: &JwtRules, keys: &JwtKeys) -> Result<Identity, JwtError> {

@@ -192,6 +192,43 @@ fn tokens_and_keys_are_judged_as_strictly_as_in_the_gateway() {
     assert!(matches!(JwtVerifier::new(ISSUER, RESOURCE, &short.to_string()), Err(InvalidKeys)));
 }
 
+/// The verifier ignored the type of tokens and the key that they are bound to. So it accepted ID tokens and
+/// logout tokens, and the tokens of others without their keys.
+#[test]
+fn only_access_tokens_that_bearers_may_use_are_accepted() {
+    let issuer = Issuer::new("one");
+    let (_, verifier) = authorization(&issuer);
+    let strict = verifier.clone().at_jwt_only();
+    let token = |typ: Option<&str>, name: &str, value: Value| {
+        let mut claims = claims();
+        claims[name] = value;
+        let header = Header {
+            typ: typ.map(str::to_owned),
+            kid: Some("one".to_owned()),
+            ..Header::new(Algorithm::EdDSA)
+        };
+        encode(&header, &claims, &issuer.key).unwrap()
+    };
+    for (typ, is_valid, is_strict) in [
+        (Some("at+jwt"), true, true),
+        (Some("JWT"), true, false),
+        (None, true, false),
+        (Some("logout+jwt"), false, false),
+        (Some("dpop+jwt"), false, false),
+    ] {
+        let token = token(typ, "jti", json!("1"));
+        assert_eq!((verifier.verify(&token).is_ok(), strict.verify(&token).is_ok()), (is_valid, is_strict));
+    }
+    for (name, value) in [
+        ("at_hash", json!("x")),
+        ("token_use", json!("id")),
+        ("cnf", json!({ "jkt": "x" })),
+        ("cnf", json!({ "x5t#S256": "x" })),
+    ] {
+        assert_eq!(verifier.verify(&token(None, name, value)), Err(InvalidToken), "{name}");
+    }
+}
+
 #[test]
 fn two_authorizations_are_refused() {
     let issuer = Issuer::new("one");

@@ -69,6 +69,9 @@ pub enum CertificateProblem {
     Refused(String),
     /// It cannot be read.
     Unreadable(String),
+    /// The certificate has this version of X.509 instead of 3. Only version 3 has extensions, and so names of
+    /// hosts.
+    UnsupportedVersion(u8),
 }
 
 /// What a certificate says, whose key is with it.
@@ -109,12 +112,15 @@ impl CertificateFiles {
         let contents = chain.first().and_then(|certificate| Contents::read(certificate));
         let contents =
             contents.ok_or_else(|| problem(&self.chain, CertificateProblem::InvalidCertificate))?;
+        if contents.version != X509_VERSION {
+            return Err(problem(&self.chain, CertificateProblem::UnsupportedVersion(contents.version)));
+        }
         let key = read_key(&self.key)?;
         let mut certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
             Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
                 problem(&self.key, CertificateProblem::KeyOfAnother)
             }
-            Error::InvalidCertificate(_) => problem(&self.chain, CertificateProblem::InvalidCertificate),
+            Error::InvalidCertificate(reason) => refused_certificate(&self.chain, &reason),
             _ => problem(&self.key, CertificateProblem::InvalidKey),
         })?;
         if let Some(path) = &self.ocsp {
@@ -174,7 +180,10 @@ pub(super) fn read_roots(paths: &[PathBuf]) -> Result<RootCertStore, Certificate
     for path in paths {
         for certificate in read_certificates(path)? {
             let added = roots.add(certificate);
-            added.map_err(|_| problem(path, CertificateProblem::InvalidCertificate))?;
+            added.map_err(|error| match error {
+                Error::InvalidCertificate(reason) => refused_certificate(path, &reason),
+                _ => problem(path, CertificateProblem::InvalidCertificate),
+            })?;
         }
     }
     Ok(roots)
@@ -182,6 +191,14 @@ pub(super) fn read_roots(paths: &[PathBuf]) -> Result<RootCertStore, Certificate
 
 pub(super) fn problem(path: &Path, problem: CertificateProblem) -> CertificateError {
     CertificateError { path: path.to_owned(), problem }
+}
+
+/// Returns the problem of a certificate that the TLS library does not accept.
+fn refused_certificate(path: &Path, reason: &rustls::CertificateError) -> CertificateError {
+    match reason {
+        rustls::CertificateError::BadEncoding => problem(path, CertificateProblem::InvalidCertificate),
+        reason => problem(path, CertificateProblem::Refused(reason.to_string())),
+    }
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> CertificateError {
@@ -213,6 +230,10 @@ impl CertificateError {
             CertificateProblem::Unreadable(_) => {
                 "see whether the path is right, and whether this user may read it"
             }
+            CertificateProblem::UnsupportedVersion(_) => {
+                "issue it again with extensions: `openssl x509 -req` writes version 3 with `-extfile FILE`, \
+                 where FILE has a line such as `subjectAltName=DNS:www.example`"
+            }
         }
     }
 }
@@ -222,7 +243,9 @@ impl fmt::Display for CertificateError {
         let path = self.path.display();
         match &self.problem {
             CertificateProblem::Expired => write!(f, "the certificate in `{path}` has expired"),
-            CertificateProblem::InvalidCertificate => write!(f, "what is in `{path}` is no certificate"),
+            CertificateProblem::InvalidCertificate => {
+                write!(f, "cannot parse a certificate in `{path}`")
+            }
             CertificateProblem::InvalidKey => write!(f, "the key in `{path}` cannot be used"),
             CertificateProblem::InvalidPem => write!(f, "`{path}` is not in PEM"),
             CertificateProblem::KeyOfAnother => {
@@ -233,8 +256,15 @@ impl fmt::Display for CertificateError {
             CertificateProblem::NotYetValid => write!(f, "the certificate in `{path}` is not valid yet"),
             CertificateProblem::Refused(reason) => write!(f, "`{path}` cannot be used: {reason}"),
             CertificateProblem::Unreadable(reason) => write!(f, "`{path}` cannot be read: {reason}"),
+            CertificateProblem::UnsupportedVersion(version) => write!(
+                f,
+                "the certificate in `{path}` has version {version} of X.509: only version 3 is supported"
+            ),
         }
     }
 }
 
 impl std::error::Error for CertificateError {}
+
+/// Version of X.509 (RFC 5280 §4.1.2.1).
+const X509_VERSION: u8 = 3;

@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
-use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::RdnSequence;
+use x509_cert::{Certificate, Version};
 
 use super::certificates::Validity;
 
@@ -61,6 +61,8 @@ pub(super) struct Contents {
     pub(super) names: Vec<CertificateName>,
     serial: String,
     pub(super) validity: Validity,
+    /// Version of X.509, from 1 to 3.
+    pub(super) version: u8,
 }
 
 impl PeerCertificate {
@@ -92,6 +94,11 @@ impl Contents {
             validity: Validity {
                 not_before: since_epoch(validity.not_before.to_unix_duration()),
                 not_after: since_epoch(validity.not_after.to_unix_duration()),
+            },
+            version: match certificate.version {
+                Version::V1 => 1,
+                Version::V2 => 2,
+                Version::V3 => 3,
             },
         })
     }

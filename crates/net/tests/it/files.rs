@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use thruway_net::tls::{
-    CertificateFiles, CertificateProblem, ClientAuthentication, TlsAcceptor, TlsAcceptorConfig, TlsConnector,
-    TlsConnectorConfig,
+    CertificateFiles, CertificateProblem, ClientAuthentication, Roots, TlsAcceptor, TlsAcceptorConfig,
+    TlsConnector, TlsConnectorConfig,
 };
 use thruway_testkit::Authority;
 
@@ -64,6 +64,26 @@ fn what_cannot_be_used_is_told_with_its_file() {
     assert!(matches!(problem(&missing), CertificateProblem::Unreadable(_)));
     let missing = CertificateFiles { ocsp: Some("nowhere.ocsp".into()), ..good };
     assert!(matches!(problem(&missing), CertificateProblem::Unreadable(_)));
+}
+
+/// The error said that the file holds no certificate.
+#[test]
+fn a_certificate_of_an_old_version_is_refused_for_its_version() {
+    let authority = Authority::new();
+    let good = authority.issue("good", &["a.example"]);
+    let chain = good.chain.with_extension("old");
+    fs::write(&chain, VERSION_1).unwrap();
+    let files = CertificateFiles { chain: chain.clone(), ..good };
+    let error = TlsAcceptor::load(TlsAcceptorConfig::new(vec![files])).unwrap_err();
+    assert_eq!(error.problem, CertificateProblem::UnsupportedVersion(1));
+    let expected = format!(
+        "the certificate in `{}` has version 1 of X.509: only version 3 is supported",
+        chain.display()
+    );
+    assert_eq!(error.to_string(), expected);
+    // Roots may be older.
+    let roots = Roots::Files(vec![chain]);
+    assert!(TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() }).is_ok());
 }
 
 #[test]
@@ -267,3 +287,14 @@ mod verifier {
         }
     }
 }
+
+/// A certificate for Ed25519, as `openssl x509 -req` writes it if it gets no extensions.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIHkMIGXAhR5N2KoDRCBvOzVyoboXYHR4dc3lTAFBgMrZXAwFDESMBAGA1UEAwwJ
+YS5leGFtcGxlMCAXDTI2MTEyMzAyMzgzNVoYDzIxMjYxMDMwMDIzODM1WjAUMRIw
+EAYDVQQDDAlhLmV4YW1wbGUwKjAFBgMrZXADIQAN9q7Ar3ht7Lou4ayR62erQWoQ
+zlAbacaYOTRwqWUcfzAFBgMrZXADQQDVyjfvM0amEmSsJztjIhS8nLQxiF5+SYXB
+SS+V20FKstvyceI0+fLAbOFRTsTPjkzb0zsvSy0Hm+/V89gewfQJ
+-----END CERTIFICATE-----
+";

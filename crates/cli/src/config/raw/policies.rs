@@ -101,6 +101,13 @@ pub(in super::super) struct RawJwt {
     /// Claims that must be there, besides `exp`. Default none.
     #[serde(default)]
     pub(in super::super) required_claims: Vec<String>,
+    /// Accepted types of tokens (`typ` of the header), with or without `application/`. Default `JWT`, `JOSE`,
+    /// `at+jwt`, and tokens without a type. Set `["at+jwt"]` if the issuer states the type of access tokens
+    /// (RFC 9068). Risk: with other types, tokens that the issuer makes for other uses may give access.
+    pub(in super::super) types: Option<Spanned<Vec<Spanned<String>>>>,
+    /// `true` accepts ID tokens (OpenID Connect). Default `true`. Set `false` if clients send access tokens.
+    /// Risk: with `true` and without `audience`, the ID token of any application of the issuer gives access.
+    pub(in super::super) id_tokens: Option<bool>,
     /// Fields that tell the upstream a claim: `{ X-User = "sub" }`. Default none.
     #[serde(default)]
     pub(in super::super) fields: BTreeMap<Spanned<String>, String>,

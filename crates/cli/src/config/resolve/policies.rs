@@ -181,6 +181,8 @@ impl Resolver<'_> {
             algorithms,
             leeway: self.or(raw.leeway, leeway, Period(Duration::ZERO)..=LEEWAY_MAX).0,
             required_claims: raw.required_claims,
+            types: raw.types.map_or_else(Vec::new, |raw| self.token_types(&raw)),
+            allow_id_tokens: raw.id_tokens.unwrap_or(default.rules.allow_id_tokens),
         };
         let fields = raw.fields.into_iter();
         Some(JwtConfig {
@@ -243,6 +245,24 @@ impl Resolver<'_> {
             }
         }
         algorithms
+    }
+
+    fn token_types(&mut self, raw: &Spanned<Vec<Spanned<String>>>) -> Vec<String> {
+        self.refuse_empty(
+            raw,
+            "`types` has no type, so no token would be accepted",
+            "leave it out for the default",
+        );
+        for name in raw.get_ref() {
+            let text = name.get_ref();
+            // RFC 6838 §4.2.
+            let is_name =
+                text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+/".contains(&byte));
+            if text.is_empty() || !is_name {
+                self.refuse_with(name, "this is not the type of a token", "possible: `at+jwt`, `JWT`, …");
+            }
+        }
+        raw.get_ref().iter().map(|name| name.get_ref().clone()).collect()
     }
 
     fn rate_limit(&mut self, raw: RawRateLimit) -> RateLimitConfig {

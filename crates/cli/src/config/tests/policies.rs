@@ -146,7 +146,39 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
             "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [] }",
             "tokens are signed by at least one algorithm",
         ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", types = [] }",
+            "`types` has no type, so no token would be accepted",
+        ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", types = [\"at+jwt\", \"at jwt\"] }",
+            "this is not the type of a token",
+        ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", types = [\"\"] }",
+            "this is not the type of a token",
+        ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", id_tokens = \"no\" }",
+            "expected `true` or `false`",
+        ),
     ]);
+}
+
+#[test]
+fn a_jwt_policy_can_accept_fewer_kinds_of_tokens() {
+    let rules = |keys: &str| match policy(&format!(
+        "jwt = {{ secret = \"a secret of thirty-two bytes, at least\"{keys} }}"
+    ))
+    .unwrap()
+    {
+        PolicyConfig::Jwt(jwt) => jwt.rules,
+        other => panic!("{other:?}"),
+    };
+    assert!(rules("").types.is_empty() && rules("").allow_id_tokens);
+    let strict = rules(", types = [\"at+jwt\", \"application/x\"], id_tokens = false");
+    assert_eq!(strict.types, ["at+jwt", "application/x"]);
+    assert!(!strict.allow_id_tokens);
 }
 
 /// Each of these policies is refused with its message.

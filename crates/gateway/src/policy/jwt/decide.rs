@@ -11,9 +11,15 @@ use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::{OwnedField, Told};
 
-/// Verifies `token` and returns the facts that it states.
-pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, JwtError> {
-    let mut claims = config.rules.verify(token, keys, since_epoch())?;
+/// Returns the facts for the upstream if `token` is valid. `certificate` is the fingerprint of the client certificate,
+/// if there is one.
+pub(super) fn told<'p>(
+    token: &[u8],
+    config: &'p JwtConfig,
+    keys: &JwtKeys,
+    certificate: Option<&str>,
+) -> Result<Told<'p>, JwtError> {
+    let mut claims = config.rules.verify_from(token, keys, since_epoch(), certificate)?;
     let fields = told_of(&claims, config).ok_or(JwtError::Invalid)?;
     // The claims are not needed any more, so the subject is not copied.
     let user = match claims.remove("sub") {

@@ -66,7 +66,9 @@ impl Jwt {
             Presented::One(token) => token,
             Presented::Several => return Verdict::Refuse(self.challenge(false)),
         };
-        match self.keys.read(|keys| decide::told(token, &self.config, keys)) {
+        let certificate = request.connection().client_certificate();
+        let certificate = certificate.map(|certificate| certificate.fingerprint.as_str());
+        match self.keys.read(|keys| decide::told(token, &self.config, keys, certificate)) {
             Some(Ok(told)) => Verdict::Tell(told),
             Some(Err(JwtError::Invalid)) => Verdict::Refuse(self.challenge(false)),
             Some(Err(JwtError::UnknownKey)) => self.again_or(self.challenge(false)),

@@ -24,7 +24,7 @@ use super::scopes::Scopes;
 use super::server::ServerMetadata;
 use super::store::{StoredClient, StoredToken};
 use super::token::{TokenResponse, request_token};
-use super::url::HttpUrl;
+use super::url::{HttpUrl, Reach};
 use super::{Grant, OAuth};
 
 /// The authorization of a client at one URL.
@@ -90,12 +90,12 @@ impl Authorizer {
         let stored = server.as_ref().and_then(|_| kept.news()).filter(|token| token.is_for(&oauth));
         let known = Known::of(stored.as_ref(), &oauth);
         let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
-        let is_local = server.as_ref().is_some_and(HttpUrl::is_loopback);
+        let reach = server.as_ref().map_or(Reach::Internet, HttpUrl::reach);
         Self {
             server_url: server_url.into(),
             kept,
             server,
-            fetch: Fetch::new(oauth.http.clone(), is_local),
+            fetch: Fetch::new(oauth.http.clone(), reach),
             oauth,
             standing: ArcSwap::from_pointee(Standing { token, is_over: false, failure: None }),
             turn: Mutex::new(known),

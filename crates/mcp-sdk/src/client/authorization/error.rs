@@ -18,7 +18,7 @@ pub enum OAuthError {
     DocumentInvalid(Box<str>),
     /// The authorization server does not support this grant.
     GrantNotSupported(&'static str),
-    /// Secrets are not sent to this URL: it is not of `https`, or is on this machine and the server is not.
+    /// Secrets are not sent to this URL: it is neither of `https` nor on this machine.
     InsecureUrl(Box<str>),
     /// The client is registered with another authorization server than the one that the server names.
     IssuerForeign(Box<str>),
@@ -34,7 +34,8 @@ pub enum OAuthError {
     PkceNotSupported,
     /// The way back from the authorization server does not say what it must, or says it twice.
     RedirectInvalid,
-    /// The way back from the authorization server was taken by another one (RFC 9207).
+    /// The answer to a login came from another authorization server than the one that was asked (RFC 9207),
+    /// or at the redirect URI of another one (RFC 9700 §4.4.2.2).
     RedirectIssuerMismatch,
     /// The way back from the authorization server answers another request.
     RedirectStateMismatch,
@@ -61,6 +62,9 @@ pub enum OAuthError {
     TokenUnbound,
     /// There is no response from this URL.
     Unreachable(Box<str>, ClientError),
+    /// A server has named this URL on this machine, or in a private network, and is not there itself (RFC
+    /// 9728 §7.7).
+    UrlTooNear(Box<str>),
 }
 
 impl OAuthError {
@@ -110,7 +114,9 @@ impl fmt::Display for OAuthError {
             Self::GrantNotSupported(grant) => {
                 write!(f, "the authorization server does not support the grant `{grant}`")
             }
-            Self::InsecureUrl(url) => write!(f, "nothing that is secret is sent to `{url}`"),
+            Self::InsecureUrl(url) => {
+                write!(f, "cannot send secrets to `{url}`: the URL is neither of `https` nor on this machine")
+            }
             Self::IssuerForeign(issuer) => write!(f, "the client is not registered with `{issuer}`"),
             Self::IssuerMismatch(issuer) => {
                 write!(f, "the metadata of the authorization server `{issuer}` is that of another one")
@@ -144,6 +150,12 @@ impl fmt::Display for OAuthError {
             Self::TokenRejected => f.write_str("the server does not take the token that was issued for it"),
             Self::TokenUnbound => f.write_str("the authorization server has not bound the token to a key"),
             Self::Unreachable(url, error) => write!(f, "`{url}`: {error}"),
+            Self::UrlTooNear(url) => write!(
+                f,
+                "cannot use `{url}`, which the server or its authorization server has named: it is on this \
+                 machine or in a private network, and the server is not; the client does not send requests \
+                 there"
+            ),
         }
     }
 }

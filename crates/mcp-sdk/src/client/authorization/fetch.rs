@@ -9,14 +9,14 @@ use thruway_client::{Client, Request, Response, Timeouts};
 use thruway_message::StatusCode;
 
 use super::error::{OAuthError, quoted};
-use super::url::HttpUrl;
+use super::url::{HttpUrl, Reach};
 
 /// Asks for documents.
 #[derive(Debug)]
 pub(super) struct Fetch {
     client: Client,
-    /// Whether the MCP server is on this machine: only then may it name others on it.
-    is_local: bool,
+    /// Distance of the MCP server: URLs that it names are not nearer.
+    server: Reach,
 }
 
 /// An answer, read to its end.
@@ -29,15 +29,22 @@ pub(super) struct Answer {
 }
 
 impl Fetch {
-    pub(super) const fn new(client: Client, is_local: bool) -> Self {
-        Self { client, is_local }
+    pub(super) const fn new(client: Client, server: Reach) -> Self {
+        Self { client, server }
     }
 
-    /// Reads a URL that a server has named, and which secrets may be sent to.
+    /// Returns the same for URLs that the user has configured, which may be on this machine.
+    pub(super) fn for_configured_urls(&self) -> Self {
+        Self::new(self.client.clone(), Reach::Machine)
+    }
+
+    /// Parses a URL that a server has named, and checks that the client may send requests and secrets to it
+    /// (RFC 9728 §7.7).
     pub(super) fn admit(&self, url: &str) -> Result<HttpUrl, OAuthError> {
         let url = HttpUrl::parse(url).ok_or_else(|| OAuthError::DocumentInvalid(quoted(url)))?;
-        // Else a server somewhere could have those on this machine asked whom only this machine may ask.
-        if url.is_private() && (self.is_local || !url.is_loopback()) {
+        if url.reach() < self.server {
+            Err(OAuthError::UrlTooNear(quoted(url.as_str())))
+        } else if url.is_private() {
             Ok(url)
         } else {
             Err(OAuthError::InsecureUrl(quoted(url.as_str())))
@@ -123,15 +130,35 @@ const TIMEOUTS: Timeouts = Timeouts {
 mod tests {
     use super::*;
 
+    /// Other names of this machine than `localhost`, and addresses of the network that the client is in, were
+    /// accepted from any server.
     #[test]
-    fn a_server_elsewhere_names_nobody_on_this_machine() {
-        let admits = |is_local, url: &str| Fetch::new(Client::new(), is_local).admit(url).is_ok();
-        for url in ["http://127.0.0.1:8080/", "https://localhost/", "http://[::1]/"] {
-            assert!(admits(true, url) && !admits(false, url), "{url}");
+    fn a_server_names_no_url_that_is_nearer_than_itself() {
+        let admit = |server, url: &str| Fetch::new(Client::new(), server).admit(url).map(drop);
+        for url in ["http://127.0.0.1:8080/", "https://localhost/", "https://a.localhost./", "https://127.1/"]
+        {
+            assert_eq!(admit(Reach::Machine, url), Ok(()), "{url}");
+            for server in [Reach::Network, Reach::Internet] {
+                assert_eq!(admit(server, url), Err(OAuthError::UrlTooNear(url.into())), "{url}");
+            }
         }
-        for is_local in [true, false] {
-            assert!(admits(is_local, "https://as.example/"));
-            assert!(!admits(is_local, "http://as.example/") && !admits(is_local, "nonsense"));
+        for server in [Reach::Machine, Reach::Network] {
+            assert_eq!(admit(server, "https://192.168.1.1/"), Ok(()));
         }
+        for url in ["https://192.168.1.1/", "https://169.254.169.254/", "https://[fd00::1]/"] {
+            assert_eq!(admit(Reach::Internet, url), Err(OAuthError::UrlTooNear(url.into())), "{url}");
+        }
+        for server in [Reach::Machine, Reach::Network, Reach::Internet] {
+            assert_eq!(admit(server, "https://as.example/"), Ok(()));
+            let url = "http://as.example/";
+            assert_eq!(admit(server, url), Err(OAuthError::InsecureUrl(url.into())));
+            assert!(admit(server, "nonsense").is_err());
+        }
+        // The identity provider that the user has configured was refused too.
+        let configured = Fetch::new(Client::new(), Reach::Internet).for_configured_urls();
+        assert!(
+            configured.admit("http://127.0.0.1:8080/").is_ok()
+                && configured.admit("https://10.0.0.1/").is_ok()
+        );
     }
 }

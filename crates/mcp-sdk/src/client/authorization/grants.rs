@@ -70,7 +70,8 @@ impl Applicant<'_> {
             None => user_agent.redirect_uri().map_err(|error| OAuthError::LoginFailed(error.kind()))?,
         };
         let resource = &self.parties.resource.identifier;
-        let request = LoginRequest::new(&endpoint, &self.identity.id, &redirect_uri, resource, self.scopes);
+        let request = LoginRequest::new(&endpoint, &self.identity.id, &redirect_uri, resource, self.scopes)
+            .at_uri_of_issuer(user_agent, &metadata.issuer);
         let redirect = {
             let _login = self.logins.begin();
             timeout(self.oauth.login_timeout, user_agent.log_in(&request.url)).await
@@ -105,7 +106,8 @@ impl Applicant<'_> {
         };
         let client = &provider.client;
         let identity = Identity::new(client.id.clone(), client.secret.clone(), None, &metadata);
-        let response = request_token(self.fetch, &metadata, &identity, None, form).await?;
+        let fetch = self.fetch.for_configured_urls();
+        let response = request_token(&fetch, &metadata, &identity, None, form).await?;
         let is_grant = response.issued_token_type.as_deref() == Some(ID_JAG);
         is_grant.then_some(response.access_token).ok_or(OAuthError::TokenInvalid)
     }

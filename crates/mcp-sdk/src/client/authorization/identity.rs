@@ -53,7 +53,10 @@ impl RegisteredClient {
         Self { secret: Secret::Key(Arc::new(key)), ..Self::public(id) }
     }
 
-    /// With the issuer that knows it: nobody else is told who it is. Otherwise that is the one whom the server names first.
+    /// Sets the issuer that knows this client. The client identifies itself to no other issuer. Default: the
+    /// first issuer that the server names. Set it if you do not trust the server: it could name an issuer of
+    /// its own, which would receive the client's secret, or the code of an issuer that does not name itself
+    /// in its answers (RFC 9207).
     #[must_use]
     pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());

@@ -26,6 +26,21 @@ pub trait UserAgent: Send + Sync + 'static {
     /// There is no place to come back to.
     fn redirect_uri(&self) -> io::Result<String>;
 
+    /// Returns the redirect URI that a client registers with `issuer`, if the client registers itself and the
+    /// issuer does not name itself in its answers (RFC 9207). Default: [`redirect_uri`](Self::redirect_uri).
+    ///
+    /// A URI per issuer tells the answers of issuers apart (RFC 9700 §4.4.2.2). Otherwise, an issuer could
+    /// have the client send it the code of another one. If the two functions return different URIs, the
+    /// client accepts only answers at the redirect URI of their login. So the URL that
+    /// [`log_in`](Self::log_in) returns must then be absolute or begin with its path.
+    ///
+    /// # Errors
+    /// There is no such URI.
+    fn redirect_uri_for(&self, issuer: &str) -> io::Result<String> {
+        let _ = issuer;
+        self.redirect_uri()
+    }
+
     /// Opens `url`, and returns the URL that the person was sent back to, as it is: it is checked by whoever asked.
     ///
     /// # Errors
@@ -43,6 +58,8 @@ pub(super) struct LoginRequest {
     verifier: String,
     state: String,
     redirect_uri: String,
+    /// `true` if other issuers have other redirect URIs.
+    is_uri_of_issuer: bool,
 }
 
 impl LoginRequest {
@@ -75,7 +92,16 @@ impl LoginRequest {
         let separator = if endpoint.as_str().contains('?') { '&' } else { '?' };
         let url =
             format!("{endpoint}{separator}{}", Serializer::new(String::new()).extend_pairs(form).finish());
-        Self { url, verifier, state, redirect_uri: redirect_uri.to_owned() }
+        Self { url, verifier, state, redirect_uri: redirect_uri.to_owned(), is_uri_of_issuer: false }
+    }
+
+    /// Refuses answers that arrive at another redirect URI, if the user agent has one per issuer.
+    pub(super) fn at_uri_of_issuer(self, user_agent: &dyn UserAgent, issuer: &str) -> Self {
+        let is_uri_of_issuer = match (user_agent.redirect_uri_for(issuer), user_agent.redirect_uri()) {
+            (Ok(own), Ok(shared)) => own != shared,
+            _ => false,
+        };
+        Self { is_uri_of_issuer, ..self }
     }
 
     /// The code in the URL that the person was sent back to, as a grant. Nothing in it is believed, not even an error, before it
@@ -85,9 +111,7 @@ impl LoginRequest {
         if answer.state.as_deref() != Some(&self.state) {
             return Err(OAuthError::RedirectStateMismatch);
         }
-        // RFC 9207 §2.4, compared as it is written.
-        let is_whole = answer.issuer.is_some() || !metadata.authorization_response_iss_parameter_supported;
-        if !is_whole || answer.issuer.is_some_and(|issuer| issuer != metadata.issuer) {
+        if !answer.is_from(metadata) || !self.is_at_redirect_uri(redirect) {
             return Err(OAuthError::RedirectIssuerMismatch);
         }
         if let Some(error) = answer.error {
@@ -99,6 +123,14 @@ impl LoginRequest {
             ("redirect_uri", self.redirect_uri),
             ("code_verifier", self.verifier),
         ])
+    }
+
+    /// `true` if the answer arrived at the redirect URI of this login, or if issuers share one (RFC 9700
+    /// §4.4.2.2).
+    fn is_at_redirect_uri(&self, redirect: &str) -> bool {
+        let place = redirect.split(['?', '#']).next().unwrap_or_default();
+        let is_path = || HttpUrl::parse(&self.redirect_uri).is_some_and(|uri| uri.path() == place);
+        !self.is_uri_of_issuer || place == self.redirect_uri || is_path()
     }
 }
 
@@ -132,6 +164,15 @@ impl RedirectAnswer {
             }
         }
         Ok(answer)
+    }
+
+    /// `true` unless the answer names another issuer, or none although its issuer says that it always names
+    /// itself (RFC 9207 §2.4). Issuers are compared byte by byte.
+    fn is_from(&self, metadata: &ServerMetadata) -> bool {
+        match &self.issuer {
+            Some(issuer) => *issuer == metadata.issuer,
+            None => !metadata.authorization_response_iss_parameter_supported,
+        }
     }
 }
 
@@ -182,6 +223,56 @@ mod tests {
         ] {
             assert_eq!(answered(is_iss_supported, parameters), Err(error), "{parameters}");
         }
+    }
+
+    /// A user agent with a redirect URI per issuer.
+    struct PerIssuer;
+
+    impl UserAgent for PerIssuer {
+        fn redirect_uri(&self) -> io::Result<String> {
+            Ok("http://127.0.0.1:1/back".to_owned())
+        }
+
+        fn redirect_uri_for(&self, issuer: &str) -> io::Result<String> {
+            Ok(format!("http://127.0.0.1:1/back/{}", issuer.len()))
+        }
+
+        fn log_in<'a>(&'a self, _: &'a str) -> LoggingIn<'a> {
+            unreachable!("this test logs in without a user agent")
+        }
+    }
+
+    /// The client accepted an answer wherever it arrived. So an issuer could send the person on to another
+    /// issuer that does not name itself in its answers, and receive the code of that one.
+    #[test]
+    fn an_answer_at_the_redirect_uri_of_another_issuer_is_refused() {
+        let endpoint = HttpUrl::parse("https://as.example/authorize").unwrap();
+        let metadata = ServerMetadata { issuer: ISSUER.to_owned(), ..ServerMetadata::default() };
+        let answered = |redirect_uri: &str, place: &str| {
+            let request = LoginRequest::new(
+                &endpoint,
+                "client",
+                redirect_uri,
+                "https://rs.example",
+                &Scopes::default(),
+            )
+            .at_uri_of_issuer(&PerIssuer, ISSUER);
+            let redirect = format!("{place}?code=c&state={}", request.state);
+            request.grant(&redirect, &metadata).map(drop)
+        };
+        let shared = PerIssuer.redirect_uri().unwrap();
+        let own = PerIssuer.redirect_uri_for(ISSUER).unwrap();
+        for uri in [&shared, &own] {
+            assert_eq!(answered(uri, uri), Ok(()));
+            assert_eq!(answered(uri, &uri["http://127.0.0.1:1".len()..]), Ok(()));
+            for place in
+                ["/back/1", "/back/", "/", "", "http://127.0.0.1:2/back", "http://127.0.0.1:1/back/1"]
+            {
+                assert_eq!(answered(uri, place), Err(OAuthError::RedirectIssuerMismatch), "{uri} {place}");
+            }
+        }
+        assert_eq!(answered(&own, &shared), Err(OAuthError::RedirectIssuerMismatch));
+        assert_eq!(answered(&shared, &own), Err(OAuthError::RedirectIssuerMismatch));
     }
 
     #[test]

@@ -1,33 +1,57 @@
-//! Where a person comes back to who has logged in from a terminal: a port of this machine (RFC 8252 §7.3).
+//! Login from a terminal: the browser returns to a port of this machine (RFC 8252 §7.3).
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdTcpListener};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::login::{LoggingIn, UserAgent};
 
-/// Lets a person log in by whatever opens a URL, and waits on a port of this machine for the answer.
+/// Shows the URL of the login to a person, and waits on a port of this machine for the answer.
 pub struct LoopbackRedirect {
     open: Box<dyn Fn(&str) + Send + Sync>,
     port: u16,
     /// Bound when it is first needed.
     listener: Mutex<Option<StdTcpListener>>,
+    logins: Arc<Logins>,
+}
+
+/// Logins that wait at the port, and connections to it.
+#[derive(Default)]
+struct Logins(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Receivers of redirects, by the `state` of their logins; `None` once the redirect is there. Each login
+    /// accepts connections, and any of them may accept the connection of another login's browser.
+    receivers: HashMap<String, Option<oneshot::Sender<String>>>,
+    /// Connections, from the oldest to the newest.
+    connections: VecDeque<AbortHandle>,
+}
+
+/// A login that waits for the redirect with its `state`, until this is dropped.
+struct Login {
+    logins: Arc<Logins>,
+    state: String,
 }
 
 impl LoopbackRedirect {
     /// Calls `open` with the URL to be opened: to print it, or to start a browser.
     pub fn new(open: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self { open: Box::new(open), port: 0, listener: Mutex::new(None) }
+        Self { open: Box::new(open), port: 0, listener: Mutex::new(None), logins: Arc::default() }
     }
 
-    /// On this port, for authorization servers that know the client by its whole redirect URI. Default: any.
+    /// Port, for authorization servers that know the client by its whole redirect URI. Default: any free
+    /// port.
     #[must_use]
     pub const fn port(mut self, port: u16) -> Self {
         self.port = port;
@@ -50,43 +74,53 @@ impl UserAgent for LoopbackRedirect {
         Ok(format!("http://{}{PATH}", self.listener()?.local_addr()?))
     }
 
+    fn redirect_uri_for(&self, issuer: &str) -> io::Result<String> {
+        let digest = Sha256::digest(issuer);
+        let digits = digest[..8].iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
+        Ok(format!("{}/{digits}", self.redirect_uri()?))
+    }
+
     fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a> {
         Box::pin(async move {
             let listener = TcpListener::from_std(self.listener()?)?;
+            let state = state_of(url).ok_or(io::ErrorKind::InvalidInput)?;
+            let (login, redirect) = self.logins.begin(state);
             (self.open)(url);
-            wait(&listener, state_of(url).as_deref()).await
+            tokio::select! {
+                error = accept(&listener, &login.logins) => Err(error),
+                redirect = redirect => redirect.map_err(|_| io::ErrorKind::Interrupted.into()),
+            }
         })
     }
 }
 
-/// Waits for the redirect that has this state. Others may be anybody's, and are no answer.
-async fn wait(listener: &TcpListener, state: Option<&str>) -> io::Result<String> {
-    let mut connections = JoinSet::new();
+/// Accepts connections until that fails.
+async fn accept(listener: &TcpListener, logins: &Arc<Logins>) -> io::Error {
     loop {
-        tokio::select! {
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => {
-                let (stream, _) = accepted?;
-                connections.spawn(timeout(CONNECTION_TIME, serve(stream, state.map(str::to_owned))));
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let serving = tokio::spawn(timeout(CONNECTION_TIME, serve(stream, logins.clone())));
+                logins.keep(serving.abort_handle());
             }
-            Some(served) = connections.join_next() => {
-                if let Ok(Ok(Some(redirect))) = served {
-                    return Ok(redirect);
-                }
-            }
+            // The peer has closed the connection before it was accepted.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => return error,
         }
     }
 }
 
-/// Answers one request; the URL that it is for, if that is the redirect.
-async fn serve(mut stream: TcpStream, state: Option<String>) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.windows(2).any(|pair| pair == b"\r\n") && head.len() < REQUEST_BYTES_MAX {
-        if stream.read_buf(&mut head).await.ok()? == 0 {
-            return None;
+/// Answers one request. If it is a redirect that a login waits for, passes its target to that login.
+async fn serve(mut stream: TcpStream, logins: Arc<Logins>) {
+    // All of the head: a connection that is closed with unread bytes is reset, and the answer may be lost.
+    let mut head = Vec::with_capacity(REQUEST_BYTES_MAX);
+    while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") && head.len() < REQUEST_BYTES_MAX {
+        if !stream.read_buf(&mut head).await.is_ok_and(|read| read > 0) {
+            return;
         }
     }
-    let redirect = redirect_of(&head).filter(|redirect| state_of(redirect) == state);
-    let (status, text) = match &redirect {
+    let redirect = redirect_of(&head);
+    let login = redirect.as_deref().and_then(state_of).and_then(|state| logins.take(&state));
+    let (status, text) = match &login {
         Some(_) => ("200 OK", "You can close this window and go back to the terminal.\n"),
         None => ("404 Not Found", "There is nothing here.\n"),
     };
@@ -94,17 +128,61 @@ async fn serve(mut stream: TcpStream, state: Option<String>) -> Option<String> {
         "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
         text.len()
     );
-    // Who does not read what is said has come back all the same.
+    // A browser that does not read the answer has logged in all the same.
     let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
-    redirect
+    // The end of the last login closes all connections, so the answer is sent first.
+    if let (Some(login), Some(redirect)) = (login, redirect) {
+        let _ = login.send(redirect);
+    }
 }
 
-/// The target of `GET /callback?… HTTP/1.1`.
+impl Logins {
+    /// Begins a login, which receives the redirect that has this `state`.
+    fn begin(self: &Arc<Self>, state: String) -> (Login, oneshot::Receiver<String>) {
+        let (sender, receiver) = oneshot::channel();
+        self.state().receivers.insert(state.clone(), Some(sender));
+        (Login { logins: self.clone(), state }, receiver)
+    }
+
+    /// Returns the receiver of the redirect that has this `state`, once.
+    fn take(&self, state: &str) -> Option<oneshot::Sender<String>> {
+        self.state().receivers.get_mut(state)?.take()
+    }
+
+    /// Remembers a connection. Closes the oldest one if there are too many.
+    fn keep(&self, connection: AbortHandle) {
+        let mut state = self.state();
+        let connections = &mut state.connections;
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = connections.pop_front()
+        {
+            oldest.abort();
+        }
+        connections.push_back(connection);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Login {
+    fn drop(&mut self) {
+        let mut state = self.logins.state();
+        state.receivers.remove(&self.state);
+        if state.receivers.is_empty() {
+            state.connections.drain(..).for_each(|connection| connection.abort());
+        }
+    }
+}
+
+/// Returns the target of a redirect: `GET /callback?… HTTP/1.1`, or a path below it.
 fn redirect_of(head: &[u8]) -> Option<String> {
-    let line = head.split(|octet| *octet == b'\r').next()?;
+    let line = head.split(|byte| *byte == b'\r').next()?;
     let target = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?;
-    let is_redirect = target.strip_prefix(PATH).is_some_and(|rest| rest.starts_with('?'));
+    let is_redirect = target.strip_prefix(PATH).is_some_and(|rest| rest.starts_with(['?', '/']));
     is_redirect.then(|| target.to_owned())
 }
 
@@ -116,8 +194,9 @@ fn state_of(url: &str) -> Option<String> {
 
 const PATH: &str = "/callback";
 
-/// Browsers connect before they ask, and do not always ask then.
-const CONNECTIONS_MAX: usize = 16;
+/// Maximum number of connections. Browsers open connections before they need them, and any program on this
+/// machine can open some. A browser sends its request at once, so it does not become the oldest one.
+const CONNECTIONS_MAX: usize = 64;
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 

@@ -97,15 +97,28 @@ impl Known {
             let stored = stored(&identity, Some(redirect_uri));
             return Ok((identity, stored));
         }
+        let own_uri = if metadata.authorization_response_iss_parameter_supported {
+            redirect_uri.clone()
+        } else {
+            let uri = user_agent.redirect_uri_for(&metadata.issuer);
+            uri.map_err(|error| OAuthError::LoginFailed(error.kind()))?
+        };
         let is_enough = |client: &&StoredClient| {
-            client.redirect_uri.as_ref() == Some(&redirect_uri)
+            client.redirect_uri.as_ref() == Some(&own_uri)
                 && Scopes::parse(&client.scopes).is_superset_of(scopes)
         };
         if let Some(client) = self.clients.get(&metadata.issuer).filter(is_enough) {
             return Ok((identity(client), client.clone()));
         }
-        let (client, chosen) =
-            register(fetch, metadata, &oauth.name, &redirect_uri, scopes, parties.key.is_some()).await?;
+        let is_bound = parties.key.is_some();
+        let registered = register(fetch, metadata, &oauth.name, &own_uri, scopes, is_bound).await;
+        let (client, chosen) = match registered {
+            // The server may accept only certain redirect URIs.
+            Err(error) if own_uri != redirect_uri && !error.is_passing() => {
+                register(fetch, metadata, &oauth.name, &redirect_uri, scopes, is_bound).await?
+            }
+            registered => registered?,
+        };
         let secret = client.secret.clone().map_or(Secret::None, Secret::Text);
         let identity = Identity::new(client.id.clone(), secret, chosen, metadata);
         let client = StoredClient { method: identity.method, ..client };

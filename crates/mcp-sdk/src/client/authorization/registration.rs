@@ -10,7 +10,7 @@ use super::scopes::Scopes;
 use super::server::ServerMetadata;
 use super::store::StoredClient;
 use super::token::refusal;
-use super::url::HttpUrl;
+use super::url::{HttpUrl, Reach};
 
 /// What a server has registered (RFC 7591 §3.2.1).
 #[derive(Deserialize)]
@@ -78,7 +78,7 @@ fn wanted_method(metadata: &ServerMetadata) -> Method {
 
 /// A redirect to this machine, or to a scheme of an application, is that of a native one.
 fn application_type(redirect_uri: &str) -> &'static str {
-    let is_web = HttpUrl::parse(redirect_uri).is_some_and(|uri| !uri.is_loopback());
+    let is_web = HttpUrl::parse(redirect_uri).is_some_and(|uri| uri.reach() > Reach::Machine);
     if is_web { "web" } else { "native" }
 }
 
@@ -88,7 +88,12 @@ mod tests {
 
     #[test]
     fn an_application_on_this_machine_is_native() {
-        for uri in ["http://127.0.0.1:1/callback", "http://localhost/", "com.example.app:/back"] {
+        for uri in [
+            "http://127.0.0.1:1/callback",
+            "http://localhost/",
+            "http://app.localhost/",
+            "com.example.app:/back",
+        ] {
             assert_eq!(application_type(uri), "native", "{uri}");
         }
         assert_eq!(application_type("https://app.example/back"), "web");

@@ -56,12 +56,17 @@ impl ProtectedResource {
         Ok(Self::of_its_own(server))
     }
 
-    /// Checks that the document is about this server (RFC 9728 §3.3): its resource is the server's URL, or a
-    /// parent of it whose own well-known URL led to the document. At a longer well-known URL, another tenant
-    /// of the same host may have written it.
+    /// Checks that the document is about this server (RFC 9728 §3.3). Its resource is the server's URL, or a
+    /// parent of it if the parent's own well-known URL or that of the host led to the document. At a longer
+    /// well-known URL, another tenant of the same host may have written it. The server's URL without its
+    /// query counts as a parent, because the query may select a tenant.
     fn validate(document: Document, found_at: &HttpUrl, server: &HttpUrl) -> Result<Self, OAuthError> {
+        let is_found_at = |resource: &HttpUrl| {
+            let places = [resource.well_known(NAME), server.well_known_of_origin(NAME)];
+            places.iter().any(|place| place.equals(found_at))
+        };
         let is_about_server = |resource: &HttpUrl| {
-            resource.covers(server) && (server.covers(resource) || resource.well_known(NAME).equals(found_at))
+            resource.covers(server) && (server.covers(resource) || is_found_at(resource))
         };
         if !HttpUrl::parse(&document.resource).as_ref().is_some_and(is_about_server) {
             return Err(OAuthError::ResourceMismatch(quoted(&document.resource)));
@@ -108,22 +113,24 @@ mod tests {
     /// could have the client ask for a token for the whole host, and then receive it.
     #[test]
     fn a_document_is_about_the_resource_whose_url_led_to_it() {
-        let believed = |resource: &str, found_at: &str| {
+        let is_valid = |resource: &str, found_at: &str, server: &str| {
             let document = Document {
                 resource: resource.to_owned(),
                 authorization_servers: vec!["https://as.example".to_owned()],
                 scopes_supported: None,
                 dpop_bound_access_tokens_required: false,
             };
-            let [found_at, server] =
-                [found_at, "https://a.example/tenant/mcp"].map(|url| HttpUrl::parse(url).unwrap());
+            let [found_at, server] = [found_at, server].map(|url| HttpUrl::parse(url).unwrap());
             ProtectedResource::validate(document, &found_at, &server).is_ok()
         };
+        let believed =
+            |resource: &str, found_at: &str| is_valid(resource, found_at, "https://a.example/tenant/mcp");
         let root = "https://a.example/.well-known/oauth-protected-resource";
         assert!(believed("https://a.example/tenant/mcp", "https://a.example/tenant/anywhere"));
         assert!(believed("https://A.example/tenant/mcp/", "https://b.example/"));
         assert!(believed("https://a.example", root) && believed("https://a.example/", root));
         assert!(believed("https://a.example/tenant", &format!("{root}/tenant")));
+        assert!(believed("https://a.example/tenant", root));
         for (resource, found_at) in [
             ("https://a.example", &*format!("{root}/tenant/mcp")),
             ("https://a.example/", &format!("{root}/tenant")),
@@ -139,6 +146,18 @@ mod tests {
             ("https://b.example/tenant/mcp", root),
         ] {
             assert!(!believed(resource, found_at), "{resource} {found_at}");
+        }
+        // Queries were ignored, so a tenant that the query selects could claim the URL of another one.
+        let (server, tenant) = ("https://a.example/mcp", "https://a.example/mcp?tenant=1");
+        for found_at in ["https://b.example/", root, &format!("{root}/mcp"), &format!("{root}/mcp?tenant=1")]
+        {
+            assert!(is_valid(tenant, found_at, tenant), "{found_at}");
+            assert!(!is_valid("https://a.example/mcp?tenant=2", found_at, tenant), "{found_at}");
+            assert!(!is_valid(tenant, found_at, server), "{found_at}");
+        }
+        assert!(is_valid(server, root, tenant) && is_valid(server, &format!("{root}/mcp"), tenant));
+        for found_at in ["https://b.example/", &format!("{root}/mcp?tenant=1"), "https://a.example/mcp/doc"] {
+            assert!(!is_valid(server, found_at, tenant), "{found_at}");
         }
     }
 
