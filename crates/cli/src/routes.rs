@@ -290,11 +290,9 @@ impl Parts {
 
     fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
         let endpoint = || {
-            before
-                .mcp
-                .get(hosts)
-                .cloned()
-                .unwrap_or_else(|| thruway_demo::mcp::endpoint(hosts, McpServerOptions::default()).into_handler())
+            before.mcp.get(hosts).cloned().unwrap_or_else(|| {
+                thruway_demo::mcp::endpoint(hosts, McpServerOptions::default()).into_handler()
+            })
         };
         self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }

@@ -13,7 +13,6 @@ use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-
 /// A bridge, once it is connected. Clones are the same.
 #[derive(Clone, Default)]
 pub(super) struct LateBridge {
