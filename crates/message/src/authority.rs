@@ -14,7 +14,7 @@ impl<'a> Authority<'a> {
     ///
     /// # Errors
     /// The host is neither a registered name nor an address, it contains `%` or an empty label, it is longer
-    /// than 254 bytes, or the port is not a number up to 65535.
+    /// than 253 bytes without its final dot, or the port is not a number up to 65535.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "an authority is far shorter than 4 GiB: it has a limit"
@@ -55,7 +55,9 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
         },
         _ => registered_name_length(octets),
     };
-    if length > HOST_BYTES_MAX {
+    // A dot may follow a name of the maximum length.
+    let has_final_dot = length > 0 && octets[length - 1] == b'.';
+    if length - usize::from(has_final_dot) > HOST_BYTES_MAX {
         return Err(InvalidAuthority);
     }
     // A port of no host is nobody's (RFC 9110 §4.2.1); no host and no port is what a client sends that has none.
@@ -78,9 +80,8 @@ fn registered_name_length(bytes: &[u8]) -> usize {
     bytes.iter().take_while(is_of_name).count()
 }
 
-/// Maximum length of a host: a name has at most 253 characters (RFC 1123 §2.1, RFC 1035 §2.3.4), and a dot may
-/// follow.
-const HOST_BYTES_MAX: usize = 254;
+/// Maximum length of a host without a final dot: a name has at most 253 characters (RFC 1123 §2.1, RFC 1035 §2.3.4).
+const HOST_BYTES_MAX: usize = 253;
 
 /// An IPv6 address, or `v` and a version for addresses to come (RFC 3986 §3.2.2).
 fn is_ip_literal(octets: &[u8]) -> bool {
@@ -164,6 +165,8 @@ impl core::error::Error for InvalidAuthority {}
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]
@@ -233,12 +236,22 @@ mod tests {
         }
     }
 
-    /// A route is for hosts of up to 253 characters; a longer one got around the route for all below a name.
+    /// Host routes compare up to 253 characters. A host of 254 without a final dot passed the limit, and got around the
+    /// route of its domain.
     #[test]
     fn hosts_have_a_maximum_length() {
-        for (length, is_valid) in [(253, true), (254, true), (255, false)] {
-            let host = [b'a'; 255];
-            assert_eq!(Authority::parse(&host[..length]).is_ok(), is_valid, "{length}");
+        let name = |length| "a".repeat(length);
+        let address = |length: usize| format!("[v1.{}]", "a".repeat(length - 5));
+        let cases = [
+            (name(253), true),
+            (name(253) + ".", true),
+            (name(254), false),
+            (name(254) + ".", false),
+            (address(253), true),
+            (address(254), false),
+        ];
+        for (host, is_valid) in cases {
+            assert_eq!(Authority::parse(host.as_bytes()).is_ok(), is_valid, "{} bytes", host.len());
         }
     }
 }
