@@ -210,15 +210,15 @@ impl Upstream {
     /// # Errors
     /// Too many resources are watched, by all callers or by `holder`.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
-        let mut watches = self.watches();
-        let standing = watches.get_mut(uri).and_then(|resource| {
+        let mut resources = self.watches();
+        let standing = resources.get_mut(uri).and_then(|resource| {
             let watched = resource.watched.upgrade().filter(is_useful)?;
             *resource.watchers.entry(holder.clone()).or_default() += 1;
             Some(watched)
         });
         let watched = match standing {
             Some(watched) => watched,
-            None => begin_watched(&mut watches, uri, holder)?,
+            None => begin_watched(&mut resources, uri, holder)?,
         };
         Ok(Watch { upstream: self.clone(), uri: uri.into(), holder: holder.clone(), watched })
     }
@@ -257,13 +257,13 @@ impl Drop for Upstream {
 
 /// Adds a resource that `holder` is the first to watch.
 fn begin_watched(
-    watches: &mut HashMap<Box<str>, WatchedResource>,
+    resources: &mut HashMap<Box<str>, WatchedResource>,
     uri: &str,
     holder: &Holder,
 ) -> Result<Watched, Error> {
-    watches.retain(|_, resource| resource.watched.strong_count() > 0);
-    let held = watches.values().filter(|resource| resource.watchers.contains_key(holder)).count();
-    check_share(holder, held, watches.len(), 1, WATCHES_MAX).map_err(|refusal| {
+    resources.retain(|_, resource| resource.watched.strong_count() > 0);
+    let held = resources.values().filter(|resource| resource.watchers.contains_key(holder)).count();
+    check_share(holder, held, resources.len(), 1, WATCHES_MAX).map_err(|refusal| {
         Error::internal(match refusal {
             NoShare::Full => "too many resources are watched: try again later",
             NoShare::HolderHasShare => {
@@ -273,7 +273,7 @@ fn begin_watched(
     })?;
     let begun = Watched::default();
     let watchers = HashMap::from([(holder.clone(), 1)]);
-    watches.insert(uri.into(), WatchedResource { watched: Arc::downgrade(&begun), watchers });
+    resources.insert(uri.into(), WatchedResource { watched: Arc::downgrade(&begun), watchers });
     Ok(begun)
 }
 

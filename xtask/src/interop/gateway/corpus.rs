@@ -49,7 +49,7 @@ impl Place<'_> {
     /// The first case in which gateway and upstream differ, or too few requests passed for the cases to be worth something.
     pub(super) fn check_all(&mut self, cases: &Cases) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
-        let generated = match cases {
+        let (generated, pass_min) = match cases {
             Cases::Own(generated) => {
                 for lines in corpus::AMBIGUOUS {
                     let case = format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n");
@@ -61,18 +61,19 @@ impl Place<'_> {
                     let (first, rest) = case.split_at(random.below(case.len()));
                     self.check(&[first, rest], &mut tally)?;
                 }
-                *generated
+                (*generated, generated / 4)
             }
             Cases::Payloads(payloads) => {
                 for pieces in payloads {
                     let pieces: Vec<_> = pieces.iter().map(Vec::as_slice).collect();
                     self.check(&pieces, &mut tally)?;
                 }
-                payloads.len()
+                // Most of them are malformed.
+                (payloads.len(), payloads.len() / 10)
             }
         };
         let passed = tally.seen.len() - tally.cases;
-        ensure!(passed > generated / 4, "only {passed} of the requests of {generated} cases passed");
+        ensure!(passed > pass_min, "only {passed} of the requests of {generated} cases passed");
         Ok(tally)
     }
 
