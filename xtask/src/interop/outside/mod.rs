@@ -216,7 +216,7 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("garden.py", include_str!("garden.py")),
 ];
 
-const QUICK_PAYLOADS: usize = 1_500;
+const QUICK_PAYLOADS: usize = 5_000;
 const FULL_PAYLOADS: usize = 10_000;
 /// Most of the time is spent in nginx's tests, which wait for timeouts.
 const LIMIT: Duration = Duration::from_mins(10);
