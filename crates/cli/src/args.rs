@@ -219,7 +219,7 @@ pub(crate) struct McpBridgeArgs {
     /// Let subscriptions share one server, also those of clients that can be asked, each of which keeps a server for itself otherwise
     #[arg(long)]
     pub(crate) share_subscriptions: bool,
-    /// Maximum number of servers that are each for one client alone. If sessions and subscriptions keep all
+    /// Maximum number of servers that serve only one client each. If sessions and subscriptions keep all
     /// of them, further clients get 503. One caller on another machine gets at most half
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
@@ -283,14 +283,14 @@ pub(crate) struct McpServerLimits {
     pub(crate) message_max: usize,
     /// Maximum size of all requests together that are being handled, as for `--message-max`. Beyond it, a
     /// request gets an error, over HTTP with status 503. One caller on another machine gets at most half.
-    /// Requests smaller than 4 KiB do not count
+    /// Requests smaller than 4 KiB do not count. A value below `--message-max` counts as that
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it
     /// gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_max: u32,
-    /// Maximum number of sessions of the callers with one token
+    /// Maximum number of sessions for each token. Beyond it, a new session ends an idle one of that token
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_principal_max: u32,
     /// Maximum number of sessions of one client address, or of one IPv6 network of 64 bits, for callers
