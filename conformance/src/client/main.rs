@@ -41,11 +41,7 @@ async fn run() -> Outcome {
         "json-schema-ref-no-deref" => calls::list_tools(&situation.builder().http(url)).await,
         "json-schema-2020-12-preservation" => calls::echo_schema(&situation.builder().http(url)).await,
         "sep-2322-client-request-state" => questions::between_rounds(&situation).await,
-        scenario if scenario.starts_with("auth/") => {
-            let oauth = authorization::for_scenario(scenario, &situation.context)?;
-            let outcome = calls::everything(&situation.builder().oauth(oauth).http(url)).await;
-            authorization::judge(scenario, outcome)
-        }
+        scenario if scenario.starts_with("auth/") => authorization::run(&situation).await,
         _ => calls::everything(&situation.builder().http(url)).await,
     }
 }

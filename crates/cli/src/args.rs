@@ -138,13 +138,14 @@ pub(crate) struct McpLoginArgs {
     /// Who the client is to the authorization server: an id that it has given, or a URL of `https` that describes the client
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// What the client proves that with; `@FILE` is what stands in the file
+    /// Secret of the client, which `--issuer` gave it; `@FILE` reads it from a file
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
-    /// Do without a person: the client acts for itself
+    /// Log in as the client itself, without a person
     #[arg(long, requires = "client_secret", conflicts_with = "login")]
     pub(crate) client_credentials: bool,
-    /// The authorization server that knows the client, and the only one that is told its secret
+    /// Authorization server that knows the client, and the only one that receives its secret; required with a
+    /// secret
     #[arg(long, value_name = "URL", requires = "client_id")]
     pub(crate) issuer: Option<String>,
     /// Ask for this scope too; may be given several times

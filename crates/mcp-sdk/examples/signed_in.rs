@@ -1,6 +1,7 @@
-//! A client of a server that wants tokens: a person logs in with a browser, or the program has an id and a secret.
+//! A client of a server that wants tokens: a person logs in with a browser, or the program has an id and a
+//! secret of the authorization server `ISSUER`.
 //!
-//! `signed_in URL` or `signed_in URL ID SECRET`
+//! `signed_in URL` or `signed_in URL ID SECRET ISSUER`
 
 use std::error::Error;
 
@@ -12,18 +13,21 @@ fn person() -> OAuth {
     OAuth::login(LoopbackRedirect::new(|url| println!("to log in, open {url}"))).client_name("signed_in")
 }
 
-/// The authorization server knows the program.
-pub(crate) fn program(id: String, secret: String) -> OAuth {
-    OAuth::client_credentials(RegisteredClient::with_secret(id, secret))
+/// Logs in as the program. Only `issuer` receives the secret, even if the MCP server names another
+/// authorization server.
+pub(crate) fn program(id: String, secret: String, issuer: String) -> OAuth {
+    OAuth::client_credentials(RegisteredClient::with_secret(id, secret).of_issuer(issuer))
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let url = arguments.next().ok_or("usage: signed_in URL [ID SECRET]")?;
-    let oauth = match (arguments.next(), arguments.next()) {
-        (Some(id), Some(secret)) => program(id, secret),
-        _ => person(),
+    let usage = "usage: signed_in URL [ID SECRET ISSUER]";
+    let url = arguments.next().ok_or(usage)?;
+    let oauth = match (arguments.next(), arguments.next(), arguments.next()) {
+        (Some(id), Some(secret), Some(issuer)) => program(id, secret, issuer),
+        (None, ..) => person(),
+        _ => return Err(usage.into()),
     };
     let client = McpClient::builder().oauth(oauth).http(&url);
     for tool in client.list_tools().await? {

@@ -36,9 +36,13 @@ pub struct Config {
 pub struct Timeouts {
     /// From the first octet of a request to the end of its header section; then 408. Default 10 s.
     pub header_section: Duration,
-    /// For the content of a request, beyond what `content_rate_min` allows; then 408. Default 20 s.
+    /// Maximum time that a client may fall behind with a request body; then it gets 408. A body of which
+    /// nothing arrives for this time has failed, however fast it was before. The time in which the handler
+    /// does not read does not count. Default 20 s.
     pub content: Duration,
-    /// Octets of content a second that a client must send on average. Default 500.
+    /// Minimum rate of a request body, in bytes per second. A slower body falls behind, and fails when it is
+    /// behind by [`content`](Self::content). A faster one catches up, but cannot save time for a later pause.
+    /// Default 500.
     pub content_rate_min: u64,
     /// Without a request on an open connection; then it is closed. Default 60 s.
     pub idle: Duration,

@@ -180,9 +180,9 @@ pub(super) struct RawLimits {
 pub(super) struct RawTimeouts {
     /// For the header section of a request that has begun.
     pub(super) header_section: Option<Spanned<Period>>,
-    /// For content, beyond what `content_rate_min` allows.
+    /// Maximum time that a client may fall behind with a request body.
     pub(super) content: Option<Spanned<Period>>,
-    /// Octets of content a second that a client must send on average.
+    /// Minimum rate of a request body, in bytes per second. A slower body falls behind.
     pub(super) content_rate_min: Option<NonZeroU64>,
     /// For the next request.
     pub(super) idle: Option<Spanned<Period>>,

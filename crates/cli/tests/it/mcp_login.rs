@@ -177,24 +177,43 @@ fn a_token_that_is_known_is_sent_and_no_other_is_asked_for() {
 #[test]
 fn a_program_acts_for_itself_with_a_secret() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
-    let itself = ["--client-id", "id", "--client-secret", "confidential", "--client-credentials"];
-    assert!(server.ping(home.path(), &itself).output().unwrap().status.success());
+    let itself = ["--client-id", "id", "--client-secret", "confidential", "--client-credentials", "--issuer"];
+    let known = [&itself[..], &[&*server.url]].concat();
+    assert!(server.ping(home.path(), &known).output().unwrap().status.success());
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
     let kept = fs::read_to_string(home.path().join("thruway/mcp_tokens.json")).unwrap();
     assert!(!kept.contains("confidential"), "{kept}");
     // Another issuer is not told the secret.
     let elsewhere = tempfile::tempdir().unwrap();
-    let known = [&itself[..], &["--issuer", "https://known.example"]].concat();
+    let known = [&itself[..], &["https://known.example"]].concat();
     let output = server.ping(elsewhere.path(), &known).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
+}
+
+/// The secret was sent to the authorization server that the MCP server named.
+#[test]
+fn a_secret_without_an_issuer_is_an_error_before_anything_is_sent() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let secret = ["--client-id", "id", "--client-secret", "confidential"];
+    for grant in [&["--client-credentials"][..], &["--login"], &[]] {
+        let args = [&secret[..], grant].concat();
+        for mut command in [server.ping(home.path(), &args), server.ping_across(home.path(), &args)] {
+            let output = command.output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.code() == Some(2), "{args:?}: {error}");
+            assert!(error.contains("without `--issuer`") && error.contains("add `--issuer URL`"), "{error}");
+        }
+    }
+    assert_eq!(server.seen(""), 0);
 }
 
 #[test]
 fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
     let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());
     let known = ["--client-id", "id", "--client-secret", "confidential"];
-    let mut child = server.ping(home.path(), &[&known[..], &["--login"]].concat()).spawn().unwrap();
+    let there = [&known[..], &["--issuer", &server.url]].concat();
+    let mut child = server.ping(home.path(), &[&there[..], &["--login"]].concat()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
@@ -205,8 +224,7 @@ fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
     let elsewhere = server.ping(home.path(), &[&known[..], &["--issuer", "https://known.example"]].concat());
     assert_eq!({ elsewhere }.output().unwrap().status.code(), Some(2));
     assert_eq!(renewals(), before);
-    let mut there = server.ping(home.path(), &[&known[..], &["--issuer", &server.url]].concat());
-    assert!(there.output().unwrap().status.success());
+    assert!(server.ping(home.path(), &there).output().unwrap().status.success());
     assert_eq!(renewals(), before + 1);
 }
 
@@ -237,7 +255,8 @@ fn processes_that_share_a_login_renew_its_token_one_after_the_other() {
 #[test]
 fn a_program_whose_id_is_a_url_acts_for_itself_too() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
-    let id = ["--client-id", "https://app.example/id", "--client-secret", "confidential"];
+    let id =
+        ["--client-id", "https://app.example/id", "--client-secret", "confidential", "--issuer", &server.url];
     let itself = [&id[..], &["--client-credentials"]].concat();
     let output = server.ping(home.path(), &itself).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -92,7 +92,8 @@ async fn a_program_with_a_secret_is_let_in() {
     let connect_to = Some(server.addresses()[0].to_string().parse().unwrap());
     let here = Client::with_config(ClientConfig { connect_to, ..ClientConfig::default() });
     for (secret, is_right) in [("secret", true), ("guess", false)] {
-        let oauth = signed_in::program("program".into(), secret.into()).http_client(here.clone());
+        let oauth = signed_in::program("program".into(), secret.into(), "http://localhost".into());
+        let oauth = oauth.http_client(here.clone());
         let client = thruway_mcp_sdk::McpClient::builder().http_client(here.clone()).oauth(oauth);
         let tools = client.http("http://localhost/mcp").list_tools().await;
         assert_eq!(tools.is_ok(), is_right, "{tools:?}");

@@ -13,10 +13,10 @@ pub(crate) struct IncomingContent {
     target: Target,
     /// The client waits for `100 (Continue)`.
     pub(crate) owes_continue: bool,
-    received_bytes: u64,
     /// How much came last.
     last_bytes: usize,
-    since: Duration,
+    /// Time up to which the client has sent enough, never in the future: see [`pay`](Self::pay).
+    paid_until: Duration,
     /// Since when it is we who do not read.
     paused_since: Option<Duration>,
 }
@@ -33,9 +33,8 @@ impl IncomingContent {
         Self {
             target: Target::Handler(sender),
             owes_continue,
-            received_bytes: 0,
             last_bytes: 0,
-            since: now,
+            paid_until: now,
             paused_since: None,
         }
     }
@@ -44,9 +43,13 @@ impl IncomingContent {
     ///
     /// # Errors
     /// Nobody wants it, and it is more than is thrown away.
-    pub(crate) fn receive(&mut self, content: &[u8]) -> Result<(), TooMuchToDiscard> {
-        self.received_bytes += content.len() as u64;
-        self.last_bytes = content.len();
+    pub(crate) fn receive(
+        &mut self,
+        content: &[u8],
+        timeouts: &Timeouts,
+        now: Duration,
+    ) -> Result<(), TooMuchToDiscard> {
+        self.pay(content.len(), timeouts, now);
         match &mut self.target {
             Target::Handler(sender) => sender.send(content),
             Target::Nobody { left } => {
@@ -62,12 +65,23 @@ impl IncomingContent {
     }
 
     /// Takes content in a pipe.
-    pub(super) fn receive_pipe(&mut self, pipe: Pipe) {
-        self.received_bytes += pipe.len() as u64;
-        self.last_bytes = pipe.len();
+    pub(super) fn receive_pipe(&mut self, pipe: Pipe, timeouts: &Timeouts, now: Duration) {
+        self.pay(pipe.len(), timeouts, now);
         if let Some(sender) = self.sender() {
             sender.send_pipe(pipe);
         }
+    }
+
+    /// Counts bytes that have arrived: at the minimum rate, they take a certain time, and the deadline moves
+    /// by that.
+    ///
+    /// This is a token bucket. It never holds more than the timeout, because otherwise a client that sends a
+    /// few megabytes at once could then keep them in memory for hours.
+    fn pay(&mut self, bytes: usize, timeouts: &Timeouts, now: Duration) {
+        self.last_bytes = bytes;
+        let nanoseconds =
+            (bytes as u64).saturating_mul(NANOSECONDS_PER_SECOND) / timeouts.content_rate_min.max(1);
+        self.paid_until = now.min(self.paid_until + Duration::from_nanos(nanoseconds));
     }
 
     /// The content will never be complete.
@@ -101,7 +115,7 @@ impl IncomingContent {
         let is_due = self.owes_continue && self.sender().is_some_and(ContentSender::is_wanted);
         if is_due {
             self.owes_continue = false;
-            self.since = now;
+            self.paid_until = now;
         }
         is_due
     }
@@ -123,7 +137,7 @@ impl IncomingContent {
             }
             Poll::Ready(_) => {
                 // The time in which we did not read is not the client's.
-                self.since +=
+                self.paid_until +=
                     self.paused_since.take().map_or(Duration::ZERO, |since| now.saturating_sub(since));
             }
         }
@@ -132,11 +146,12 @@ impl IncomingContent {
 
     /// When to give up; never while the client is right to wait for us.
     pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
-        let earned = self.received_bytes / timeouts.content_rate_min.max(1);
         let is_client_due = self.paused_since.is_none() && !self.owes_continue;
-        is_client_due.then(|| self.since + timeouts.content + Duration::from_secs(earned))
+        is_client_due.then(|| self.paid_until + timeouts.content)
     }
 }
+
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Less at a time is not worth the system calls of a pipe.
 const BULK_BYTES: usize = 16 << 10;

@@ -75,7 +75,7 @@ impl<T: Transport> Connection<T> {
             return Ok(Step::Waits);
         }
         self.input = Input::Unknown;
-        if let Some(step) = self.poll_fill_pipe(cx, buffers) {
+        if let Some(step) = self.poll_fill_pipe(cx, buffers, now) {
             return step;
         }
         buffers.make_room();
@@ -99,7 +99,12 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Moves content into a pipe, if nothing else comes next, there is much of it, and whoever takes it takes pipes.
-    fn poll_fill_pipe(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Option<io::Result<Step>> {
+    fn poll_fill_pipe(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        now: Duration,
+    ) -> Option<io::Result<Step>> {
         let incoming = self.incoming.as_mut().filter(|incoming| incoming.wants_pipe())?;
         let left = self.http1.content_remaining().filter(|left| *left >= PIPED_BYTES_MIN)?;
         if !buffers.unparsed().is_empty() || !self.transport.splices() {
@@ -116,7 +121,7 @@ impl<T: Transport> Connection<T> {
             }
             Poll::Ready(Ok(moved)) => {
                 self.http1.skip_octets(moved as u64);
-                incoming.receive_pipe(pipe);
+                incoming.receive_pipe(pipe, &self.service.config.timeouts, now);
                 self.note_content();
                 Ok(Step::Moved)
             }
@@ -195,7 +200,7 @@ impl<T: Transport> Connection<T> {
                 *parsed +=
                     self.handle_request(&index.request_head(octets), index.request_facts(), rest, cx, now);
             }
-            Some(ServerEvent::Content(content)) => self.handle_content(content),
+            Some(ServerEvent::Content(content)) => self.handle_content(content, now),
             Some(ServerEvent::EndOfContent) => {
                 self.is_news_to_handlers = true;
                 if let Some(sender) = self.incoming.take().as_ref().and_then(IncomingContent::sender) {
@@ -293,9 +298,11 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    fn handle_content(&mut self, content: &[u8]) {
+    fn handle_content(&mut self, content: &[u8], now: Duration) {
         self.note_content();
-        let received = self.incoming.as_mut().map_or(Ok(()), |incoming| incoming.receive(content));
+        let timeouts = &self.service.config.timeouts;
+        let received =
+            self.incoming.as_mut().map_or(Ok(()), |incoming| incoming.receive(content, timeouts, now));
         if let Err(TooMuchToDiscard) = received {
             self.incoming = None;
             self.end_after_output(Ending::Linger);

@@ -11,7 +11,7 @@ use thruway_message::FieldLinesBuf;
 use thruway_message::token::is_field_value;
 
 use crate::connection::{IncomingContent, Service};
-use crate::{ContentError, RequestContent, Timeouts};
+use crate::{Config, ContentError, RequestContent, Timeouts};
 
 /// Content that arrives. Nothing is read for which the handler has no room, and the client's window is opened by what is read.
 pub(super) struct Incoming {
@@ -52,7 +52,7 @@ impl Incoming {
             match self.from.poll_data(cx) {
                 Poll::Pending => return Reading::GoesOn,
                 Poll::Ready(Some(Ok(data))) => {
-                    if let Err(error) = self.receive(&data, &config.limits) {
+                    if let Err(error) = self.receive(&data, config, now) {
                         self.fail(error, service);
                         return Reading::IsOver;
                     }
@@ -66,15 +66,15 @@ impl Incoming {
         }
     }
 
-    fn receive(&mut self, data: &Bytes, limits: &Limits) -> Result<(), ContentError> {
+    fn receive(&mut self, data: &Bytes, config: &Config, now: Duration) -> Result<(), ContentError> {
         self.received_bytes += data.len() as u64;
-        if self.received_bytes > limits.content_bytes {
+        if self.received_bytes > config.limits.content_bytes {
             return Err(ContentError::Malformed(http1::Error::ContentTooLarge));
         }
         // Fails if it is more than has come, which it is not.
         let _ = self.from.flow_control().release_capacity(data.len());
         // It is not limited here how much nobody wants: that stays with the client.
-        let _ = self.content.receive(data);
+        let _ = self.content.receive(data, &config.timeouts, now);
         Ok(())
     }
 

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use thruway_server::{
     BoxError, Content, ContentStream, OwnedRequest, Piece, Request, RequestContent, Response,
 };
-use thruway_testkit::scene::Scene;
+use thruway_testkit::scene::{Client, Scene};
 
 use crate::gate::Gates;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-async fn collect(mut request: OwnedRequest) -> Response {
+pub(crate) async fn collect(mut request: OwnedRequest) -> Response {
     match request.content().collect(usize::MAX).await {
         Ok(content) => Response::text(content.len().to_string()),
         Err(error) => Response::text(error.to_string()).with_status(error.status()),
@@ -95,6 +95,53 @@ fn content_that_is_large_and_fast_enough_may_take_long() {
         client.send(vec![b'x'; 1000]);
     }
     assert!(client.received().ends_with("\r\n\r\n60000"));
+}
+
+/// Returns a connection that has sent 4 MiB of a body at once, of which 10 bytes are missing.
+fn nearly_complete(scene: &Scene) -> Client {
+    let mut client = scene.connect();
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 4 << 20));
+    client.send(vec![b'x'; (4 << 20) - 10]);
+    client
+}
+
+/// Each byte bought time at the minimum rate, without a limit. After 4 MiB a client could be silent for more
+/// than two hours, and the server kept the bytes for as long.
+#[test]
+fn a_body_that_arrived_fast_must_not_fall_silent() {
+    let scene = Scene::new(collect);
+    let mut client = nearly_complete(&scene);
+    scene.pass(Duration::from_secs(19));
+    assert!(!client.is_finished());
+    scene.pass(Duration::from_secs(2));
+    assert!(client.received().starts_with("HTTP/1.1 408 "));
+    assert!(client.is_finished());
+}
+
+/// The same time was available to a client that sent a byte now and then.
+#[test]
+fn a_body_that_arrived_fast_must_not_drip_afterward() {
+    let scene = Scene::new(collect);
+    let mut client = nearly_complete(&scene);
+    for _ in 0..4 {
+        assert!(!client.is_finished());
+        scene.pass(Duration::from_secs(5));
+        client.send("x");
+    }
+    scene.pass(Duration::from_secs(1));
+    assert!(client.received().starts_with("HTTP/1.1 408 "));
+}
+
+#[test]
+fn a_body_may_pause_for_less_than_the_timeout_again_and_again() {
+    let scene = Scene::new(collect);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+    for _ in 0..10 {
+        scene.pass(Duration::from_secs(19));
+        client.send(vec![b'x'; 10_000]);
+    }
+    assert!(client.received().ends_with("\r\n\r\n100000"));
 }
 
 #[test]

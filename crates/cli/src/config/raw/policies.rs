@@ -108,7 +108,10 @@ pub(in super::super) struct RawJwt {
     /// `true` accepts ID tokens (OpenID Connect). Default `true`. Set `false` if clients send access tokens.
     /// Risk: with `true` and without `audience`, the ID token of any application of the issuer gives access.
     pub(in super::super) id_tokens: Option<bool>,
-    /// Fields that tell the upstream a claim: `{ X-User = "sub" }`. Default none.
+    /// Headers that send a claim to the upstream: `{ X-User = "sub" }`. Default none. A claim that is a list
+    /// of texts is sent as a list with commas; if a text in it has a comma, the request gets 401. Risk: a
+    /// claim that is one text is sent as it is, also with commas, so that an upstream that reads lists takes
+    /// it for several values.
     #[serde(default)]
     pub(in super::super) fields: BTreeMap<Spanned<String>, String>,
     /// What clients are told that the token is for. Default the name of the policy.

@@ -76,12 +76,18 @@ impl UserAgent for Nobody {
     }
 }
 
-/// The client that was registered by hand. A URL describes itself, unless it has a secret, or an issuer knows it.
+/// Returns the client that was registered by hand. A URL describes itself, unless it has a secret, or an
+/// issuer knows it.
+///
+/// # Errors
+/// A file cannot be read, or a secret has no issuer: the MCP server could then choose who receives the
+/// secret.
 fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
     let is_known = args.client_secret.is_some() || args.issuer.is_some();
     let is_registered = |id: &&String| is_known || !id.starts_with("https://");
     let Some(id) = args.client_id.as_ref().filter(is_registered) else { return Ok(None) };
     let client = match &args.client_secret {
+        Some(_) if args.issuer.is_none() => return Err(issuer_is_missing()),
         Some(text) => RegisteredClient::with_secret(id, secret(text)?),
         None => RegisteredClient::public(id),
     };
@@ -89,6 +95,11 @@ fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
         Some(issuer) => client.of_issuer(issuer),
         None => client,
     }))
+}
+
+fn issuer_is_missing() -> Failure {
+    Failure::new("cannot use `--client-secret` without `--issuer`: the MCP server could choose the recipient")
+        .with_hint("add `--issuer URL` with the authorization server that issued the secret")
 }
 
 fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {

@@ -47,7 +47,9 @@ fn since_epoch() -> Duration {
     Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A claim as the value of a field; of several texts a list.
+/// Returns a claim as the value of a header: a list of texts with commas, anything else as it is. A single
+/// text may have commas, because many texts have, such as names of people; the documents of the setting warn
+/// of that.
 fn text_of(claim: &Value) -> Option<String> {
     match claim {
         Value::String(text) => Some(text.clone()),

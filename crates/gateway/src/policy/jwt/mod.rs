@@ -30,7 +30,9 @@ pub struct JwtConfig {
     pub keys: JwtKeySource,
     /// Conditions that tokens must meet.
     pub rules: JwtRules,
-    /// Fields, and the claims that they tell the upstream.
+    /// Headers, and the claims that they send to the upstream. A list of texts is sent with commas, and
+    /// refused if a text in it has one. A single text is sent as it is, also with commas, and then reads as a
+    /// list.
     pub fields: Vec<(String, String)>,
     /// What clients are told that the token is for. Default the name of the policy.
     pub realm: Option<String>,

@@ -86,6 +86,7 @@ fn with_claims(claims: &Value) -> String {
 fn a_token_tells_its_claims() {
     assert_eq!(with_claims(&claims()), "200 user ada");
     assert_eq!(with_claims(&with("name", json!(["a", "b"]))), "200 user a, b");
+    assert_eq!(with_claims(&with("name", json!("a, b"))), "200 user a, b", "not a list");
     assert_eq!(with_claims(&with("name", json!(5))), "200 user 5");
     assert_eq!(with_claims(&with("name", Value::Null)), "200 user");
     let secret = scene(PolicyConfig::Jwt(config(JwtKeys::from_secret(SECRET).unwrap())));

@@ -24,6 +24,9 @@ pub enum OAuthError {
     IssuerForeign(Box<str>),
     /// The metadata of an authorization server is that of another one (RFC 8414 §3.3).
     IssuerMismatch(Box<str>),
+    /// The client has a secret, and [`RegisteredClient::of_issuer`](super::RegisteredClient::of_issuer) does
+    /// not say which issuer may receive it. The server names this one.
+    IssuerRequired(Box<str>),
     /// The key cannot be used.
     KeyInvalid,
     /// Nobody has logged in: the user agent says why.
@@ -121,6 +124,11 @@ impl fmt::Display for OAuthError {
             Self::IssuerMismatch(issuer) => {
                 write!(f, "the metadata of the authorization server `{issuer}` is that of another one")
             }
+            Self::IssuerRequired(issuer) => write!(
+                f,
+                "cannot send the client's secret to `{issuer}`, which the server names: the client has no \
+                 issuer; set it to the authorization server that issued the secret"
+            ),
             Self::KeyInvalid => f.write_str("the private key cannot be used"),
             Self::LoginFailed(kind) => write!(f, "nobody has logged in: {kind}"),
             Self::LoginTimedOut => f.write_str("nobody has logged in in time"),

@@ -43,7 +43,9 @@ impl RegisteredClient {
         Self { id: id.into(), secret: Secret::None, issuer: None }
     }
 
-    /// A client with a secret. It is sent in the header or in the form, as the authorization server wants it.
+    /// Returns a client with a secret, which the authorization server receives in the header or in the form,
+    /// as its metadata say. Set that server with [`of_issuer`](Self::of_issuer): without it, no token is
+    /// requested, and calls fail with [`OAuthError::IssuerRequired`].
     pub fn with_secret(id: impl Into<String>, secret: impl Into<String>) -> Self {
         Self { secret: Secret::Text(secret.into()), ..Self::public(id) }
     }
@@ -53,14 +55,21 @@ impl RegisteredClient {
         Self { secret: Secret::Key(Arc::new(key)), ..Self::public(id) }
     }
 
-    /// Sets the issuer that knows this client. The client identifies itself to no other issuer. Default: the
-    /// first issuer that the server names. Set it if you do not trust the server: it could name an issuer of
-    /// its own, which would receive the client's secret, or the code of an issuer that does not name itself
-    /// in its answers (RFC 9207).
+    /// Sets the issuer that knows this client. The client identifies itself to no other issuer. Required for
+    /// a client with a secret, because the server could name an issuer of its own, which would receive the
+    /// secret. Default for other clients: the first issuer that the server names. Set it if you do not trust
+    /// the server: its own issuer could receive the code of an issuer that does not name itself in its
+    /// answers (RFC 9207).
     #[must_use]
     pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self
+    }
+
+    /// Returns `true` if the client has a secret and no issuer, so that the secret must not be sent to any
+    /// server that the MCP server names.
+    pub(super) const fn needs_issuer(&self) -> bool {
+        matches!(self.secret, Secret::Text(_)) && self.issuer.is_none()
     }
 }
 

@@ -120,8 +120,9 @@ pub struct IdentityProvider {
 }
 
 impl IdentityProvider {
-    /// The one with this token endpoint, which knows `client`, and has told it by the ID token that `id_token` gives who has
-    /// logged in.
+    /// Returns the identity provider with this token endpoint. It knows `client`, which needs no issuer: the
+    /// endpoint alone receives its secret. `id_token` returns the ID token that the provider issued when the
+    /// person logged in.
     pub fn new<F>(
         token_endpoint: impl Into<String>,
         client: RegisteredClient,
@@ -141,7 +142,8 @@ impl OAuth {
         Self::new(Grant::Login(Arc::new(user_agent)), None)
     }
 
-    /// The client acts for itself (client credentials).
+    /// The client acts for itself (client credentials). A client with a secret needs
+    /// [`of_issuer`](RegisteredClient::of_issuer).
     pub fn client_credentials(client: RegisteredClient) -> Self {
         Self::new(Grant::ClientCredentials, Some(client))
     }
@@ -187,7 +189,8 @@ impl OAuth {
         Self { authorizers: Authorizers::default(), ..self }
     }
 
-    /// Who the client is, if it has been registered. Otherwise it registers itself where that is possible.
+    /// Sets the client, if it has been registered. Otherwise it registers itself where that is possible. A
+    /// client with a secret needs [`of_issuer`](RegisteredClient::of_issuer).
     #[must_use]
     pub fn client(self, client: RegisteredClient) -> Self {
         Self { client: Some(client), ..self.changed() }

@@ -64,6 +64,9 @@ impl Known {
         let Some(client) = &oauth.client else {
             return last.filter(is_named).map_or_else(first, Ok).map(str::to_owned);
         };
+        if client.needs_issuer() {
+            return Err(OAuthError::IssuerRequired(quoted(first()?)));
+        }
         let issuer = match client.issuer.as_deref().or(self.issuer.as_deref()) {
             Some(issuer) if is_named(&issuer) => issuer.to_owned(),
             Some(_) => return Err(OAuthError::IssuerForeign(quoted(first()?))),

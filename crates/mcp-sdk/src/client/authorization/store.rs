@@ -81,11 +81,13 @@ impl StoredToken {
         self.expires_at
     }
 
-    /// Whether it is a token of the client that `oauth` describes: what another one was given is not for this one, and what another
-    /// issuer gave is not renewed there with its secret.
+    /// Returns `true` if the token belongs to the client that `oauth` describes. A token of another client is
+    /// not used. A token of another issuer, or of any issuer if the client must name one and does not, is not
+    /// renewed: that would send the client's secret to the issuer of the token.
     pub(super) fn is_for(&self, oauth: &OAuth) -> bool {
         oauth.client.as_ref().is_none_or(|client| {
-            client.id == self.client.id && client.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer)
+            let is_of_issuer = client.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer);
+            client.id == self.client.id && is_of_issuer && !client.needs_issuer()
         })
     }
 }

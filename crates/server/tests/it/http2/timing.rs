@@ -14,7 +14,7 @@ use thruway_testkit::scene::Scene;
 use super::frames::*;
 use super::library::{self, Library, post, send_some};
 use crate::gate::Gates;
-use crate::timeouts::taking;
+use crate::timeouts::{collect, taking};
 
 /// A server that answers with the path when the gate of that name is open.
 fn gated() -> (Scene, Gates) {
@@ -100,14 +100,35 @@ fn a_handler_may_take_its_time() {
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
 }
 
+/// Streams of one connection could fall silent after a few megabytes each, and the server kept all of them
+/// for hours.
+#[test]
+fn streams_whose_body_arrived_fast_must_not_fall_silent() {
+    let scene = Scene::new(collect);
+    let mut library = Library::connect(&scene);
+    let mut streams: Vec<_> = (0..3).map(|_| library.begin(post("/"), false)).collect();
+    for (response, body) in &mut streams {
+        body.send_data(Bytes::from(vec![b'x'; 1 << 20]), false).unwrap();
+        assert!(library.waits(response));
+    }
+    scene.pass(Duration::from_secs(19));
+    let [silent, drips, sends] = &mut streams[..] else { unreachable!() };
+    drips.1.send_data(Bytes::from_static(b"x"), false).unwrap();
+    sends.1.send_data(Bytes::from(vec![b'x'; 10_000]), false).unwrap();
+    assert!([silent, drips, sends].into_iter().all(|(response, _)| library.waits(response)));
+    scene.pass(Duration::from_secs(2));
+    let mut streams = streams.into_iter();
+    for (response, _body) in streams.by_ref().take(2) {
+        assert_eq!(library.answer(response).0.status().as_u16(), 408);
+    }
+    let (response, mut body) = streams.next().unwrap();
+    body.send_data(Bytes::new(), true).unwrap();
+    assert_eq!(library.answer(response).1, ((1 << 20) + 10_000).to_string());
+}
+
 #[test]
 fn content_that_drips_is_given_up_and_other_streams_are_not() {
-    let scene = Scene::new(|mut request: OwnedRequest| async move {
-        match request.content().collect(usize::MAX).await {
-            Ok(content) => Response::text(content.len().to_string()),
-            Err(error) => Response::text(error.to_string()).with_status(error.status()),
-        }
-    });
+    let scene = Scene::new(collect);
     let mut library = Library::connect(&scene);
     let (mut slow, mut to) = library.begin(post("/"), false);
     for _ in 0..19 {

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use thruway_mcp_sdk::oauth::{IdentityProvider, OAuth, OAuthError, PrivateKey, RegisteredClient};
 
-use super::world::{METADATA, RESOURCE_METADATA, World, call, document, refused, token};
+use super::tokens::{Written, refreshing};
+use super::world::{METADATA, RESOURCE_METADATA, World, call, document, login, refused, token};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
@@ -27,12 +28,17 @@ fn supports(world: &World, method: &'static str, grant: &'static str) {
     world.issuer.on(METADATA, move |_| document(&metadata));
 }
 
+/// Returns a client with a secret that the issuer of `world` gave it.
+fn with_secret(world: &World) -> RegisteredClient {
+    RegisteredClient::with_secret("id", "secret").of_issuer(&world.issuer.url)
+}
+
 #[tokio::test]
 async fn a_client_with_a_secret_proves_it_as_the_authorization_server_wants() {
     for method in ["client_secret_basic", "client_secret_post"] {
         let world = World::new().await;
         supports(&world, method, "client_credentials");
-        let oauth = OAuth::client_credentials(RegisteredClient::with_secret("id", "secret")).scopes(["a"]);
+        let oauth = OAuth::client_credentials(with_secret(&world)).scopes(["a"]);
         call(&world.client(oauth)).await.unwrap();
         let seen = &world.issuer.seen_at("/token")[0];
         assert_eq!(seen.parameter("grant_type").as_deref(), Some("client_credentials"));
@@ -84,7 +90,7 @@ async fn a_workload_is_what_its_platform_says() {
 async fn a_grant_that_is_not_supported_is_not_given() {
     let world = World::new().await;
     supports(&world, "client_secret_basic", "authorization_code");
-    let oauth = OAuth::client_credentials(RegisteredClient::with_secret("id", "secret"));
+    let oauth = OAuth::client_credentials(with_secret(&world));
     assert_eq!(refused(&world.client(oauth)).await, OAuthError::GrantNotSupported("client_credentials"));
     assert_eq!(world.issuer.seen_at("/token").len(), 0);
 }
@@ -95,7 +101,7 @@ fn enterprise(world: &World) -> OAuth {
         RegisteredClient::public("at the provider"),
         || async { Ok("id token".to_owned()) },
     );
-    OAuth::enterprise(RegisteredClient::with_secret("id", "secret"), provider)
+    OAuth::enterprise(with_secret(world), provider)
 }
 
 #[tokio::test]
@@ -135,15 +141,57 @@ async fn a_token_of_another_kind_is_no_grant() {
 async fn a_secret_goes_to_nobody_but_the_issuer_that_knows_it() {
     let world = World::new().await;
     supports(&world, "client_secret_post", "client_credentials");
-    let registered = RegisteredClient::with_secret("id", "secret");
-    let elsewhere = OAuth::client_credentials(registered.clone().of_issuer("https://known.example"));
+    let elsewhere = RegisteredClient::with_secret("id", "secret").of_issuer("https://known.example");
+    let elsewhere = OAuth::client_credentials(elsewhere);
     assert_eq!(
         refused(&world.client(elsewhere)).await,
         OAuthError::IssuerForeign(world.issuer.url.as_str().into())
     );
     assert_eq!(world.issuer.seen().len(), 0);
-    // Or, if nobody has said it, to the one that had it first.
-    let client = world.client(OAuth::client_credentials(registered));
+}
+
+/// The secret was sent to the first issuer that the server named. A server that is not trusted could name its
+/// own.
+#[tokio::test]
+async fn a_secret_is_not_sent_until_its_issuer_is_set() {
+    let world = World::new().await;
+    supports(&world, "client_secret_post", "client_credentials");
+    let client = || RegisteredClient::with_secret("id", "secret");
+    let provider = IdentityProvider::new(
+        format!("{}/token", world.other.url),
+        RegisteredClient::public("at the provider"),
+        || async { Ok("id token".to_owned()) },
+    );
+    for oauth in [
+        OAuth::client_credentials(client()),
+        OAuth::workload(client(), |_| async { Ok("assertion".to_owned()) }),
+        OAuth::enterprise(client(), provider),
+        login().client(client()),
+    ] {
+        let expected = OAuthError::IssuerRequired(world.issuer.url.as_str().into());
+        assert_eq!(refused(&world.client(oauth)).await, expected);
+    }
+    assert_eq!((world.issuer.seen().len(), world.other.seen().len()), (0, 0));
+}
+
+/// A token that was stored before the client had a secret names an issuer. The renewal of that token sent it
+/// the secret.
+#[tokio::test]
+async fn a_stored_token_does_not_choose_the_issuer_of_a_secret() {
+    let (world, written) = (World::new().await, Written::default());
+    refreshing(&world, 5);
+    call(&world.client(login().client(RegisteredClient::public("id")).store(written.clone()))).await.unwrap();
+    let before = world.issuer.seen().len();
+    let oauth = login().client(RegisteredClient::with_secret("id", "secret")).store(written);
+    let expected = OAuthError::IssuerRequired(world.issuer.url.as_str().into());
+    assert_eq!(refused(&world.client(oauth)).await, expected);
+    assert_eq!(world.issuer.seen().len(), before);
+}
+
+#[tokio::test]
+async fn a_client_stays_with_the_first_issuer_that_the_server_named() {
+    let world = World::new().await;
+    let client = world.client(login().client(RegisteredClient::public("id")));
     call(&client).await.unwrap();
     let mut resource = world.resource();
     resource["authorization_servers"] = json!([world.other.url]);

@@ -38,7 +38,7 @@ impl Written {
 }
 
 /// Lets the issuer give refresh tokens, and access tokens that end after so many seconds.
-fn refreshing(world: &World, expires_in: u64) {
+pub(super) fn refreshing(world: &World, expires_in: u64) {
     let counted = world.issuer.clone();
     world.issuer.on("/token", move |seen| {
         let number = counted.seen_at("/token").len();
@@ -219,7 +219,7 @@ async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on(
 #[tokio::test]
 async fn what_one_grant_gives_is_kept_beside_what_another_gives() {
     let (world, written) = (World::new().await, Written::default());
-    let client = || RegisteredClient::with_secret("by hand", "confidential");
+    let client = || RegisteredClient::with_secret("by hand", "confidential").of_issuer(&world.issuer.url);
     for _ in 0..2 {
         call(&world.client(login().client(client()).store(written.clone()))).await.unwrap();
         call(&world.client(OAuth::client_credentials(client()).store(written.clone()))).await.unwrap();
@@ -307,7 +307,7 @@ async fn what_was_kept_spares_a_login_at_the_same_server_only() {
 #[tokio::test]
 async fn a_secret_that_was_registered_by_hand_is_not_written_down() {
     let (world, written) = (World::new().await, Written::default());
-    let client = RegisteredClient::with_secret("by hand", "confidential");
+    let client = RegisteredClient::with_secret("by hand", "confidential").of_issuer(&world.issuer.url);
     call(&world.client(login().client(client).store(written.clone()))).await.unwrap();
     assert!(!written.0.lock().unwrap()[&world.url()].contains("confidential"));
 }
