@@ -65,6 +65,10 @@ use refusal::Refusal;
 
 /// What a policy asks for, and so what kind it is of.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a config has few policies, and a box in each would gain nothing"
+)]
 pub enum PolicyConfig {
     /// Clients are told apart by their addresses.
     Addresses(AddressesConfig),
@@ -120,6 +124,7 @@ pub struct Policy {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a policy is on the heap already, and there are few")]
 enum Kind {
     Addresses(Addresses),
     ApiKeys(ApiKeys),

@@ -323,17 +323,17 @@ mod tests {
     /// One caller could watch as many resources as one server may have watched.
     #[test]
     fn one_caller_leaves_watched_resources_for_others() {
-        let mut watches = HashMap::new();
+        let mut resources = HashMap::new();
         let mut kept = Vec::new();
         let mut watch = |holder: &Holder, n: usize| {
-            let watched = begin_watched(&mut watches, &format!("test://{n}"), holder);
+            let watched = begin_watched(&mut resources, &format!("test://{n}"), holder);
             watched.map(|watched| kept.push(watched)).map_err(|error| error.message.into_owned())
         };
         let (ada, bob) = (caller("ada"), caller("bob"));
         for n in 0..WATCHES_MAX / 2 {
             watch(&ada, n).unwrap();
         }
-        assert!(watch(&ada, WATCHES_MAX).unwrap_err().contains("this caller watches too many"));
+        assert!(watch(&ada, WATCHES_MAX).unwrap_err().contains("this caller resources too many"));
         watch(&bob, WATCHES_MAX).unwrap();
         // Programs on this machine have no share, only the limit.
         for n in WATCHES_MAX / 2 + 1..WATCHES_MAX {
