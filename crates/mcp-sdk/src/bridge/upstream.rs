@@ -333,7 +333,7 @@ mod tests {
         for n in 0..WATCHES_MAX / 2 {
             watch(&ada, n).unwrap();
         }
-        assert!(watch(&ada, WATCHES_MAX).unwrap_err().contains("this caller resources too many"));
+        assert!(watch(&ada, WATCHES_MAX).unwrap_err().contains("this caller watches too many"));
         watch(&bob, WATCHES_MAX).unwrap();
         // Programs on this machine have no share, only the limit.
         for n in WATCHES_MAX / 2 + 1..WATCHES_MAX {
