@@ -260,8 +260,9 @@ pub(crate) struct McpAccessArgs {
     pub(crate) tls_key: Option<PathBuf>,
     /// Ask every client for a certificate that a root in this file has issued (PEM)
     ///
-    /// All such clients are one caller: they share sessions and tasks if they know their ids. Use tokens to
-    /// tell clients apart.
+    /// All such clients are one caller, whatever their certificates say. They share sessions and tasks if they
+    /// know the ids. A bridge lets a child process that served one client serve another one later, with all
+    /// data that it keeps in memory. Use `--token-file` to separate clients from each other.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }
