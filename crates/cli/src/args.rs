@@ -284,7 +284,8 @@ pub(crate) struct McpServerLimits {
     pub(crate) message_max: usize,
     /// Maximum size of all requests together that are being handled, as for `--message-max`. Beyond it, a
     /// request gets an error, over HTTP with status 503. One caller on another machine gets at most half.
-    /// Requests smaller than 4 KiB do not count
+    /// Requests smaller than 4 KiB do not count. Events that are kept for clients that come back have the same
+    /// maximum, apart from requests; beyond it, they are not kept
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it

@@ -12,7 +12,7 @@ fn next_after(stream: &EventStream, event: u64) -> Option<u64> {
 
 #[test]
 fn a_client_that_was_let_go_goes_on_behind_that() {
-    let stream = EventStream::new(1, Arc::default(), None);
+    let stream = Streams::default().begin();
     stream.push(EventKind::Message(b"before".as_slice().into()));
     stream.push(EventKind::Disconnect(Duration::ZERO));
     stream.push(EventKind::Answer(b"after".as_slice().into()));
@@ -148,4 +148,73 @@ fn the_oldest_streams_are_forgotten() {
     let second = streams.find(2).unwrap();
     streams.forget(&second);
     assert!(streams.find(2).is_none() && streams.find(3).is_some());
+}
+
+fn limited(shares: &Arc<Shares>, name: &str) -> Streams {
+    let mut streams = Streams::default();
+    streams.limit(shares.clone(), Holder::new(Some(name.to_owned()), None));
+    streams
+}
+
+fn send(stream: &EventStream, bytes: usize) {
+    stream.push(EventKind::Answer(vec![b'x'; bytes].into()));
+}
+
+/// The last event of each stream was kept whatever its size, and no limit counted it: 30 idle sessions took
+/// 176 MB.
+#[test]
+fn the_events_of_all_sessions_count_against_one_limit() {
+    let shares = Shares::new(1 << 20);
+    let sessions: Vec<_> = (0..30).map(|n| limited(&shares, &n.to_string())).collect();
+    let remembered = |streams: &Streams| streams.find(1).is_some();
+    for streams in &sessions {
+        let stream = streams.begin();
+        let mut reader = stream.read_after(0);
+        send(&stream, 300 << 10);
+        assert_eq!(read(&mut reader), Some(1), "a connected client gets every event");
+    }
+    assert_eq!(sessions.iter().filter(|streams| remembered(streams)).count(), 3);
+    let bytes: usize = sessions.iter().map(|streams| streams.bytes.load(Ordering::Relaxed)).sum();
+    assert_eq!(bytes, 3 * (300 << 10));
+    drop(sessions);
+    let streams = limited(&shares, "ada");
+    send(&streams.begin(), 1 << 20);
+    assert!(remembered(&streams), "sessions that have ended give their bytes back");
+}
+
+#[test]
+fn one_caller_leaves_remembered_bytes_for_others() {
+    let shares = Shares::new(1 << 20);
+    let [ada, bob] = ["ada", "bob"].map(|name| limited(&shares, name));
+    let streams: Vec<_> = (0..4).map(|_| ada.begin()).collect();
+    streams.iter().for_each(|stream| send(stream, 250 << 10));
+    assert_eq!((1..=4).filter(|number| ada.find(*number).is_some()).count(), 2);
+    send(&bob.begin(), 250 << 10);
+    assert!(bob.find(1).is_some());
+}
+
+#[test]
+fn a_forgotten_stream_keeps_unread_events_until_its_reader_is_gone() {
+    let dropped = Arc::<DroppedMessages>::default();
+    let mut streams = Streams::behind_bridge(dropped.clone());
+    streams.limit(Shares::new(8 << 10), Holder::Unknown);
+    let stream = streams.begin();
+    let mut reader = stream.read_after(0);
+    (0..3).for_each(|_| send(&stream, 4 << 10));
+    assert!(streams.find(1).is_none());
+    assert_eq!(read(&mut reader), Some(1));
+    assert_eq!(streams.bytes.load(Ordering::Relaxed), 8 << 10, "the reader needs the other two");
+    assert_eq!(read(&mut reader), Some(2));
+    drop(reader);
+    assert_eq!((streams.bytes.load(Ordering::Relaxed), dropped.count()), (0, 1));
+    send(&stream, 1);
+    assert_eq!((streams.bytes.load(Ordering::Relaxed), dropped.count()), (0, 2));
+}
+
+/// Short answers are most of the answers, and the lock of the limit is one for all sessions.
+#[test]
+fn a_small_stream_is_remembered_whatever_the_limit() {
+    let streams = limited(&Shares::new(1), "ada");
+    send(&streams.begin(), COUNTED_STEP - 1);
+    assert!(streams.find(1).is_some());
 }
