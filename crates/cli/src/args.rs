@@ -261,8 +261,9 @@ pub(crate) struct McpAccessArgs {
     pub(crate) tls_key: Option<PathBuf>,
     /// Ask every client for a certificate that a root in this file has issued (PEM)
     ///
-    /// All such clients are one caller: they share sessions and tasks if they know their ids. Use tokens to
-    /// tell clients apart.
+    /// All such clients are one caller, whatever their certificates say. They share sessions and tasks if they
+    /// know the ids. A bridge lets a child process that served one client serve another one later, with all
+    /// data that it keeps in memory. Use `--token-file` to separate clients from each other.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }
@@ -284,7 +285,9 @@ pub(crate) struct McpServerLimits {
     pub(crate) message_max: usize,
     /// Maximum size of all requests together that are being handled, as for `--message-max`. Beyond it, a
     /// request gets an error, over HTTP with status 503. One caller on another machine gets at most half.
-    /// Requests smaller than 4 KiB do not count. A value below `--message-max` counts as that
+    /// Requests smaller than 4 KiB do not count. Events that are kept for clients that come back have the same
+    /// maximum, apart from requests; beyond it, they are not kept. A value below `--message-max`
+    /// counts as that
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it

@@ -1,4 +1,4 @@
-//! Which era a message belongs to, on a server that speaks both.
+//! The two eras on one server: the era of a message, and the requests of each era.
 
 use crate::params::Params;
 use crate::schema::methods;
@@ -11,6 +11,33 @@ pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -
         || header_version.and_then(|version| version.parse().ok()).is_some_and(is_modern)
         || matches!(method, methods::SERVER_DISCOVER | methods::SUBSCRIPTIONS_LISTEN);
     if is_modern { Era::Modern } else { Era::Legacy }
+}
+
+/// Returns `false` if a client that speaks `era` must not send `method` as a request.
+///
+/// 2026-07-28 removed the handshake and all requests that change the state of a session (2026-07-28, changelog).
+/// A server of the legacy era still handles them. If a server has several clients on one connection, such a request
+/// of one client changes the state of all of them. In every revision, a method that begins with `notifications/`
+/// is a notification and has no `id` (JSON-RPC 2.0 §4.1).
+///
+/// Returns `true` for a method that no revision has: an extension may define it.
+pub fn has_request(era: Era, method: &str) -> bool {
+    let is_of_other_era = match era {
+        Era::Modern => matches!(
+            method,
+            methods::INITIALIZE
+                | methods::PING
+                | methods::LOGGING_SET_LEVEL
+                | methods::RESOURCES_SUBSCRIBE
+                | methods::RESOURCES_UNSUBSCRIBE
+                | methods::TASKS_LIST
+                | methods::TASKS_RESULT
+        ),
+        Era::Legacy => {
+            matches!(method, methods::SERVER_DISCOVER | methods::SUBSCRIPTIONS_LISTEN | methods::TASKS_UPDATE)
+        }
+    };
+    !is_of_other_era && !method.starts_with("notifications/")
 }
 
 fn is_modern(revision: Revision) -> bool {
@@ -48,5 +75,26 @@ mod tests {
         let other = r#"{"io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}"#;
         assert_eq!(era("tools/call", other, Some("")), Era::Legacy);
         assert_eq!(era_of("ping", &Params::default(), None), Era::Legacy);
+    }
+
+    #[test]
+    fn each_era_has_its_own_requests_and_no_notification_is_a_request() {
+        let eras = |method| [Era::Legacy, Era::Modern].map(|era| has_request(era, method));
+        let legacy =
+            ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+        for method in legacy.into_iter().chain(["tasks/list", "tasks/result"]) {
+            assert_eq!(eras(method), [true, false], "{method}");
+        }
+        for method in ["server/discover", "subscriptions/listen", "tasks/update"] {
+            assert_eq!(eras(method), [false, true], "{method}");
+        }
+        for method in
+            ["tools/call", "resources/read", "tasks/get", "tasks/cancel", "custom/method", "notifications"]
+        {
+            assert_eq!(eras(method), [true, true], "{method}");
+        }
+        for method in ["notifications/cancelled", "notifications/initialized", "notifications/custom"] {
+            assert_eq!(eras(method), [false, false], "{method}");
+        }
     }
 }

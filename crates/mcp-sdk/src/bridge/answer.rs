@@ -49,6 +49,11 @@ pub(super) fn write(
     }
 }
 
+/// Returns the error for a request whose method the era of its client does not have.
+pub(super) fn no_method() -> Error {
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
+}
+
 /// Replaces what the client does not know, and leaves out what the server cannot keep; `None` if nothing has to be done.
 fn adapt(way: Way, method: &str, answer: &Answer) -> Option<Answer> {
     let is_old = |revision: Revision| !revision.has_structured_output();

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error};
 use thruway_mcp::members::{append_line, append_member};
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
-use thruway_mcp::{Era, Revision};
+use thruway_mcp::{Era, Revision, dual_era};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
@@ -45,7 +45,10 @@ pub(crate) fn handle_request(
         _call: bridge.calls.begin(),
     };
     if tasks::is_about_tasks(&request.method) && session.is_none_or(|session| session.tasks().is_none()) {
-        return Some(Reply::error(output, &request.id, &tasks::no_method()));
+        return Some(refuse(output, request, &tasks::no_method()));
+    }
+    if !dual_era::has_request(Era::Legacy, &request.method) {
+        return Some(refuse(output, request, &answer::no_method()));
     }
     match &*request.method {
         methods::PING => return None,
@@ -80,6 +83,13 @@ pub(crate) fn handle_request(
         speaking => Exchange::new(forwarding.forward(onward, speaking), messages),
     };
     Some(Reply::Later(exchange))
+}
+
+/// Appends an error to `output`. Over HTTP its status is 200: in the legacy era, 404 tells a client that its session
+/// has ended (2025-11-25, session management).
+fn refuse(output: &mut Vec<u8>, request: &Request<'_>, error: &Error) -> Reply {
+    write_error(output, Some(&request.id), error);
+    Reply::Now(Status::Ok)
 }
 
 fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {

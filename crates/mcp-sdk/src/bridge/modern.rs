@@ -9,7 +9,7 @@ use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter, methods};
-use thruway_mcp::{Era, Revision};
+use thruway_mcp::{Era, Revision, dual_era};
 use thruway_message::FieldLines;
 
 use super::answer::{self, Way};
@@ -38,9 +38,12 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    let has_no_such_tasks = bridge.era() == Era::Legacy || !caller_bound::is_about_tasks(&request.method);
-    if tasks::is_about_tasks(&request.method) && has_no_such_tasks {
+    let has_request = dual_era::has_request(Era::Modern, &request.method);
+    if tasks::is_about_tasks(&request.method) && (bridge.era() == Era::Legacy || !has_request) {
         return Reply::error(output, &request.id, &tasks::no_method());
+    }
+    if !has_request {
+        return Reply::error(output, &request.id, &answer::no_method());
     }
     if caller_bound::is_about_tasks(&request.method)
         && let Err(error) = require_tasks(params)

@@ -26,6 +26,7 @@ use crate::registry::{
     ToolEntry, UriParameters,
 };
 use crate::session::Sessions;
+use crate::shares::Shares;
 use crate::tasks::{TaskSupport, Tasks};
 
 pub(crate) use changes::{Change, Changes, Subscription};
@@ -51,6 +52,9 @@ pub(crate) struct Shared {
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
     pub(crate) request_bytes: RequestBytes,
+    /// The limit on the bytes of events that sessions remember. It is apart from that of requests, so that
+    /// remembered events never cause a request to be refused.
+    pub(crate) event_bytes: Arc<Shares>,
     pub(crate) tasks: Tasks,
     /// Who answers in the place of handlers.
     pub(crate) bridge: Option<Arc<Bridge>>,
@@ -80,6 +84,7 @@ impl McpServer {
         let state_key = options.state_key.map_or_else(StateKey::random, StateKey::new);
         let sessions = Sessions::new(options.session_limits());
         let request_bytes = RequestBytes::new(&options);
+        let event_bytes = Shares::new(options.in_flight_bytes_max);
         let tasks = Tasks::new(options.tasks.clone());
         let shared = Shared {
             info,
@@ -90,6 +95,7 @@ impl McpServer {
             state_key,
             sessions,
             request_bytes,
+            event_bytes,
             tasks,
             bridge,
         };

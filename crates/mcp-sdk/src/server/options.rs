@@ -31,7 +31,8 @@ pub struct McpServerOptions {
     /// use a session.
     pub session_idle: Duration,
     /// Maximum number of sessions over HTTP. Default: 10,000. Each needs up to 2 KiB of memory, plus what its
-    /// client says about itself (64 KiB at most). Beyond the maximum, a new session evicts another: first one
+    /// client says about itself (64 KiB at most), plus events that its client may ask for again (up to 64 KiB,
+    /// and more within [`in_flight_bytes_max`](Self::in_flight_bytes_max)). Beyond the maximum, a new session evicts another: first one
     /// whose client sent nothing but `initialize`, then the idle one that was unused for longest. A session
     /// in use is never evicted: if all are in use, `initialize` gets 503 with `Retry-After`. Streams of
     /// [`SseEndpoints`](crate::SseEndpoints) count separately, with the same maxima; they are always in use.
@@ -65,6 +66,11 @@ pub struct McpServerOptions {
     /// same as for sessions: a token, an address or a network (see
     /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the same machine may use
     /// everything.
+    ///
+    /// The same number also limits the events that sessions remember for clients that come back
+    /// (`Last-Event-ID`), separately from requests: both together may have twice as many bytes. Callers have
+    /// the same shares. Beyond the limit, a connected client still gets every event, but the server forgets
+    /// the stream: a client that comes back for it gets status 400. Of each stream, up to 4 KiB do not count.
     ///
     /// Increase it for tools with large arguments that many clients call at the same time. The server may
     /// need several times as much memory, because handlers and bridges copy and parse arguments. A value

@@ -26,6 +26,7 @@ use crate::ask::PendingRequests;
 use crate::authorization::Caller;
 use crate::bridge::{FarSide, TasksOfSession, Upstream, Watch};
 use crate::server::Subscription;
+use crate::shares::Shares;
 
 pub(crate) use asides::Asides;
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
@@ -169,6 +170,12 @@ impl Session {
     /// Returns the session as one of `caller`.
     pub(crate) fn of(self, caller: &Caller) -> Self {
         Self { owner: caller.principal(), holder: caller.holder(), ..self }
+    }
+
+    /// Returns the session with a limit on the events that it remembers: they count against `shares`.
+    pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
+        self.streams.limit(shares.clone(), self.holder.clone());
+        self
     }
 
     /// Returns the party that the session counts against, and all that it holds.

@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use thruway_net::{Admitted, LogLimit};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use super::Holder;
 use crate::client::DroppedMessages;
+use crate::shares::{NoShare, Share, Shares};
 
 /// The event streams of one session that are not forgotten.
 #[derive(Default, Debug)]
@@ -18,8 +21,17 @@ pub(crate) struct Streams {
     inner: Mutex<Inner>,
     /// Behind a bridge: counts the messages that no reader has taken.
     dropped: Option<Arc<DroppedMessages>>,
-    /// Octets of all streams that are there, the forgotten ones that handlers still write to among them.
+    /// Bytes of all streams, including forgotten streams that handlers still write to.
     bytes: Arc<AtomicUsize>,
+    /// The limit that the sessions of all callers share, if there is one.
+    limit: Option<Arc<EventBytes>>,
+}
+
+/// Counts the bytes of the events that the sessions of one caller remember.
+#[derive(Debug)]
+struct EventBytes {
+    shares: Arc<Shares>,
+    holder: Holder,
 }
 
 #[derive(Default, Debug)]
@@ -36,8 +48,9 @@ pub(crate) struct EventStream {
     changed: Notify,
     /// A reader has taken an event, or has gone.
     read: Notify,
-    /// Octets of all streams of the session.
+    /// Bytes of all streams of the session.
     session_bytes: Arc<AtomicUsize>,
+    limit: Option<Arc<EventBytes>>,
     dropped: Option<Arc<DroppedMessages>>,
 }
 
@@ -64,6 +77,12 @@ struct State {
     events: VecDeque<Event>,
     last: u64,
     bytes: usize,
+    /// The bytes that are counted against the limit of all sessions.
+    counted: usize,
+    share: Option<Share>,
+    /// `true` once that limit was reached. The stream then keeps events for its current reader only, and no
+    /// client can take it up again.
+    is_forgotten: bool,
     is_ended: bool,
     /// The last event that any reader has taken.
     taken: u64,
@@ -103,11 +122,24 @@ impl Streams {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 
+    /// Limits the events that are remembered: they count against `shares` as those of `holder`.
+    pub(super) fn limit(&mut self, shares: Arc<Shares>, holder: Holder) {
+        self.limit = Some(Arc::new(EventBytes { shares, holder }));
+    }
+
     /// Begins a stream.
     pub(crate) fn begin(&self) -> Arc<EventStream> {
         let mut inner = self.lock();
         inner.last += 1;
-        let stream = Arc::new(EventStream::new(inner.last, self.bytes.clone(), self.dropped.clone()));
+        let stream = Arc::new(EventStream {
+            number: inner.last,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            read: Notify::new(),
+            session_bytes: self.bytes.clone(),
+            limit: self.limit.clone(),
+            dropped: self.dropped.clone(),
+        });
         while inner.streams.len() >= STREAMS_MAX || self.bytes.load(Ordering::Relaxed) > STREAMS_BYTES_MAX {
             if inner.streams.pop_front().is_none() {
                 break;
@@ -122,9 +154,10 @@ impl Streams {
         self.lock().streams.retain(|other| other.number != stream.number);
     }
 
-    /// The stream, if it is remembered.
+    /// Returns the stream, if it is remembered.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<EventStream>> {
-        self.lock().streams.iter().find(|stream| stream.number == number).cloned()
+        let stream = self.lock().streams.iter().find(|stream| stream.number == number).cloned();
+        stream.filter(|stream| !stream.lock().is_forgotten)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -132,12 +165,17 @@ impl Streams {
     }
 }
 
-impl EventStream {
-    fn new(number: u64, session_bytes: Arc<AtomicUsize>, dropped: Option<Arc<DroppedMessages>>) -> Self {
-        let (changed, read) = (Notify::new(), Notify::new());
-        Self { number, state: Mutex::default(), changed, read, session_bytes, dropped }
+impl EventBytes {
+    /// Takes `bytes` bytes of the limit.
+    ///
+    /// # Errors
+    /// The limit is reached, or the caller's share of it.
+    fn take(&self, bytes: usize) -> Result<Option<Share>, NoShare> {
+        if bytes == 0 { Ok(None) } else { self.shares.take(&self.holder, bytes).map(Some) }
     }
+}
 
+impl EventStream {
     /// The id of event `event` of this stream.
     pub(crate) const fn id(&self, event: u64) -> EventId {
         EventId { stream: self.number, event }
@@ -184,7 +222,8 @@ impl EventStream {
                 && session_bytes + bytes <= SESSION_BYTES_MAX)
     }
 
-    /// Adds an event. The oldest of this stream are forgotten when there are too many, of it or of its session.
+    /// Adds an event. Forgets the oldest events of this stream if the stream, its session or all sessions
+    /// remember too much.
     pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;
@@ -194,17 +233,56 @@ impl EventStream {
         state.events.push_back(event);
         let dropped = state.dropped;
         while state.events.len() > EVENTS_MAX || (state.events.len() > 1 && self.has_too_much(&state)) {
-            let Some(forgotten) = state.events.pop_front() else { break };
+            self.forget_first(&mut state);
+        }
+        self.count(&mut state);
+        let dropped = state.dropped - dropped;
+        drop(state);
+        self.note_dropped(dropped);
+        self.changed.notify_waiters();
+    }
+
+    fn forget_first(&self, state: &mut State) {
+        if let Some(forgotten) = state.events.pop_front() {
             state.dropped += u64::from(forgotten.number > state.taken);
             state.bytes -= forgotten.kind.bytes();
             self.session_bytes.fetch_sub(forgotten.kind.bytes(), Ordering::Relaxed);
         }
-        let dropped = state.dropped - dropped;
-        drop(state);
+    }
+
+    /// Counts the events against the limit of all sessions. If the limit is reached, the stream is forgotten.
+    fn count(&self, state: &mut State) {
+        let counted = state.bytes - state.bytes % COUNTED_STEP;
+        if let Some(limit) = &self.limit
+            && !state.is_forgotten
+            && counted != state.counted
+        {
+            state.counted = counted;
+            state.share = None;
+            match limit.take(counted) {
+                Ok(share) => state.share = share,
+                Err(refusal) => {
+                    state.is_forgotten = true;
+                    log_forgotten(refusal);
+                }
+            }
+        }
+        self.forget_read(state);
+    }
+
+    /// Forgets the events of a forgotten stream that its current reader has read; all events if there is no
+    /// reader.
+    fn forget_read(&self, state: &mut State) {
+        let last = state.reader.as_ref().map_or(u64::MAX, |pace| pace.last);
+        while state.is_forgotten && state.events.front().is_some_and(|event| event.number <= last) {
+            self.forget_first(state);
+        }
+    }
+
+    fn note_dropped(&self, dropped: u64) {
         if let Some(counter) = &self.dropped {
             counter.note(dropped, "a client does not read the event stream of its request");
         }
-        self.changed.notify_waiters();
     }
 
     fn has_too_much(&self, state: &State) -> bool {
@@ -271,6 +349,7 @@ impl StreamReader {
         if let Some(pace) = state.reader.as_mut().filter(|pace| pace.reader == self.number) {
             pace.last = event.number;
         }
+        self.stream.forget_read(&mut state);
         drop(state);
         self.stream.read.notify_waiters();
         Some(event)
@@ -288,7 +367,11 @@ impl Drop for StreamReader {
         if state.reader.as_ref().is_some_and(|pace| pace.reader == self.number) {
             state.reader = None;
         }
+        let dropped = state.dropped;
+        self.stream.forget_read(&mut state);
+        let dropped = state.dropped - dropped;
         drop(state);
+        self.stream.note_dropped(dropped);
         self.stream.read.notify_waiters();
     }
 }
@@ -305,6 +388,22 @@ impl EventKind {
             Self::Message(octets) | Self::Answer(octets) => octets.len(),
             Self::Disconnect(_) => 0,
         }
+    }
+}
+
+/// Logs that the limit of all sessions is reached, at a limited rate.
+fn log_forgotten(refusal: NoShare) {
+    static LIMIT: LogLimit = LogLimit::new();
+    let whose = match refusal {
+        NoShare::Full => "all sessions",
+        NoShare::HolderHasShare => "the sessions of this caller",
+    };
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::warn!(
+            suppressed,
+            "cannot keep an event stream for a client that comes back: the remembered events of {whose} have \
+             too many bytes; increase `in_flight_bytes_max` to keep more"
+        );
     }
 }
 
@@ -335,164 +434,17 @@ const EVENTS_MAX: usize = 256;
 /// Number of events that wait for a client that reads the stream.
 const UNREAD_MAX: usize = 64;
 
-/// How many octets of a stream are remembered; the last event is in any case.
+/// Maximum number of bytes of a stream that are remembered. The last event may be larger.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
-/// How many octets of all streams of a session are remembered, the last event of each apart: also of those that a client has
-/// left behind, a thousand at most, whose handlers go on.
+/// Maximum number of bytes of all streams of a session that are remembered, without the last event of each
+/// stream. Includes up to a thousand streams that a client has left while their handlers go on. The limit of all
+/// sessions counts every event.
 const SESSION_BYTES_MAX: usize = 4 << 20;
 
+/// The bytes of a stream count against the limit of all sessions in steps of this size, so that short answers do
+/// not count and need no lock.
+const COUNTED_STEP: usize = 4 << 10;
+
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
-    fn next_after(stream: &EventStream, event: u64) -> Option<u64> {
-        let next = pin!(stream.next_after(event)).poll(&mut Context::from_waker(Waker::noop()));
-        match next {
-            Poll::Ready(next) => next.map(|event| event.number),
-            Poll::Pending => panic!("nothing is there yet"),
-        }
-    }
-
-    #[test]
-    fn a_client_that_was_let_go_goes_on_behind_that() {
-        let stream = EventStream::new(1, Arc::default(), None);
-        stream.push(EventKind::Message(b"before".as_slice().into()));
-        stream.push(EventKind::Disconnect(Duration::ZERO));
-        stream.push(EventKind::Answer(b"after".as_slice().into()));
-        stream.end();
-        assert_eq!((next_after(&stream, 0), next_after(&stream, 1)), (Some(1), Some(2)));
-        assert_eq!((next_after(&stream, 2), next_after(&stream, 3)), (Some(3), None));
-    }
-
-    fn is_sent(stream: &EventStream) -> bool {
-        let kind = EventKind::Message(b"m".as_slice().into());
-        pin!(stream.send(kind, &mut Duration::from_mins(5)))
-            .poll(&mut Context::from_waker(Waker::noop()))
-            .is_ready()
-    }
-
-    fn read(reader: &mut StreamReader) -> Option<u64> {
-        match pin!(reader.next()).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(event) => event.map(|event| event.number),
-            Poll::Pending => None,
-        }
-    }
-
-    /// A client that read an event now and then could keep a handler for ever: while it waited, no timeout of the
-    /// call was looked at.
-    #[tokio::test(start_paused = true)]
-    async fn a_handler_waits_for_a_slow_reader_for_a_limited_time_in_all() {
-        let streams = Streams::default();
-        let stream = streams.begin();
-        let _reader = stream.read_after(0);
-        let mut wait_left = Duration::from_mins(5);
-        let began = Instant::now();
-        for _ in 0..1000 {
-            stream.send(EventKind::Message(b"m".as_slice().into()), &mut wait_left).await;
-        }
-        assert_eq!((began.elapsed(), wait_left), (Duration::from_mins(5), Duration::ZERO));
-    }
-
-    /// A burst of messages displaced those that the client was about to read: of 1,000 it got 256.
-    #[tokio::test(start_paused = true)]
-    async fn no_event_is_forgotten_before_a_client_that_reads_has_read_it() {
-        let streams = Streams::default();
-        let stream = streams.begin();
-        let mut reader = stream.read_after(0);
-        let mut received = Vec::new();
-        for _ in 0..1000 {
-            while !is_sent(&stream) {
-                received.extend(read(&mut reader));
-            }
-        }
-        assert!(stream.lock().events.len() <= EVENTS_MAX);
-        received.extend(std::iter::from_fn(|| read(&mut reader)));
-        assert_eq!(received, (1..=1000).collect::<Vec<_>>());
-        assert_eq!(stream.lock().dropped, 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stream_that_nobody_reads_keeps_the_latest_events() {
-        let streams = Streams::default();
-        let stream = streams.begin();
-        let reader = stream.read_after(0);
-        assert!((0..UNREAD_MAX).all(|_| is_sent(&stream)) && !is_sent(&stream));
-        drop(reader);
-        assert!((0..1000).all(|_| is_sent(&stream)));
-        assert_eq!(stream.lock().dropped, (UNREAD_MAX + 1000 - EVENTS_MAX) as u64);
-    }
-
-    /// Such messages were neither counted nor logged.
-    #[test]
-    fn a_bridge_counts_the_messages_that_no_client_has_read() {
-        let dropped = Arc::<DroppedMessages>::default();
-        let stream = Streams::behind_bridge(dropped.clone()).begin();
-        let mut reader = stream.read_after(0);
-        for _ in 0..EVENTS_MAX + 10 {
-            stream.push(EventKind::Message(b"m".as_slice().into()));
-        }
-        assert_eq!(dropped.count(), 10);
-        while read(&mut reader).is_some() {}
-        for _ in 0..EVENTS_MAX {
-            stream.push(EventKind::Message(b"m".as_slice().into()));
-        }
-        assert_eq!(dropped.count(), 10, "the client has read the others");
-    }
-
-    /// The old connection of a client that has come back on another one may seem to be open for long.
-    #[tokio::test(start_paused = true)]
-    async fn the_latest_reader_sets_the_pace() {
-        let streams = Streams::default();
-        let stream = streams.begin();
-        let broken = stream.read_after(0);
-        assert!((0..UNREAD_MAX).all(|_| is_sent(&stream)));
-        let mut reader = stream.read_after(0);
-        while read(&mut reader).is_some() {}
-        drop(broken);
-        assert!((0..UNREAD_MAX).all(|_| is_sent(&stream)) && !is_sent(&stream));
-    }
-
-    #[test]
-    fn what_all_streams_of_a_session_remember_is_bounded() {
-        let streams = Streams::default();
-        for _ in 0..100 {
-            let stream = streams.begin();
-            stream.push(EventKind::Answer(vec![b'x'; 600 << 10].into()));
-            stream.end();
-        }
-        let bytes = streams.bytes.load(Ordering::Relaxed);
-        assert!(bytes <= STREAMS_BYTES_MAX + (600 << 10), "{bytes}");
-        assert_eq!(streams.lock().streams.back().map(|stream| stream.number), Some(100));
-    }
-
-    /// A client could begin a thousand requests and leave them: each of them kept 1 MiB of what its handler said.
-    #[test]
-    fn what_a_client_has_left_behind_is_bounded_too() {
-        let streams = Streams::default();
-        let left: Vec<_> = (0..1000).map(|_| streams.begin()).collect();
-        for stream in left.iter().cycle().take(10_000) {
-            stream.push(EventKind::Message(vec![b'x'; 64 << 10].into()));
-        }
-        let bytes = streams.bytes.load(Ordering::Relaxed);
-        let last = left.len() * (64 << 10);
-        assert!(bytes <= SESSION_BYTES_MAX + last, "{bytes}");
-        assert_eq!(next_after(&left[0], 9), Some(10), "the last event is there");
-        drop((left, std::mem::take(&mut streams.lock().streams)));
-        assert_eq!(streams.bytes.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn the_oldest_streams_are_forgotten() {
-        let streams = Streams::default();
-        for _ in 0..=STREAMS_MAX {
-            streams.begin();
-        }
-        assert!(streams.find(1).is_none() && streams.find(2).is_some());
-        let second = streams.find(2).unwrap();
-        streams.forget(&second);
-        assert!(streams.find(2).is_none() && streams.find(3).is_some());
-    }
-}
+mod tests;

@@ -59,7 +59,8 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
     let Some(session) = session.filter(|_| shared.options.legacy_sessions == LegacySessions::Stateful) else {
         return json(Status::Ok, output);
     };
-    let Ok(id) = shared.sessions.insert(session.of(&incoming.caller)) else {
+    let session = session.of(&incoming.caller).with_event_limit(&shared.event_bytes);
+    let Ok(id) = shared.sessions.insert(session) else {
         let reason = "the server cannot begin a session, because too many are in use: try again later";
         return no_capacity(Some(&request.id), reason);
     };

@@ -6,9 +6,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use serde_json::{Value, json};
+use thruway_mcp_sdk::McpServerOptions;
 
-use crate::fixtures::{server, tool, with_hanging};
-use crate::http::{Message, Site, request, with_meta};
+use crate::fixtures::{server, server_with, tool, with_hanging};
+use crate::http::{Message, Session, Site, request, with_meta};
 use crate::stream::next;
 
 #[global_allocator]
@@ -120,6 +121,45 @@ async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
     drop(waiting);
 }
 
+/// A session kept the last event of each stream whatever its size, for half an hour, and no limit counted it: 30
+/// sessions that had sent a batch with a large answer took 176 MB.
+#[tokio::test(start_paused = true)]
+async fn the_events_that_sessions_keep_are_limited() {
+    let options = McpServerOptions { in_flight_bytes_max: 1 << 20, ..McpServerOptions::default() };
+    let (server, _running) = with_hanging(server_with(options));
+    let site = Site::new(&server);
+    let echo = json!({"name": "echo", "arguments": {"message": "x".repeat(200 << 10)}});
+    let batch = json!([request(1, "tools/call", &echo), request(2, "tools/call", &tool("hang"))]);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    let leave_events = async || {
+        let session = site.initialize("2025-03-26").await;
+        let mut exchange = site.open(&session.post(&batch));
+        let event = exchange.next_event().await.unwrap();
+        assert_eq!(event.message.unwrap()[0]["id"], 1, "a connected client gets every event");
+        exchange.leave();
+        assert_eq!(site.send(&session.post(&cancel)).await.status, 202);
+        Site::settle().await;
+        session
+    };
+    // Fills the buffers that threads keep.
+    let first = leave_events().await;
+    assert_eq!(site.send(&first.delete()).await.status, 204);
+    drop(first);
+    Site::settle().await;
+    let before = bytes_in_use();
+    let mut sessions = Vec::new();
+    for _ in 0..30 {
+        sessions.push(leave_events().await);
+    }
+    let more = bytes_in_use().saturating_sub(before);
+    assert!(more < (1 << 20) + (30 << 12), "{more} bytes");
+    // Requests have a limit of their own, and what fits can still be asked for again.
+    let again = |session: &Session| session.get().with_field("Last-Event-ID", "1-0");
+    let kept = site.send(&again(&sessions[0])).await.messages();
+    assert_eq!(kept[0][0]["id"], 1);
+    assert_eq!(site.send(&again(&sessions[29])).await.status, 400);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_idle_subscription_takes_less_than_four_kilobytes() {
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://text"]});
@@ -159,7 +199,7 @@ async fn over_http_that_includes_the_connection() {
 }
 
 /// Calls everything once.
-async fn call_everything(site: &Site, session: &crate::http::Session) {
+async fn call_everything(site: &Site, session: &Session) {
     let mut with_progress = tool("progress");
     with_progress["_meta"] = json!({"progressToken": 1});
     let ask = Message::modern_with("tools/call", tool("ask"), &json!({"elicitation": {}}));

@@ -69,7 +69,6 @@ impl Forwarding {
         id: Option<Box<str>>,
     ) -> (Vec<u8>, Status) {
         let outcome = match (&*onward.method, id) {
-            (methods::TASKS_UPDATE, _) => Err(McpClientError::Server(no_method())),
             (methods::TASKS_LIST, _) => self.list_tasks(&mut onward, &speaking).await,
             (_, Some(id)) => self.ask_about_task(&mut onward, &speaking, &id).await,
             (_, None) => Err(McpClientError::Server(Error::invalid_params("`taskId` is missing"))),

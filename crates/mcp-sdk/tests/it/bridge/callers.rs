@@ -1,10 +1,14 @@
-//! Tasks and `requestState` of a server of 2026-07-28 are for the caller that received them.
+//! One caller of a bridge cannot use or change the things of another: tasks, `requestState`, and the state of the
+//! server that they share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::Tool;
-use thruway_mcp_sdk::{Authorization, Context, EraChoice, McpClientBuilder, McpServer, TaskSupport};
+use thruway_mcp_sdk::{
+    Authorization, Context, EraChoice, McpClient, McpClientBuilder, McpServer, TaskSupport,
+};
 use tokio::time::sleep;
 
 use super::sites::{in_memory, options, over_http};
@@ -12,7 +16,8 @@ use crate::authorization::Plain;
 use crate::client::misbehaving::on_stream_with;
 use crate::client::sites::{self, Told};
 use crate::fixtures::{ask, server};
-use crate::http::{Message, Site};
+use crate::http::{Message, Site, request, with_meta};
+use crate::stream::next;
 
 /// A server whose tool `work` becomes a task that takes an hour, and whose tool `approve` becomes one that
 /// asks.
@@ -158,7 +163,7 @@ async fn a_task_does_not_outlive_the_process_that_works_at_it() {
 #[tokio::test]
 async fn a_legacy_client_sends_no_request_state_across() {
     let seen = Told::new();
-    let teller = std::sync::Arc::new(seen.teller());
+    let teller = Arc::new(seen.teller());
     let connect = move |builder: McpClientBuilder| {
         let teller = teller.clone();
         Ok(on_stream_with(builder, move |message| {
@@ -188,4 +193,125 @@ async fn a_legacy_client_sends_no_request_state_across() {
     assert_eq!(seen.len(), 1);
     assert!(seen[0]["requestState"].is_null() && seen[0]["inputResponses"].is_null(), "{}", seen[0]);
     assert_eq!(seen[0]["name"], "any");
+}
+
+/// A server of the legacy era that answers every request, and passes the method of each request to `tell`.
+fn recording(builder: McpClientBuilder, tell: impl Fn(String) + Send + 'static) -> McpClient {
+    on_stream_with(builder, move |message| {
+        if message["id"].is_null() {
+            return Vec::new();
+        }
+        let method = message["method"].as_str().unwrap_or_default();
+        tell(method.to_owned());
+        let result = match method {
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25",
+                "serverInfo": {"name": "recording", "version": "1"},
+                "capabilities": {"tools": {}, "logging": {}, "resources": {"subscribe": true}},
+            }),
+            _ => json!({}),
+        };
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_bytes()
+    })
+}
+
+async fn bridge_to_recording(seen: &Told<String>) -> McpServer {
+    let tell = Arc::new(seen.teller());
+    let connect = move |builder: McpClientBuilder| {
+        let tell = tell.clone();
+        Ok(recording(builder, move |method| tell(method)))
+    };
+    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    assert!(seen.take().contains(&"initialize".to_owned()), "the bridge itself begins a session");
+    bridge
+}
+
+const LEGACY_REQUESTS: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
+const NOTIFICATIONS: [&str; 4] = [
+    "notifications/cancelled",
+    "notifications/initialized",
+    "notifications/roots/list_changed",
+    "notifications/custom",
+];
+
+/// The bridge forwarded every method of a client of 2026-07-28. So one client could unsubscribe all others from a
+/// resource, silence the log, or begin the session of the shared server anew.
+#[tokio::test]
+async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
+    let seen = Told::new();
+    let bridge = bridge_to_recording(&seen).await;
+    let site = Site::new(&bridge);
+    let mut stream = bridge.connect();
+    let params = json!({"uri": "test://a", "level": "emergency", "requestId": 7});
+    for method in LEGACY_REQUESTS.into_iter().chain(NOTIFICATIONS) {
+        // A client that can be asked has a server of its own, which other clients use later.
+        for capabilities in [json!({}), json!({"elicitation": {}})] {
+            let message = Message::modern_with(method, params.clone(), &capabilities);
+            assert_eq!(site.refused(&message).await, (404, -32601), "{method}");
+        }
+        stream.send(&request(1, method, &with_meta(params.clone(), &json!({})))).await;
+        let refused = next(&mut stream).await;
+        assert_eq!(refused["error"]["code"], -32601, "{method}: {refused}");
+    }
+    assert_eq!(seen.take(), [] as [&str; 0]);
+    // Subscriptions and methods of extensions still cross.
+    let filter = json!({"notifications": {"resourceSubscriptions": ["test://a"]}});
+    let mut listening = site.open(&Message::modern("subscriptions/listen", filter));
+    let acknowledged = listening.next_message().await;
+    assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["test://a"]));
+    site.call("custom/method", json!({})).await;
+    assert_eq!(seen.take(), ["resources/subscribe", "custom/method"]);
+    bridge.close_bridge().await;
+}
+
+/// A notification with an id crossed as a request. A server that looks at the method only canceled the call of
+/// another client.
+#[tokio::test]
+async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
+    let seen = Told::new();
+    let bridge = bridge_to_recording(&seen).await;
+    let site = Site::new(&bridge);
+    let mut stream = bridge.connect();
+    let session = site.initialize_with("2025-11-25", &json!({})).await;
+    for method in NOTIFICATIONS {
+        let params = json!({"requestId": 7});
+        assert_eq!(site.refused(&session.request(1, method, &params)).await, (200, -32601), "{method}");
+        stream.send(&request(1, method, &params)).await;
+        let refused = next(&mut stream).await;
+        assert_eq!(refused["error"]["code"], -32601, "{method}: {refused}");
+    }
+    let seen = seen.take();
+    assert!(NOTIFICATIONS.iter().all(|method| !seen.iter().any(|other| other == method)), "{seen:?}");
+    bridge.close_bridge().await;
+}
+
+/// Each message of a batch counts as legacy, so its `subscriptions/listen` crossed to a server of 2026-07-28, and the
+/// call never ended.
+#[tokio::test(start_paused = true)]
+async fn a_batch_has_no_requests_of_the_modern_era() {
+    let site = Site::new(&in_memory(&server(), options(EraChoice::Modern)).await);
+    let session = site.initialize_with("2025-03-26", &json!({})).await;
+    let methods = ["server/discover", "subscriptions/listen", "tasks/update", "notifications/cancelled"];
+    let params = json!({"notifications": {}, "taskId": "task"});
+    let batch: Vec<_> = methods.iter().map(|method| request(*method, method, &params)).collect();
+    let answers = site.send(&session.post(&json!(batch))).await.message();
+    for (method, answer) in methods.iter().zip(answers.as_array().unwrap()) {
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(method), &json!(-32601)), "{answer}");
+    }
+    assert_eq!(answers.as_array().unwrap().len(), methods.len());
+}
+
+/// An unknown method got status 404. In the legacy era, a client takes that for the end of its session.
+#[tokio::test]
+async fn a_refused_method_does_not_end_the_session_of_a_legacy_client() {
+    let bridge = bridge_to_recording(&Told::new()).await;
+    let site = Site::new(&bridge);
+    let session = site.initialize_with("2025-06-18", &json!({})).await;
+    for method in ["tasks/list", "tasks/get", "notifications/cancelled"] {
+        let refused = site.refused(&session.request(1, method, &json!({"taskId": "task"}))).await;
+        assert_eq!(refused, (200, -32601), "{method}");
+    }
+    bridge.close_bridge().await;
 }
