@@ -46,6 +46,9 @@ pub(super) struct Conversation {
     /// The negotiation that is under way, if one is.
     negotiation: Mutex<Option<Negotiation>>,
     pub(super) resubscription: Resubscription,
+    /// Held while the server is asked to subscribe or to unsubscribe. Over HTTP these requests use several connections, so
+    /// the server could handle them in another order.
+    pub(super) subscribing: tokio::sync::Mutex<()>,
     /// The era of the server, once it is known: it outlives a session.
     pub(super) era: std::sync::OnceLock<Era>,
     last_id: AtomicI64,
@@ -103,6 +106,7 @@ impl Conversation {
             spoken: ArcSwapOption::empty(),
             negotiation: Mutex::default(),
             resubscription: Resubscription::default(),
+            subscribing: tokio::sync::Mutex::default(),
             era: std::sync::OnceLock::new(),
             last_id: AtomicI64::new(0),
             losses: AtomicU64::new(0),

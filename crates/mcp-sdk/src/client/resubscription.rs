@@ -79,6 +79,7 @@ impl McpClient {
 
     /// Subscribes to the resources that `queue` is about.
     pub(super) async fn subscribe(&self, queue: &Queue) -> Result<(), McpClientError> {
+        let _turn = self.conversation.subscribing.lock().await;
         for uri in &queue.filter.resource_subscriptions {
             let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
             self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await?;

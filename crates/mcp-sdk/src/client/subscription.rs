@@ -288,19 +288,24 @@ impl McpClient {
         error.is_temporary() && !self.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
     }
 
-    async fn unsubscribe(&self, uris: Vec<String>) {
+    /// Cancels the subscriptions to resources that no other queue wants. New subscriptions wait until the server has
+    /// answered, or [`UNSUBSCRIBE_WAIT`] has passed.
+    async fn unsubscribe(self, uris: Vec<String>) {
+        let client = self.hurried(UNSUBSCRIBE_WAIT);
+        let conversation = &client.conversation;
+        let _turn = conversation.subscribing.lock().await;
         let is_wanted = |uri: &String| {
-            let queues = self.conversation.incoming.queues();
+            let queues = conversation.incoming.queues();
             queues.iter().any(|queue| queue.filter.resource_subscriptions.contains(uri))
         };
         for uri in uris {
-            if is_wanted(&uri) || self.conversation.current().is_none() {
+            if is_wanted(&uri) || conversation.current().is_none() {
                 // By another subscription, which there is one of for a session; or there is no session to tell anything.
                 continue;
             }
             let params = SubscribeRequestParams { uri, meta: None };
             // A server that is gone tells nothing either.
-            let _ = self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_UNSUBSCRIBE, params).await;
+            let _ = client.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_UNSUBSCRIBE, params).await;
         }
     }
 }
@@ -310,6 +315,9 @@ impl fmt::Debug for Subscription {
         f.debug_struct("Subscription").field("filter", &self.queue.filter).finish_non_exhaustive()
     }
 }
+
+/// Maximum time for which new subscriptions wait for a server that does not answer `resources/unsubscribe`.
+const UNSUBSCRIBE_WAIT: Duration = Duration::from_secs(10);
 
 /// How long to wait before a subscription is opened again.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);

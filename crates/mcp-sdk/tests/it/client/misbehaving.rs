@@ -8,7 +8,7 @@ use thruway_mcp_sdk::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
 use thruway_testkit::upstream::{Then, Upstream};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::sites::Told;
 
@@ -51,16 +51,21 @@ pub(crate) async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 's
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let mut stream = BufReader::new(stream);
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).await.unwrap() > 0 {}
-            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-            let mut content = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-            stream.read_exact(&mut content).await.unwrap();
-            let message = serde_json::from_slice(&content).unwrap_or_default();
+            let (head, message) = read_request(&mut stream).await;
             stream.write_all(answer(&head, &message).as_bytes()).await.unwrap();
         }
     });
     url
+}
+
+/// Reads a request: its head, and the message in its body.
+pub(crate) async fn read_request(stream: &mut BufReader<TcpStream>) -> (String, Value) {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).await.unwrap() > 0 {}
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).await.unwrap();
+    (head, serde_json::from_slice(&body).unwrap_or_default())
 }
 
 pub(crate) fn response(fields: &str, content: &str) -> String {

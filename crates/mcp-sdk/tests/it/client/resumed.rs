@@ -1,16 +1,20 @@
 //! Subscriptions of the legacy era whose server goes away: they go on when it is there again, and end when it will not be.
 
+use std::pin::pin;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::SubscriptionFilter;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, ServerNotification, Subscription};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-use super::misbehaving::{response, scripted};
+use super::misbehaving::{read_request, response, scripted};
 
 const URI: &str = "test://n";
 
@@ -246,4 +250,50 @@ async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
     let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
     let subscription = client.listen(filter).await.unwrap();
     assert_eq!(end(subscription).await, Some(McpClientError::TooManyRestarts));
+}
+
+/// A new subscription to a resource and the end of an earlier one used two connections. If the server handled the
+/// end last, it reported no change to the new subscription.
+#[tokio::test]
+async fn a_subscription_waits_until_the_server_has_ended_the_one_before() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (unsubscribes, mut unsubscribed) = mpsc::unbounded_channel();
+    let gate = Arc::new(Notify::new());
+    let answers = gate.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (unsubscribes, answers) = (unsubscribes.clone(), answers.clone());
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                let (_, message) = read_request(&mut stream).await;
+                let result = match message["method"].as_str() {
+                    Some("initialize") => json!({"protocolVersion": "2025-11-25",
+                        "capabilities": {"resources": {"subscribe": true}}, "serverInfo": {"name": "slow", "version": "1"}}),
+                    Some("resources/unsubscribe") => {
+                        unsubscribes.send(()).unwrap();
+                        answers.notified().await;
+                        json!({})
+                    }
+                    Some("resources/subscribe") => json!({}),
+                    other => {
+                        let status = other.map_or("405 Method Not Allowed", |_| "202 Accepted");
+                        return stream.write_all(refuses(status).as_bytes()).await.unwrap();
+                    }
+                };
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+                let answer = response("Content-Type: application/json\r\n", &answer);
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            });
+        }
+    });
+    let client = McpClient::builder().era(EraChoice::Legacy).http(&url);
+    let filter =
+        SubscriptionFilter { resource_subscriptions: vec![URI.to_owned()], ..SubscriptionFilter::default() };
+    drop(client.listen(filter.clone()).await.unwrap());
+    unsubscribed.recv().await.unwrap();
+    let mut next = pin!(client.listen(filter));
+    assert!(timeout(Duration::from_millis(50), &mut next).await.is_err(), "the server has not answered yet");
+    gate.notify_one();
+    timeout(Duration::from_mins(1), next).await.expect("the server has answered").unwrap();
 }
