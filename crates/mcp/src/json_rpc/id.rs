@@ -1,12 +1,11 @@
 //! What tells requests apart.
 
 use alloc::borrow::{Cow, ToOwned};
+use alloc::string::String;
 use core::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
-
-use crate::schema::RequestId;
 
 /// The id of a request as it stands in a message: an integer or a string of at most [`ID_BYTES_MAX`] octets, never `null`
 /// and never a fraction.
@@ -82,5 +81,24 @@ impl Serialize for Id<'_> {
             Self::Integer(integer) => serializer.serialize_i64(*integer),
             Self::String(string) => serializer.serialize_str(string),
         }
+    }
+}
+
+/// The id of a request: an integer or a string.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(untagged)]
+pub enum RequestId {
+    /// An integer.
+    Integer(i64),
+    /// A string.
+    String(String),
+}
+
+/// What the progress of a request is reported under: an integer or a string.
+pub type ProgressToken = RequestId;
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Id::deserialize(deserializer).map(|id| id.to_owned())
     }
 }

@@ -11,7 +11,6 @@ mod result;
 mod request_writer;
 
 // results in
-mod result_type;
 mod tool_result;
 
 #[cfg(test)]
@@ -24,7 +23,7 @@ pub use headers::{
 pub use request::{check_meta, client_capabilities, missing_capability, unsupported_version};
 pub use request_writer::{RequestWriter, Round, SaidOfRequest};
 pub use result::{ResultType, ResultWriter};
-pub use result_type::{UnknownResultType, result_type};
 pub use tool_result::read_tool_result;
+pub use tool_result::{UnknownResultType, result_type};
 
 use result::append_members;

@@ -1,9 +1,11 @@
-//! What is said about messages, and parameters that say nothing else.
+//! Metadata of messages: `_meta`, cache hints, progress and cancellation.
 
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::{ProgressToken, RequestId};
 
 /// A JSON object, in the order in which it was written.
 pub type JsonObject = Map<String, Value>;
@@ -28,6 +30,60 @@ pub struct PaginatedRequestParams {
     /// Where the list is to go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// How long a result may be kept, and for whom.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheHint {
+    /// How long, in milliseconds.
+    pub ttl_ms: u64,
+    /// For whom.
+    pub cache_scope: CacheScope,
+}
+
+/// For whom a result may be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheScope {
+    /// For everybody.
+    Public,
+    /// For whoever asked.
+    #[default]
+    Private,
+}
+
+/// How far a request is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgressNotificationParams {
+    /// What the client called it.
+    pub progress_token: ProgressToken,
+    /// How far; more each time.
+    pub progress: f64,
+    /// How far it will be at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    /// What is being done (from 2025-03-26 on).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// A request that is given up.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelledNotificationParams {
+    /// Which.
+    pub request_id: RequestId,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,

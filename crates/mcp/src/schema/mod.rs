@@ -5,9 +5,9 @@
 
 // what everything is made of
 pub mod methods;
-mod id;
 mod meta;
 mod implementation;
+mod resource;
 mod content;
 
 // what servers offer
@@ -19,25 +19,21 @@ mod completion;
 // what servers ask
 mod elicitation;
 mod sampling;
-mod roots;
 mod input;
 
 // what is said along the way
 mod logging;
-mod progress;
 mod subscriptions;
 mod tasks;
 
 // what either side can do
 mod capabilities;
-mod discover;
 mod initialize;
-mod caching;
 
 #[cfg(test)]
 mod tests;
 
-pub use caching::{CacheHint, CacheScope};
+pub use crate::json_rpc::{ProgressToken, RequestId};
 pub use capabilities::{
     ClientCapabilities, ElicitationCapability, ListCapability, ResourcesCapability, ServerCapabilities,
 };
@@ -46,33 +42,34 @@ pub use completion::{
     CompletionReference, PromptReference, ResourceTemplateReference,
 };
 pub(crate) use content::content_blocks;
-pub use content::{
-    Annotations, AudioContent, Base64Data, BlobResourceContents, ContentBlock, EmbeddedResource,
-    ImageContent, InvalidBase64, ResourceContents, ResourceLink, Role, TextContent, TextResourceContents,
-};
-pub use discover::DiscoverResult;
+pub use content::{AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent};
 pub use elicitation::{
     ElicitAction, ElicitRequest, ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams,
     ElicitResult, EnumOption, EnumSchemaItems, FormMode, PrimitiveSchemaDefinition, RequestedSchema,
     StringFormat,
 };
-pub use id::{ProgressToken, RequestId};
 pub use implementation::{Icon, IconTheme, Implementation};
+pub use initialize::DiscoverResult;
 pub use initialize::{
     InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams,
 };
 pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
+pub use input::{ListRootsRequest, ListRootsResult, Root};
 pub use logging::{LoggingLevel, LoggingMessageNotificationParams, UnknownLoggingLevel};
+pub use meta::{CacheHint, CacheScope};
+pub use meta::{CancelledNotificationParams, ProgressNotificationParams};
 pub use meta::{JsonObject, MetaObject, NotificationParams, PaginatedRequestParams, RequestParams};
-pub use progress::{CancelledNotificationParams, ProgressNotificationParams};
 pub use prompts::{
     GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
 };
+pub use resource::{
+    Annotations, Base64Data, BlobResourceContents, InvalidBase64, Resource, ResourceContents, Role,
+    TextResourceContents,
+};
 pub use resources::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams, ReadResourceResult,
-    Resource, ResourceTemplate, ResourceUpdatedNotificationParams,
+    ResourceTemplate, ResourceUpdatedNotificationParams,
 };
-pub use roots::{ListRootsRequest, ListRootsResult, Root};
 pub use sampling::{
     CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ModelHint, ModelPreferences,
     OneOrMany, SamplingMessage, SamplingMessageContentBlock, ToolChoice, ToolChoiceMode, ToolResultContent,
