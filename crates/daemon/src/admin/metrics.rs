@@ -6,12 +6,17 @@ use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, Ser
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
-use super::Admin;
 use super::exposition::{Exposition, Family, Kind};
+use super::state::AdminState;
 use crate::present::Running;
 use crate::tls::{Secured, Shown};
 
-pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
+pub(super) fn answer(admin: &AdminState, _: &Request<'_>) -> Response {
+    Response::text(metrics(admin)).with_field("Content-Type", Exposition::CONTENT_TYPE)
+}
+
+/// Returns all metrics in the text format of Prometheus.
+pub(crate) fn metrics(admin: &AdminState) -> String {
     let running = admin.present.load();
     let mut exposition = Exposition::default();
     write_process(&mut exposition, admin);
@@ -24,10 +29,10 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     write_servers(&mut exposition, &running);
     write_certificates(&mut exposition, &admin.secured);
     write_staples(&mut exposition, &admin.secured);
-    Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
+    exposition.into_text()
 }
 
-fn write_process(exposition: &mut Exposition, admin: &Admin) {
+fn write_process(exposition: &mut Exposition, admin: &AdminState) {
     let uptime = Clock::system().now_exact().saturating_sub(admin.started);
     let loads = admin.server.loads();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
@@ -125,7 +130,7 @@ fn write_mirrors(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_streams(exposition: &mut Exposition, admin: &Admin, running: &Running) {
+fn write_streams(exposition: &mut Exposition, admin: &AdminState, running: &Running) {
     let counts =
         || admin.tcp_listeners(running).map(|(listener, listening)| (listener, listening.forward.counts()));
     let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Streams of TCP that are open.");

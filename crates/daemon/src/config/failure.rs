@@ -1,7 +1,7 @@
-//! Messages for people about what cannot be used.
+//! Errors and warnings about a config, with their places in the file.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
@@ -11,10 +11,29 @@ use thruway_message::mask_userinfo;
 use super::environment::Filled;
 use super::{Span, secrets};
 
-/// An error or a warning with its place, cause and next step, or several of them. Printing it masks
-/// credentials in URLs.
+/// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in URLs.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub struct Failure(Vec<Finding>);
+
+/// One error or warning: the message, its place in the file, and the next step.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    severity: Severity,
+    message: String,
+    place: Option<(PathBuf, usize)>,
+    /// The message with an excerpt of the file, as it is printed.
+    report: String,
+    hints: Vec<String>,
+}
+
+/// The severity of a finding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The config cannot be used.
+    Error,
+    /// The config can be used, but probably does not do what its author wants.
+    Warning,
+}
 
 /// The text of a config.
 pub(super) struct Source {
@@ -27,30 +46,90 @@ pub(super) struct Source {
 }
 
 impl Failure {
-    pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self(format!("error: {message}\n"))
+    /// Returns an error without a place in a file.
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self(vec![Finding::new(Severity::Error, message)])
     }
 
-    /// What could be served all the same.
+    /// Returns a warning without a place in a file.
     pub(crate) fn warning(message: impl fmt::Display) -> Self {
-        Self(format!("warning: {message}\n"))
+        Self(vec![Finding::new(Severity::Warning, message)])
     }
 
-    /// Several failures as one; `None` if there is none.
+    /// Joins several failures; `None` if there is none.
     pub(crate) fn all(failures: Vec<Self>) -> Option<Self> {
         (!failures.is_empty()).then(|| Self::joined(failures))
     }
 
-    /// Several failures as one.
+    /// Joins several failures.
     pub(crate) fn joined(failures: Vec<Self>) -> Self {
-        let texts: Vec<String> = failures.into_iter().map(|failure| failure.0).collect();
-        Self(texts.join("\n"))
+        Self(failures.into_iter().flat_map(|failure| failure.0).collect())
     }
 
-    pub(crate) fn with_hint(self, hint: impl fmt::Display) -> Self {
-        Self(format!("{}\nhint: {hint}\n", self.0))
+    /// Adds the next step to the last finding.
+    pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
+        if let Some(last) = self.0.last_mut() {
+            last.hints.push(hint.to_string());
+        }
+        self
+    }
+
+    /// All findings, in the order in which they are printed.
+    pub fn findings(&self) -> &[Finding] {
+        &self.0
     }
 }
+
+impl Finding {
+    fn new(severity: Severity, message: impl fmt::Display) -> Self {
+        let message = message.to_string();
+        let report = format!("{severity}: {message}\n");
+        Self { severity, message, place: None, report, hints: Vec::new() }
+    }
+
+    /// The severity.
+    pub const fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// The message, without credentials.
+    pub fn message(&self) -> String {
+        mask_userinfo(&self.message).into_owned()
+    }
+
+    /// The file, if the finding is about a file.
+    pub fn file(&self) -> Option<&Path> {
+        self.place.as_ref().map(|(file, _)| file.as_path())
+    }
+
+    /// The line in the file, from 1.
+    pub fn line(&self) -> Option<usize> {
+        self.place.as_ref().map(|(_, line)| *line)
+    }
+
+    /// The next steps that would remove the cause; empty if none is known.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&mask_userinfo(&self.report))?;
+        self.hints.iter().try_for_each(|hint| write!(f, "\nhint: {}\n", mask_userinfo(hint)))
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl Source {
     pub(super) fn new(path: PathBuf, text: String) -> Self {
@@ -70,13 +149,13 @@ impl Source {
     /// A failure with file, line and excerpt.
     pub(super) fn failure(&self, span: Span, message: impl fmt::Display) -> Failure {
         let message = self.without_private_values(message.to_string(), &[&span]);
-        self.report(Level::ERROR, &message, [AnnotationKind::Primary.span(self.first_line(&span))])
+        self.report(Severity::Error, &message, &span, [])
     }
 
     /// A warning with file, line and excerpt.
     pub(super) fn warning(&self, span: Span, message: impl fmt::Display) -> Failure {
         let message = self.without_private_values(message.to_string(), &[&span]);
-        self.report(Level::WARNING, &message, [AnnotationKind::Primary.span(self.first_line(&span))])
+        self.report(Severity::Warning, &message, &span, [])
     }
 
     /// A failure at `span` because of what stands at `other`, which `label` says.
@@ -84,7 +163,7 @@ impl Source {
         let private = |text: &str| self.without_private_values(text.to_owned(), &[span, other]);
         let (message, label) = (private(message), private(label));
         let other = AnnotationKind::Context.span(self.first_line(other)).label(&*label);
-        self.report(Level::ERROR, &message, [AnnotationKind::Primary.span(self.first_line(span)), other])
+        self.report(Severity::Error, &message, span, [other])
     }
 
     /// Returns `message` with the text of the file, which names variables and has stars for secrets, in place
@@ -105,8 +184,12 @@ impl Source {
 
     /// `FILE:LINE` of `span`.
     pub(super) fn place(&self, span: &Span) -> String {
-        let before = self.text.get(..span.start).unwrap_or_default();
-        format!("{}:{}", self.path.display(), before.matches('\n').count() + 1)
+        format!("{}:{}", self.path.display(), self.line(span))
+    }
+
+    /// The line of `span`, from 1.
+    fn line(&self, span: &Span) -> usize {
+        self.text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
     }
 
     /// Whether what stands at `span` is not shown.
@@ -126,14 +209,26 @@ impl Source {
 
     fn report<'a, const N: usize>(
         &'a self,
-        level: Level<'a>,
+        severity: Severity,
         message: &str,
-        annotations: [Annotation<'a>; N],
+        span: &Span,
+        others: [Annotation<'a>; N],
     ) -> Failure {
         let path = self.path.to_string_lossy();
+        let annotations = [AnnotationKind::Primary.span(self.first_line(span))].into_iter().chain(others);
         let snippet = Snippet::source(self.shown()).path(&*path).annotations(annotations);
+        let level = match severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
         let report = [level.primary_title(message).element(snippet)];
-        Failure(format!("{}\n", Renderer::plain().render(&report)))
+        Failure(vec![Finding {
+            severity,
+            message: message.to_owned(),
+            place: Some((self.path.clone(), self.line(span))),
+            report: format!("{}\n", Renderer::plain().render(&report)),
+            hints: Vec::new(),
+        }])
     }
 }
 
@@ -145,6 +240,12 @@ fn unquoted(text: &str) -> &str {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&mask_userinfo(&self.0))
+        for (place, finding) in self.0.iter().enumerate() {
+            if place > 0 {
+                f.write_str("\n")?;
+            }
+            finding.fmt(f)?;
+        }
+        Ok(())
     }
 }

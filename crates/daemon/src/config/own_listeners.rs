@@ -13,7 +13,7 @@ use super::{Action, Config, Failure, ListenerConfig, Route};
 impl Config {
     /// Refuses upstreams from which every request or stream would come back to the route or the listener that
     /// sent it there. The config alone decides this, on every machine: nothing is looked up.
-    pub(super) fn refuse_loops(&self) -> Result<(), Failure> {
+    pub(crate) fn refuse_loops(&self) -> Result<(), Failure> {
         let mut failures = Vec::new();
         for (name, upstream) in &self.upstreams {
             for (server, config) in upstream.servers.iter().enumerate() {

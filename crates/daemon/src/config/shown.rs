@@ -122,6 +122,7 @@ impl fmt::Display for Action {
             Self::Demo => f.write_str("the demo"),
             Self::Files(files) => write!(f, "files of {}", files.root.display()),
             Self::Forward(action) => action.fmt(f),
+            Self::Handler(_) => f.write_str("answered by a handler of the program"),
             Self::Mcp => f.write_str("the MCP endpoint of the demo"),
             Self::Redirect(redirect) => {
                 write!(f, "redirects to {}", mask_userinfo(&redirect.to_string()))

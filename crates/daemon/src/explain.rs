@@ -9,7 +9,7 @@ use thruway_message::RequestHead;
 use crate::config::{Config, Failure};
 
 /// What becomes of `request`, a method and a URI, with `headers`, each written `Name: value`.
-pub(crate) fn explain(
+pub(crate) fn explain_request(
     config: &Config,
     routes: &Routes,
     request: &str,

@@ -11,6 +11,7 @@ mod places;
 mod own_listeners;
 mod secrets;
 mod shown;
+mod code;
 #[cfg(test)]
 mod tests;
 
@@ -27,20 +28,20 @@ use thruway_gateway::{
 };
 use thruway_server::layers::{Compression, ListenerCompression};
 use thruway_server::{
-    AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, FieldValue, Files, InvalidListenAddr,
-    ListenAddr, Listener, ProxyProtocol, StatusCode, TlsAcceptor,
+    AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, FieldValue, Files, Handler,
+    InvalidListenAddr, ListenAddr, Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
 use crate::acme::challenges;
-use crate::args::ServeArgs;
-pub(crate) use failure::Failure;
+
 use failure::Source;
+pub use failure::{Failure, Finding, Severity};
 use forward::ForwardAction;
 use places::Places;
-pub(crate) use schema::schema;
+pub use schema::schema;
 
-/// A config without open questions.
-pub(crate) struct Config {
+/// The validated settings of a daemon: read from a file, or made in code.
+pub struct Config {
     pub(crate) listeners: Vec<ListenerConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
@@ -124,8 +125,8 @@ pub(crate) struct TcpListenerConfig {
     pub(crate) tcp: TcpConfig,
 }
 
-/// What happens to some requests.
-pub(crate) struct Route {
+/// A route: the requests that it matches, its policies, and its action.
+pub struct Route {
     pub(crate) matching: RouteMatch,
     /// The names of its policies, in the order in which they decide.
     pub(crate) policies: Vec<String>,
@@ -143,6 +144,8 @@ pub(crate) enum Action {
     Demo,
     Files(FilesConfig),
     Forward(Box<ForwardAction>),
+    /// A handler of the program that embeds the daemon.
+    Handler(Arc<dyn Handler>),
     /// The MCP endpoint of the demo.
     Mcp,
     Redirect(Redirect),
@@ -190,25 +193,18 @@ pub(crate) struct AccessLogConfig {
 type Span = Range<usize>;
 
 impl Config {
-    /// The config that `args` ask for.
-    pub(crate) fn of(args: &ServeArgs) -> Result<Self, Failure> {
-        let mut config = args.config.as_deref().map_or_else(|| Ok(Self::demo()), Self::read)?;
-        if !args.listen.is_empty() {
-            config.listen_at(&args.listen)?;
-        }
-        config.refuse_loops()?;
-        config.workers = args.workers.map(usize::from).or(config.workers);
-        Ok(config)
-    }
-
-    /// Reads the config at `path`, and checks it as a whole.
-    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+    /// Reads the config file at `path` and checks it as a whole.
+    ///
+    /// # Errors
+    /// The file is missing, unreadable or invalid.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
+        let path = path.as_ref();
         let config = Self::read(path)?;
         config.refuse_loops()?;
         Ok(config)
     }
 
-    fn read(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::new(format!("`{}` cannot be read: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
@@ -219,32 +215,18 @@ impl Config {
     }
 
     /// What is served without a config.
-    fn demo() -> Self {
-        Self {
-            listeners: vec![ListenerConfig::at(ListenAddr::Tcp(([127, 0, 0, 1], 8080).into()))],
-            routes: vec![Route {
-                matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
-                policies: Vec::new(),
-                compression: None,
-                is_compression_own: false,
-                action: Action::Demo,
-                span: 0..0,
-            }],
-            upstreams: Upstreams::new(),
-            forwards: BTreeMap::new(),
-            required_for_ready: BTreeSet::new(),
-            readings: PathReadings::default(),
-            policies: Policies::new(),
-            acme: None,
-            admin: None,
-            access_log: None,
-            workers: None,
-            connections_max: None,
-            batch_sends: true,
-            server: thruway_server::Config::default(),
-            source: None,
-            places: Places::default(),
-        }
+    pub(crate) fn demo() -> Self {
+        let everything = RouteMatch::at(PathMatch::Prefix("/".to_owned()));
+        let demo = Route {
+            matching: everything,
+            policies: Vec::new(),
+            compression: None,
+            is_compression_own: false,
+            action: Action::Demo,
+            span: 0..0,
+        };
+        let listener = ListenerConfig::at(ListenAddr::Tcp(([127, 0, 0, 1], 8080).into()));
+        Self { listeners: vec![listener], routes: vec![demo], ..Self::default() }
     }
 
     /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each
@@ -253,7 +235,7 @@ impl Config {
     /// # Errors
     /// An address is invalid, or there are several listeners and one of them has settings: it is unknown
     /// which address would get them, and an address without them could serve plain HTTP in the place of TLS.
-    fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
+    pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         let addresses = parse_listeners(addresses)?;
         let listener = match &self.listeners[..] {
             [listener] => listener.clone(),
@@ -451,8 +433,11 @@ const LISTEN_HINT: &str = "at least one of them has settings such as `tls`, whic
                            `address` in the config, or keep a single listener, whose settings hold at each \
                            `--listen`";
 
-/// Parses addresses that were given on the command line.
-pub(crate) fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
+/// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
+///
+/// # Errors
+/// An address is invalid or listed twice.
+pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
     let mut listeners = Vec::<ListenAddr>::new();
     for text in addresses {
         let address: ListenAddr = text

@@ -66,6 +66,7 @@ fn guards_of(route: &Route) -> Vec<String> {
         | Action::Connect(_)
         | Action::Demo
         | Action::Files(_)
+        | Action::Handler(_)
         | Action::Mcp
         | Action::Redirect(_) => true,
     };
@@ -278,6 +279,7 @@ impl Parts {
                 Arc::new(opened.encoded_above(may_be_compressed(config, route)))
             }
             Action::Forward(_) => unreachable!("this is forwarded"),
+            Action::Handler(handler) => handler.clone(),
             Action::Mcp => self.mcp(&hosts(&route.matching), before),
             Action::Redirect(redirect) => redirect.clone().into_handler(),
         })

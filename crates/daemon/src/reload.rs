@@ -7,16 +7,18 @@ use thruway_gateway::LiveRoutes;
 use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 
 use crate::access_log::{LiveLog, Wanted};
-use crate::args::ServeArgs;
+
 use crate::config::{Config, Failure};
 use crate::present::Present;
 use crate::routes::{self, Parts};
+use crate::source::ConfigSource;
 use crate::streams::Streams;
 use crate::tls::Secured;
 
 /// What runs, and what it can be made anew from.
 pub(crate) struct Reloader {
-    pub(crate) args: ServeArgs,
+    /// The place from which the config is read again; `None` for a config that was made in code.
+    pub(crate) source: Option<ConfigSource>,
     /// The config that the server was started with: parts of it stay until it ends.
     pub(crate) started: Config,
     pub(crate) server: LiveServer,
@@ -66,8 +68,16 @@ impl SharedReloader {
 }
 
 impl Reloader {
+    fn source(&self) -> Result<&ConfigSource, Failure> {
+        let source = self.source.as_ref().filter(|source| source.has_file());
+        source.ok_or_else(|| {
+            Failure::new("this service has no config file")
+                .with_hint("start it with a config file to reload it")
+        })
+    }
+
     fn reload(&mut self) -> Result<(), Failure> {
-        let mut config = Config::of(&self.args)?;
+        let mut config = self.source()?.load()?;
         self.secured.kept_in(&mut config);
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);

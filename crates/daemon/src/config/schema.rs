@@ -6,8 +6,8 @@ use schemars::{Schema, json_schema};
 
 use super::raw::Raw;
 
-/// The schema, for editors.
-pub(crate) fn schema() -> Schema {
+/// Returns the JSON Schema of a config file, for editors.
+pub fn schema() -> Schema {
     let settings = SchemaSettings::draft2020_12()
         .with_transform(RecursiveTransform(leave_out_null))
         .with_transform(RecursiveTransform(allow_variables));

@@ -10,7 +10,7 @@ use thruway_gateway::{ServerStatus, Upstream};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
-use super::Admin;
+use super::state::AdminState;
 use crate::present::RunningRoute;
 use crate::streams::Listening;
 use crate::tls::Shown;
@@ -107,10 +107,20 @@ struct StapleJson {
     last_error: Option<String>,
 }
 
-pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
+pub(super) fn answer(admin: &AdminState, _: &Request<'_>) -> Response {
+    with_status(admin, |status| Response::json(&status))
+}
+
+/// Returns the document of `GET /status`.
+pub(crate) fn status(admin: &AdminState) -> serde_json::Value {
+    // Its members are numbers, texts and lists, which JSON can express.
+    with_status(admin, |status| serde_json::to_value(status).unwrap_or_default())
+}
+
+fn with_status<T>(admin: &AdminState, use_status: impl FnOnce(Status<'_>) -> T) -> T {
     let running = admin.present.load();
     let loads = admin.server.loads();
-    Response::json(&Status {
+    use_status(Status {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: Clock::system().now_exact().saturating_sub(admin.started).as_secs(),
         draining: admin.server.is_draining(),
