@@ -19,8 +19,9 @@ mod fan_out;
 
 // what came of it
 mod failure;
-mod record;
+mod times;
 mod lateness;
+mod record;
 mod cut_off;
 mod over_time;
 mod process;
@@ -40,7 +41,7 @@ pub use listen_queue::ListenQueue;
 pub use over_time::OverTime;
 pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
 pub use process::{Usage, cpu_of_ended, usage};
-pub use record::{Interval, Record, Times};
+pub use record::{Interval, Record};
 pub use report::{
     Connections, ErrorCount, Generator, Handshakes, Octets, Part, Point, Report, RequestCounts, ServerCost,
     Settings, Status, TimesReport, octets, rate, time,
@@ -50,9 +51,10 @@ pub use requests::{
     InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
     Url, read_lines,
 };
-pub use run::{Load, LoadTls, Outcome, Progress, RunError, ServerUse, Stage, WorkerUse};
+pub use run::{Load, Outcome, Progress, RunError, ServerUse, Stage};
 pub use schedule::{Pace, Schedule};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
 pub use thruway_mcp::{Era, Revision};
-pub use worker::{Connect, Handshake, Manner, OpenError, Opened, Share, Worker};
+pub use times::Times;
+pub use worker::{Connect, Handshake, LoadTls, Manner, OpenError, Opened, Share, Worker, WorkerUse};

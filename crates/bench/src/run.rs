@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
-use thruway_net::tls::{TlsConnector, TlsServerName};
 
 use crate::listen_queue::ListenQueue;
 use crate::over_time::OverTime;
 use crate::process::{self, Meter, Usage};
-use crate::record::{Interval, Record, Times};
+use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::Pace;
 use crate::stdio::ChildServer;
 use crate::stop::{Limit, StopFlag, share};
-use crate::worker::{Manner, OpenError, Share, ThreadPlan, WorkerThread};
+use crate::times::Times;
+use crate::worker::{LoadTls, Manner, OpenError, Share, ThreadPlan, WorkerThread, WorkerUse};
 
 /// A load.
 #[derive(Clone)]
@@ -48,15 +48,6 @@ pub struct Load {
     pub server: Option<u32>,
 }
 
-/// How TLS is spoken with a server.
-#[derive(Clone, Debug)]
-pub struct LoadTls {
-    /// Whom to trust, and whether sessions are resumed.
-    pub connector: Arc<TlsConnector>,
-    /// Whose certificate the server must have.
-    pub server_name: TlsServerName,
-}
-
 /// What a load has shown.
 #[derive(Debug)]
 pub struct Outcome {
@@ -82,15 +73,6 @@ pub struct Outcome {
     pub missing: Option<(usize, OpenError)>,
     /// The time until each subscriber was told of a publication, where that was the load.
     pub deliveries: Option<Times>,
-}
-
-/// What a thread of the load generator has used while it measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WorkerUse {
-    /// CPU time.
-    pub cpu: Duration,
-    /// How long it had something to do, and no core to do it on.
-    pub waited: Duration,
 }
 
 /// What a server has cost while it was measured.
@@ -169,13 +151,6 @@ impl Stage {
             Some(measured) => Self::Measuring(measured),
             None => Self::WarmingUp,
         }
-    }
-}
-
-impl WorkerUse {
-    /// What was used since.
-    pub(crate) const fn since(self, before: Self) -> Self {
-        Self { cpu: self.cpu.saturating_sub(before.cpu), waited: self.waited.saturating_sub(before.waited) }
     }
 }
 

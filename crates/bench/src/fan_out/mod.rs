@@ -26,9 +26,9 @@ use tokio::time::timeout;
 use crate::failure::{Failure, FailureKind};
 use crate::listen_queue::ListenQueue;
 use crate::process::{self, Meter, Usage};
-use crate::run::{Load, Outcome, Progress, RunError, ServerUse, Stage, WorkerUse};
+use crate::run::{Load, Outcome, Progress, RunError, ServerUse, Stage};
 use crate::stop::Limit;
-use crate::worker::thread_use;
+use crate::worker::{WorkerUse, thread_use};
 use hearing::Hearing;
 use tally::Tally;
 
