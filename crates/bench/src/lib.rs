@@ -26,7 +26,12 @@ mod cut_off;
 mod over_time;
 mod process;
 mod listen_queue;
+mod progress;
 mod run;
+
+// how people ask for it
+mod plan;
+mod started_server;
 
 // what that means
 pub mod statistics;
@@ -39,8 +44,14 @@ pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
 pub use listen_queue::ListenQueue;
 pub use over_time::OverTime;
+pub use plan::{
+    HttpOptions, InvalidOperations, LoadOptions, McpOperations, OperationKind, PlanError, TlsOptions,
+    describe_operations, parse_url, reachable_address, read_content, resolve_origin,
+    without_connection_option,
+};
 pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
 pub use process::{Usage, cpu_of_ended, usage};
+pub use progress::{Progress, Stage};
 pub use record::{Interval, Record};
 pub use report::{
     Connections, ErrorCount, Generator, Handshakes, Octets, Part, Point, Report, RequestCounts, ServerCost,
@@ -51,8 +62,9 @@ pub use requests::{
     InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
     Url, read_lines,
 };
-pub use run::{Load, Outcome, Progress, RunError, ServerUse, Stage};
+pub use run::{Load, Outcome, RunError, ServerUse};
 pub use schedule::{Pace, Schedule};
+pub use started_server::{KilledGroups, ProcessGroups, StartError, StartedServer};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
 pub use thruway_mcp::{Era, Revision};

@@ -13,6 +13,7 @@ use thruway_net::Clock;
 use crate::listen_queue::ListenQueue;
 use crate::over_time::OverTime;
 use crate::process::{self, Meter, Usage};
+use crate::progress::{Progress, Stage};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::Pace;
@@ -90,37 +91,6 @@ pub struct ServerUse {
     pub is_incomplete: bool,
 }
 
-/// How far a load is.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Progress {
-    /// What is going on.
-    pub stage: Stage,
-    /// Requests that were answered as expected, in the intervals that are over.
-    pub answered: u64,
-    /// Requests that failed, in the intervals that are over.
-    pub failed: u64,
-    /// Answers a second in the last interval.
-    pub rate: f64,
-    /// The 99th percentile of the response times in the last interval.
-    pub p99: Duration,
-}
-
-/// What a load does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// It opens the connections that are to be there at the start.
-    Connecting {
-        /// How many are open.
-        opened: usize,
-        /// How many there will be.
-        connections: usize,
-    },
-    /// It makes requests that are not measured.
-    WarmingUp,
-    /// It has measured for so long.
-    Measuring(Duration),
-}
-
 /// Why a load could not begin.
 #[derive(Debug)]
 pub enum RunError {
@@ -144,12 +114,13 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-impl Stage {
-    /// Behind the connections; `measured` is how long it measures, if it does.
-    pub(crate) const fn of(measured: Option<Duration>) -> Self {
-        match measured {
-            Some(measured) => Self::Measuring(measured),
-            None => Self::WarmingUp,
+impl RunError {
+    /// Returns the next step for the user of `thruway bench`, if there is one.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(_, error) => error.hint(),
+            Self::ServerMissing(_) => Some("`--pid` is the number of the server's process"),
+            Self::System(_) => None,
         }
     }
 }
@@ -418,13 +389,6 @@ impl Watcher {
             rate,
             p99: last.map_or(Duration::ZERO, |(_, part)| part.response.percentile(99.0)),
         }
-    }
-}
-
-impl Progress {
-    const fn connecting(opened: usize, connections: usize) -> Self {
-        let stage = Stage::Connecting { opened, connections };
-        Self { stage, answered: 0, failed: 0, rate: 0.0, p99: Duration::ZERO }
     }
 }
 

@@ -3,11 +3,13 @@
 mod rounds;
 pub(crate) mod verdict;
 pub(crate) mod comparison;
+mod baseline;
 mod forms;
 
 #[cfg(test)]
 mod tests;
 
+pub use baseline::BaselineError;
 pub use comparison::Comparison;
-pub use rounds::order;
+pub use rounds::{measure_in_turn, order};
 pub use verdict::{Candidate, Metric, Pair, Sample, Verdict};

@@ -7,6 +7,7 @@ use thruway_client::{ConnectError, UpstreamAddr};
 use thruway_http1 as http1;
 
 use crate::requests::InvalidRequest;
+use crate::worker::OpenError;
 
 /// Why it is not known how to talk to a server.
 #[derive(Debug)]
@@ -51,6 +52,26 @@ impl fmt::Display for ProbeError {
 }
 
 impl std::error::Error for ProbeError {}
+
+impl ProbeError {
+    /// Returns the next step for the user of `thruway bench`.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Status(401 | 403) => "give what it asks for with `-H 'Authorization: …'`",
+            Self::Status(_) | Self::NoResponse | Self::Malformed(_) => {
+                "is that the MCP endpoint of the server? Mostly its path is `/mcp`"
+            }
+            Self::Refused(..) | Self::RevisionUnknown => "ask for a revision that it speaks with `--era`",
+            Self::Closed => "does the command speak MCP on its standard input and output?",
+            Self::TimedOut => "give it more `--timeout`, if it is slow",
+            Self::Request(_) => "a header field is `Name: value`",
+            Self::Connect(_, error) => {
+                OpenError::from(*error).hint().unwrap_or("is the server still running?")
+            }
+            Self::System(_) => "is the server still running?",
+        }
+    }
+}
 
 impl From<io::Error> for ProbeError {
     fn from(error: io::Error) -> Self {

@@ -1,4 +1,4 @@
-//! Reasons why a request cannot be sent.
+//! Reasons why a request cannot be sent or checked.
 
 use std::fmt;
 
@@ -52,3 +52,15 @@ impl InvalidRequest {
 }
 
 impl std::error::Error for InvalidRequest {}
+
+/// Text that is no digest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidDigest;
+
+impl fmt::Display for InvalidDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a SHA-256 digest is 64 hexadecimal digits, as `sha256sum` prints it")
+    }
+}
+
+impl std::error::Error for InvalidDigest {}

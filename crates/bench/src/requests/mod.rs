@@ -15,9 +15,9 @@ mod source;
 mod http;
 mod mcp;
 
-pub use error::InvalidRequest;
+pub use error::{InvalidDigest, InvalidRequest};
 pub(crate) use expected::Answer;
-pub use expected::{Expected, InvalidDigest};
+pub use expected::Expected;
 pub use file::{InvalidRequestsFile, RequestLine, read_lines};
 pub use http::{HttpRequest, HttpRequests};
 pub use mcp::{Conversation, Endpoint, McpOperation, McpRequests, SessionUse};

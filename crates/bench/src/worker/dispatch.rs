@@ -12,6 +12,7 @@ use thruway_net::{Clock, Deadlines};
 
 use super::parking::Parking;
 use super::plan::{Manner, Phase, Share, Taken, Ticket};
+use super::streams::SpareBuffer;
 use crate::failure::{Failure, FailureKind};
 use crate::lateness::Lateness;
 use crate::record::{Interval, Record};
@@ -32,6 +33,8 @@ pub struct Worker {
     pub(super) record: RefCell<Record>,
     pub(super) intervals: RefCell<Intervals>,
     pub(super) hot: RefCell<Hot>,
+    /// What connections of HTTP/2 read into.
+    pub(super) spare: Rc<SpareBuffer>,
     pub(super) deadlines: Deadlines,
     next_tick: Cell<Duration>,
     /// Since when no attempt to connect has succeeded, if the last one has failed.
@@ -85,6 +88,7 @@ impl Worker {
                 input: vec![0; INPUT_BYTES].into_boxed_slice(),
                 index: HeadIndex::with_capacity(FIELD_LINES),
             }),
+            spare: Rc::default(),
             deadlines: Deadlines::new(),
             next_tick: Cell::new(begin),
             unconnected_since: Cell::new(None),

@@ -52,6 +52,28 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Returns the next step for the user of `thruway bench`, if there is one.
+    pub const fn hint(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NotHttp2 => "leave `--http2` out to load it with HTTP/1.1",
+            Self::Connect(ConnectError::Refused) => "is the server running, and is that its port?",
+            Self::Connect(ConnectError::SocketNotFound) => "is the server running, and is that its socket?",
+            Self::Connect(ConnectError::TimedOut | ConnectError::Unreachable) => {
+                "is the address right, and does no firewall stand between?"
+            }
+            Self::Connect(ConnectError::Tls(
+                TlsFailure::CertificateUnknownIssuer
+                | TlsFailure::CertificateForOtherName
+                | TlsFailure::CertificateExpired,
+            )) => "name who has issued it with `--ca FILE`, or load whoever answers with `--insecure`",
+            Self::Connect(ConnectError::LocalAddressUnavailable) => {
+                "one address of this machine has some 28,000 ports: ask for fewer connections (`-c`)"
+            }
+            Self::Connect(ConnectError::DescriptorsExhausted) => "allow more descriptors with `ulimit -n`",
+            Self::Connect(_) => return None,
+        })
+    }
+
     /// Whether it was waited in vain.
     pub(crate) const fn is_timeout(self) -> bool {
         matches!(self, Self::Connect(ConnectError::TimedOut | ConnectError::Tls(TlsFailure::TimedOut)))

@@ -1,8 +1,11 @@
-//! Where reports go.
+//! Reports, their files and exit codes.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
+
+use thruway_bench::{PlanError, StartError};
 
 use crate::config::Failure;
 
@@ -31,3 +34,26 @@ pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| Failure::new(format!("`{}` cannot be written: {error}", path.display())))
 }
+
+/// An error with its hint, if it has one.
+pub(super) fn failure(error: impl Display, hint: Option<impl Display>) -> Failure {
+    hint.into_iter().fold(Failure::new(error), Failure::with_hint)
+}
+
+/// Why a load cannot be planned.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+pub(super) fn not_planned(error: PlanError) -> Failure {
+    failure(&error, error.hint())
+}
+
+/// Why a server that was started is of no use.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+pub(super) fn not_started(error: StartError) -> Failure {
+    failure(&error, error.hint())
+}
+
+/// A request failed, or a comparison shows a regression.
+pub(super) const EXIT_FAILED: u8 = 1;
+
+/// Ended by a signal: what the shell says of SIGINT.
+pub(super) const EXIT_INTERRUPTED: u8 = 130;

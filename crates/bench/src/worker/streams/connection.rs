@@ -62,7 +62,7 @@ impl Wake for Flag {
 impl<T: Transport> Spoken<T> for Streams<T> {
     fn new(transport: T, worker: &Worker) -> Self {
         let sight = Rc::new(Sight::default());
-        let octets = Octets::new(Watched::new(transport, sight.clone()), Rc::default());
+        let octets = Octets::new(Watched::new(transport, sight.clone(), worker.spare.clone()), Rc::default());
         let greeting = Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW_BYTES)

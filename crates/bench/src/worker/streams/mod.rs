@@ -5,3 +5,4 @@ mod exchange;
 mod connection;
 
 pub(super) use connection::Streams;
+pub(super) use watched::SpareBuffer;

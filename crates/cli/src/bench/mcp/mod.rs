@@ -2,7 +2,6 @@
 
 // what is asked for
 mod args;
-mod operations;
 mod fan_out;
 
 pub(crate) use args::McpArgs;
@@ -11,13 +10,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use thruway_bench::{
-    ChildServer, Endpoint, Era, Load, McpRequests, McpServerFacts, ProbeError, Report, Revision, RunError,
-    SessionUse, StopFlag, probe_child, probe_http,
+    ChildServer, Endpoint, Era, Load, McpRequests, McpServerFacts, ProbeError, ProcessGroups, Report,
+    Revision, RunError, SessionUse, StopFlag, describe_operations, parse_url, probe_child, probe_http,
+    reachable_address, resolve_origin,
 };
 
-use super::groups::ProcessGroups;
+use super::output::{failure, not_planned};
 use super::progress::ProgressLine;
-use super::{http, interrupt, load, output, requests};
+use super::{http, output, progress};
 use crate::config::Failure;
 use crate::headers::parse_headers;
 
@@ -29,7 +29,7 @@ pub(super) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
     }
     output::check(args.report.html.as_deref())?;
     let groups = ProcessGroups::default();
-    let stop = interrupt::stop_flag(&groups)?;
+    let stop = progress::stop_flag(&groups)?;
     let report = match &args.target {
         Some(url) => load_endpoint(url, args, &stop)?,
         None => load_child(args, &groups, &stop)?,
@@ -38,16 +38,17 @@ pub(super) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
 }
 
 fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, Failure> {
-    let load_args = args.load();
-    load::check(&load_args)?;
+    let options = args.load().options();
+    options.check().map_err(not_planned)?;
     let endpoint = Endpoint {
-        url: requests::parse_url(url)?,
+        url: parse_url(url).map_err(not_planned)?,
         headers: parse_headers(&args.load.header)?,
         is_persistent: !args.load.is_not_persistent,
     };
-    let tls = load::tls(&endpoint.url, "http/1.1", &load_args)?;
-    load::check_tls(&load_args, tls.is_some())?;
-    let addresses = load::reachable(&load::addresses(&endpoint.url.origin)?)?;
+    let tls = options.tls(&endpoint.url, "http/1.1").map_err(not_planned)?;
+    options.check_tls(tls.is_some()).map_err(not_planned)?;
+    let addresses = resolve_origin(&endpoint.url.origin).map_err(not_planned)?;
+    let addresses = vec![reachable_address(&addresses).map_err(not_planned)?];
     let facts = probe_http(&endpoint, &addresses[0], tls.as_ref(), &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(url, &error))?;
     if args.subscribers.is_some() {
@@ -55,7 +56,7 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
     }
     let sessions = sessions(args, &facts)?;
     let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
-    let load = load::assemble(Arc::new(requests), addresses, &load_args, stop);
+    let load = options.load(Arc::new(requests), addresses, stop);
     let load = Load { server: args.report.pid, tls, ..load };
     http::measure(&name, &load, &ProgressLine::new(""))
 }
@@ -65,7 +66,7 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
         return Err(Failure::new("a child has one session, if its era has any")
             .with_hint("`--session` is for servers over HTTP"));
     }
-    load::check_time(&args.load)?;
+    args.load.options().check_duration().map_err(not_planned)?;
     let target = args.command.join(" ");
     let not_started = |error| {
         Failure::new(format!("`{}` cannot be loaded: {error}", target.escape_debug()))
@@ -76,14 +77,14 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
     let facts = probe_child(&child, &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(&target, &error))?;
     let (requests, name) = prepare(&target, args, &facts, SessionUse::None, None)?;
-    let load = load::assemble(Arc::new(requests), Vec::new(), &args.load(), stop);
+    let load = args.load().options().load(Arc::new(requests), Vec::new(), stop);
     let load = Load { server: Some(child.id()), ..load };
     let line = ProgressLine::new("");
     let outcome = load.run_child(&child, &mut |progress| line.show(&load, progress));
     line.finish();
     let outcome = outcome.map_err(|error| match error {
         RunError::ServerMissing(_) => Failure::new(format!("`{target}` has ended")),
-        error => load::unreachable(&error),
+        error => failure(&error, error.hint()),
     })?;
     Ok(Report::new(name, &load, &outcome))
 }
@@ -118,36 +119,20 @@ fn prepare(
     sessions: SessionUse,
     endpoint: Option<&Endpoint>,
 ) -> Result<(McpRequests, String), Failure> {
-    let operations = operations::resolve(args, facts)?;
+    let operations = args.operations().resolve(facts);
+    let operations = operations.map_err(|error| failure(&error, Some(error.hint())))?;
     let requests = McpRequests::new(facts.revision, sessions, &operations, endpoint);
-    let requests = requests.map_err(|error| {
-        let failure = Failure::new(&error);
-        error.hint().map_or(failure, |hint| Failure::new(&error).with_hint(hint))
-    })?;
+    let requests = requests.map_err(|error| failure(&error, error.hint()))?;
     let sessions = match sessions {
         SessionUse::None => "",
         SessionUse::PerConnection => ", a session per connection",
         SessionUse::PerCall => ", a session per call",
     };
-    let what = operations::describe(&operations);
+    let what = describe_operations(&operations);
     Ok((requests, format!("{target} (MCP {}: {what}{sessions})", facts.revision)))
 }
 
 /// Why it is not known how to talk to a server, and what to do about it.
 fn not_understood(target: &str, error: &ProbeError) -> Failure {
-    let failure = Failure::new(format!("`{}` cannot be loaded: {error}", target.escape_debug()));
-    failure.with_hint(match error {
-        ProbeError::Status(401 | 403) => "give what it asks for with `-H 'Authorization: …'`",
-        ProbeError::Status(_) | ProbeError::NoResponse | ProbeError::Malformed(_) => {
-            "is that the MCP endpoint of the server? Mostly its path is `/mcp`"
-        }
-        ProbeError::Refused(..) | ProbeError::RevisionUnknown => {
-            "ask for a revision that it speaks with `--era`"
-        }
-        ProbeError::Closed => "does the command speak MCP on its standard input and output?",
-        ProbeError::TimedOut => "give it more `--timeout`, if it is slow",
-        ProbeError::Request(_) => "a header field is `Name: value`",
-        ProbeError::Connect(_, error) => load::unconnected(*error).unwrap_or("is the server still running?"),
-        ProbeError::System(_) => "is the server still running?",
-    })
+    failure(format!("`{}` cannot be loaded: {error}", target.escape_debug()), Some(error.hint()))
 }
