@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use thruway_bench::{Load, ProcessGroups, Report, without_connection_option};
 
-use super::args::{AbArgs, Form, HttpArgs, HttpLoadArgs, LoadArgs, ReportArgs, WrkArgs};
-use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, failure};
+use super::args::{AbArgs, HttpArgs, HttpLoadArgs, LoadArgs, ReportArgs, WrkArgs};
+use super::output::failure;
 use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
@@ -21,23 +21,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = Load { server: args.report.pid, ..load::build(&args.targets, &args.load, &stop)? };
     let report = measure(&args.targets.join(" "), &load, &ProgressLine::new(""))?;
-    show(&report, &args.report)
-}
-
-/// Prints a report and writes its page; the exit code says what it says.
-pub(super) fn show(report: &Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
-    output::print(&match args.output {
-        Form::Text => report.to_text(),
-        Form::Json => report.to_json(),
-        Form::Csv => report.to_csv(),
-        Form::Markdown => report.to_markdown(),
-    })?;
-    output::write(args.html.as_deref(), || report.to_html())?;
-    Ok(match report {
-        Report { is_interrupted: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
-        report if report.is_clean() => ExitCode::SUCCESS,
-        _ => ExitCode::from(EXIT_FAILED),
-    })
+    output::show_report(&report, &args.report)
 }
 
 /// Makes a load, with a line about how it goes.

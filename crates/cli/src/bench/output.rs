@@ -4,10 +4,28 @@ use std::fmt::Display;
 use std::fs;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
+use std::process::ExitCode;
 
-use thruway_bench::{PlanError, StartError};
+use thruway_bench::{PlanError, Report, StartError};
 
+use super::args::{Form, ReportArgs};
 use crate::config::Failure;
+
+/// Prints a report and writes its page; the exit code says what it says.
+pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
+    print(&match args.output {
+        Form::Text => report.to_text(),
+        Form::Json => report.to_json(),
+        Form::Csv => report.to_csv(),
+        Form::Markdown => report.to_markdown(),
+    })?;
+    write(args.html.as_deref(), || report.to_html())?;
+    Ok(match report {
+        Report { is_interrupted: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
+        report if report.is_clean() => ExitCode::SUCCESS,
+        _ => ExitCode::from(EXIT_FAILED),
+    })
+}
 
 /// On the standard output. Nobody may be reading there any more.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
