@@ -2,18 +2,35 @@
 
 use std::ops::ControlFlow;
 
-use thruway_bench::compare::order;
 use thruway_net::Clock;
 
-use crate::config::Failure;
+/// In which order `candidates` are loaded in each of `rounds`: at random, and in every second round the other way round
+/// (ABBA), so that what changes steadily over time hits all alike.
+pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut order: Vec<Vec<usize>> = Vec::new();
+    for round in 0..rounds {
+        let mut places: Vec<usize> = (0..candidates).collect();
+        if round % 2 == 1 {
+            places = order[round - 1].iter().rev().copied().collect();
+        } else {
+            random.shuffle(&mut places);
+        }
+        order.push(places);
+    }
+    order
+}
 
-/// Measures each of `contenders` once in each of `rounds`, or until one of them says that it is over. `measure` is told the
-/// contender and the round, counted from 0.
-pub(super) fn measure_in_turn<T>(
+/// Measures each of `contenders` once in each of `rounds`, or until one of them breaks. `measure` gets the contender and
+/// the round, counted from 0.
+///
+/// # Errors
+/// `measure` fails.
+pub fn measure_in_turn<T, E>(
     contenders: &mut [T],
     rounds: usize,
-    mut measure: impl FnMut(&mut T, usize) -> Result<ControlFlow<()>, Failure>,
-) -> Result<(), Failure> {
+    mut measure: impl FnMut(&mut T, usize) -> Result<ControlFlow<()>, E>,
+) -> Result<(), E> {
     #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
     let seed = Clock::system().now_exact().as_nanos() as u64;
     for (round, places) in order(contenders.len(), rounds, seed).into_iter().enumerate() {
@@ -38,7 +55,7 @@ mod tests {
             assert!(*contender == round || *contender == round + 1, "{contender} in round {round}");
             *contender += 1;
             cells += 1;
-            Ok(if cells == 13 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok::<_, ()>(if cells == 13 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })
         .unwrap();
         assert_eq!(measured.iter().sum::<usize>(), 13);

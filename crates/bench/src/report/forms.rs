@@ -1,8 +1,44 @@
-//! Reports as CSV (RFC 4180): a line of names, a line for each load.
+//! The forms in which reports are written.
 
-use super::Report;
+use schemars::{Schema, schema_for};
 
-pub(super) fn reports<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
+use super::contents::Report;
+use super::{html, text};
+
+impl Report {
+    /// The JSON Schema of reports.
+    pub fn schema() -> Schema {
+        schema_for!(Report)
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// As a table for people, `width` columns wide at most where that is possible.
+    pub fn to_text(&self) -> String {
+        text::report(self)
+    }
+
+    /// As Markdown.
+    pub fn to_markdown(&self) -> String {
+        text::markdown(self)
+    }
+
+    /// As CSV: a line of names, a line of figures.
+    pub fn to_csv(&self) -> String {
+        to_csv([self].into_iter())
+    }
+
+    /// As a page for browsers that needs nothing else.
+    pub fn to_html(&self) -> String {
+        html::page(&self.target, std::slice::from_ref(self), None)
+    }
+}
+
+/// Several loads as CSV (RFC 4180): a line of names, a line for each load.
+pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     let mut csv = String::new();
     for (place, report) in reports.enumerate() {
         let columns = columns(report);
