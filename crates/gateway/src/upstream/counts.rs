@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Server, Upstream};
 use crate::Failure;
+use crate::upstream::{Server, Upstream};
 
 /// What a server has had to do.
 #[derive(Debug, Default)]
-pub(super) struct ServerCounts {
+pub(crate) struct ServerCounts {
     opened: AtomicU64,
     reused: AtomicU64,
     failures: FailureCounts,
@@ -15,7 +15,7 @@ pub(super) struct ServerCounts {
 
 /// What an upstream has had to do beside its servers.
 #[derive(Debug, Default)]
-pub(super) struct UpstreamCounts {
+pub(crate) struct UpstreamCounts {
     retries: AtomicU64,
     failures: FailureCounts,
 }
@@ -41,15 +41,15 @@ impl FailureCounts {
 }
 
 impl ServerCounts {
-    pub(super) fn opened(&self) -> u64 {
+    pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
-    pub(super) fn reused(&self) -> u64 {
+    pub(crate) fn reused(&self) -> u64 {
         self.reused.load(Ordering::Relaxed)
     }
 
-    pub(super) fn failures(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn failures(&self) -> Vec<(&'static str, u64)> {
         self.failures.load()
     }
 }

@@ -6,46 +6,25 @@
 //! ```
 //! How servers are doing is in atomics that all workers share; nothing is locked on the path of a request.
 
-// what is wanted
+// the upstream, its servers, and requests for them
 mod config;
 mod address;
-mod key;
-mod sticky;
-mod statuses;
-
-// who is next
-mod select;
-mod balance;
-pub(crate) mod random;
-
-// how servers are doing
 mod server;
-mod condition;
-mod standing;
-mod latency;
-mod ejection;
-mod checks;
-mod lease;
-mod queue;
-mod waiting;
-mod budget;
+mod request_key;
+mod server_slot;
+mod retry_budget;
+mod background;
 
-// beside the requests
+// the four parts
+mod membership;
+mod health;
+mod selection;
+mod connections;
+
+// metrics and status
 mod status;
 mod counts;
 mod response_times;
-mod upkeep;
-mod succession;
-mod departed;
-mod names;
-
-// connections to them
-mod idle;
-mod room;
-mod connections;
-mod streams;
-mod open;
-mod exchange;
 
 #[cfg(test)]
 mod scene;
@@ -59,32 +38,37 @@ use thruway_client::Resolve;
 use thruway_net::Clock;
 
 pub use address::{InvalidServerAddr, ServerAddr};
-pub use balance::Balance;
-pub use budget::RetryBudget;
-pub use checks::{CheckConfig, CheckKind};
 pub use config::{ResolverConfig, ServerConfig, UpstreamConfig, UpstreamTls};
-pub(crate) use connections::{acquire, connect, release};
-pub use ejection::EjectionConfig;
-pub(crate) use exchange::{Exchange, Turn, Upgraded};
-pub use key::HashBy;
-pub(crate) use key::RequestKey;
-pub(crate) use lease::Lease;
-pub use names::{FirstLookup, ServerLookup, look_up_servers};
-pub(crate) use open::{Acquired, Purpose, open_within};
-pub use queue::QueueConfig;
+pub(crate) use connections::exchange::{Exchange, Turn, Upgraded};
+pub(crate) use connections::open::{Acquired, Purpose, open_within};
+pub(crate) use connections::pool::{acquire, connect, release};
+pub use connections::queue::QueueConfig;
+pub(crate) use connections::shared::NotOpened;
+pub use connections::waiting::WaitingCounts;
+pub use health::admin_state::Standing;
+pub use health::checks::{CheckConfig, CheckKind};
+pub use health::ejection::EjectionConfig;
+pub use health::status_range::{InvalidStatusRange, StatusRange};
+pub use membership::dns::{FirstLookup, ServerLookup, look_up_servers};
+pub use request_key::HashBy;
+pub(crate) use request_key::RequestKey;
 pub use response_times::ResponseCounts;
+pub use retry_budget::RetryBudget;
+pub use selection::balance::Balance;
+pub(crate) use selection::random;
+pub use selection::sticky::Sticky;
 pub(crate) use server::Server;
-pub use standing::Standing;
+pub(crate) use server_slot::Lease;
 pub use status::{ServerState, ServerStatus};
-pub use statuses::{InvalidStatusRange, StatusRange};
-pub use sticky::Sticky;
-pub(crate) use streams::NotOpened;
-pub use waiting::WaitingCounts;
 
-use ejection::Admission;
-use ejection::milliseconds;
-use queue::Queue;
-use select::{Selected, Servers};
+use connections::idle::IdleCounts;
+use connections::limits::Connections;
+use connections::queue::Queue;
+use health::checks;
+use health::ejection::{Admission, milliseconds};
+use membership::dns;
+use membership::removed::Departed;
+use selection::select::{Selected, Servers};
 
 /// Servers that answer the same requests. Shared by all workers.
 #[derive(Debug)]
@@ -108,14 +92,14 @@ struct Ongoing {
     queue: Queue,
     /// The upstream in whose place no other is; none as long as there was one only.
     present: Mutex<Weak<Upstream>>,
-    retries: budget::Balance,
+    retries: retry_budget::Balance,
     counts: counts::UpstreamCounts,
     /// Requests that all servers together are answering, if there is a limit to that.
     in_flight: AtomicUsize,
-    idle: idle::IdleCounts,
-    connections: room::Connections,
+    idle: IdleCounts,
+    connections: Connections,
     responses: response_times::ResponseTimes,
-    departed: departed::Departed,
+    departed: Departed,
 }
 
 /// Why nobody gets a request.
@@ -162,7 +146,7 @@ impl Upstream {
     /// The same, with another way to look up names.
     pub fn start_with(self: &Arc<Self>, resolver: Arc<dyn Resolve>) -> FirstLookup {
         self.servers.load().list.iter().for_each(|server| checks::start(self, server));
-        names::start(self, resolver)
+        dns::start(self, resolver)
     }
 
     /// What it is called.

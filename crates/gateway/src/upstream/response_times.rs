@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use thruway_net::Worker;
 
-use super::{Server, Upstream};
 use crate::RouteMeter;
 use crate::histogram::Histogram;
 use crate::meter::BUCKETS;
+use crate::upstream::{Server, Upstream};
 
 /// Counts the response times of a server or an upstream. A worker counts in a shard of its own, as in a [`RouteMeter`]; there are none as
 /// long as nobody counts.
 #[derive(Debug, Default)]
-pub(super) struct ResponseTimes(OnceLock<Box<[Shard]>>);
+pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 
 /// What one worker has counted. Larger than what processors fetch at a time.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Server {
         self.condition.responses.record(time);
     }
 
-    pub(super) fn response_counts(&self) -> ResponseCounts {
+    pub(crate) fn response_counts(&self) -> ResponseCounts {
         self.condition.responses.counts()
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
-use super::condition::{Checked, Condition};
-use super::ejection::{Admission, milliseconds};
-use super::key::hash;
-use super::sticky::SetCookie;
-use super::{EjectionConfig, ServerConfig, Standing, UpstreamConfig};
+use crate::upstream::health::condition::{Checked, Condition};
+use crate::upstream::health::ejection::{Admission, milliseconds};
+use crate::upstream::request_key::hash;
+use crate::upstream::selection::sticky::SetCookie;
+use crate::upstream::{EjectionConfig, ServerConfig, Standing, UpstreamConfig};
 
 /// A server of an upstream, as the config of that has it, and how it is doing.
 #[derive(Debug)]
@@ -21,19 +21,19 @@ pub(crate) struct Server {
     /// The same, for records of requests.
     pub(crate) label: Arc<str>,
     /// Which of the configured servers it comes from.
-    pub(super) origin: usize,
-    pub(super) weight: u32,
-    pub(super) is_backup: bool,
+    pub(crate) origin: usize,
+    pub(crate) weight: u32,
+    pub(crate) is_backup: bool,
     /// What is hashed together with keys: the same in every process.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// What a sticky cookie calls it, and how the cookie is set.
-    pub(super) token: u64,
-    pub(super) set_cookie: Option<SetCookie>,
+    pub(crate) token: u64,
+    pub(crate) set_cookie: Option<SetCookie>,
     /// `usize::MAX` for any number.
     requests_max: usize,
     ejection_config: EjectionConfig,
     slow_start: u64,
-    pub(super) condition: Arc<Condition>,
+    pub(crate) condition: Arc<Condition>,
     /// `true` if the newest connection to it ends at a listener of this process.
     leads_back: AtomicBool,
     /// `true` once a loop through this server is in the log.
@@ -42,12 +42,12 @@ pub(crate) struct Server {
 
 impl Server {
     /// A server at `address`, which the configured server `origin` has. Nothing is known of it yet.
-    pub(super) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
+    pub(crate) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
         Self::known(upstream, origin, address, Arc::default())
     }
 
     /// The same, of which it is known how it is doing.
-    pub(super) fn known(
+    pub(crate) fn known(
         upstream: &UpstreamConfig,
         origin: usize,
         address: UpstreamAddr,
@@ -77,7 +77,7 @@ impl Server {
     }
 
     /// Notes whether a new connection to the server ends at a listener of this process.
-    pub(super) fn set_leads_back(&self, leads_back: bool) {
+    pub(crate) fn set_leads_back(&self, leads_back: bool) {
         if self.leads_back() != leads_back {
             self.leads_back.store(leads_back, Ordering::SeqCst);
         }
@@ -102,18 +102,18 @@ impl Server {
     }
 
     /// How many requests it is answering.
-    pub(super) fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.condition.in_flight.load(Ordering::Relaxed)
     }
 
     /// Whether it may be answering one more request.
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.condition.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 
     /// Counts one more request that it is answering, until it [ends](Self::end); unless that is refused.
-    pub(super) fn begin(&self, now: u64) -> Admission {
+    pub(crate) fn begin(&self, now: u64) -> Admission {
         // What is counted is in one order with what waits in the queue.
         let before = self.condition.in_flight.fetch_add(1, Ordering::SeqCst);
         let admission = if before < self.requests_max {
@@ -128,25 +128,25 @@ impl Server {
     }
 
     /// One request less.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.condition.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Whether it may get requests.
     #[inline]
-    pub(super) fn is_available(&self, now: u64) -> bool {
+    pub(crate) fn is_available(&self, now: u64) -> bool {
         self.condition.ejection.is_over(now)
             && !self.is_down()
             && self.condition.asks_to_wait_until.load(Ordering::Relaxed) <= now
     }
 
     /// Whether checks have found it down.
-    pub(super) fn is_down(&self) -> bool {
+    pub(crate) fn is_down(&self) -> bool {
         self.condition.checked() == Checked::Down
     }
 
     /// Notes what checks have found. A server that they find up is ejected no longer.
-    pub(super) fn set_down(&self, is_down: bool) {
+    pub(crate) fn set_down(&self, is_down: bool) {
         self.condition.set_checked(if is_down { Checked::Down } else { Checked::Up });
         if is_down {
             self.condition.note_setback();
@@ -156,30 +156,30 @@ impl Server {
     }
 
     /// It wants nothing for `time`, it says.
-    pub(super) fn asks_to_wait(&self, time: Duration, now: u64) {
+    pub(crate) fn asks_to_wait(&self, time: Duration, now: u64) {
         let until = now + milliseconds(time.min(WAIT_MAX));
         self.condition.asks_to_wait_until.store(until, Ordering::Relaxed);
     }
 
     /// It has come back, and starts slowly if that is wanted.
-    pub(super) fn come_back(&self, now: u64) {
+    pub(crate) fn come_back(&self, now: u64) {
         self.condition.back_since.store(now.max(1), Ordering::Relaxed);
     }
 
     /// When it has come back; 0 if it never was away.
-    pub(super) fn back_since(&self) -> u64 {
+    pub(crate) fn back_since(&self) -> u64 {
         self.condition.back_since.load(Ordering::Relaxed)
     }
 
     /// Whether anybody but those that a sticky cookie brings may be sent there, if it is well.
     #[inline]
-    pub(super) fn takes_new_clients(&self) -> bool {
+    pub(crate) fn takes_new_clients(&self) -> bool {
         self.weight > 0 && self.condition.standing.get() == Standing::Enabled
     }
 
     /// How many of a hundred requests that it would get it should get.
     #[inline]
-    pub(super) fn percent_wanted(&self, now: u64) -> u64 {
+    pub(crate) fn percent_wanted(&self, now: u64) -> u64 {
         if self.slow_start == 0 {
             return 100;
         }
@@ -200,7 +200,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 impl Server {
-    pub(super) fn begin_for_test(&self) {
+    pub(crate) fn begin_for_test(&self) {
         self.condition.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
-use super::ejection::milliseconds;
-use super::server::Server;
-use super::{ResponseCounts, Standing, Upstream};
+use crate::upstream::health::ejection::milliseconds;
+use crate::upstream::server::Server;
+use crate::upstream::{ResponseCounts, Standing, Upstream};
 
 /// How a server is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -142,9 +142,9 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use super::super::UpstreamConfig;
-    use super::super::scene::address;
     use super::*;
+    use crate::upstream::UpstreamConfig;
+    use crate::upstream::scene::address;
 
     fn upstream(servers: usize) -> Upstream {
         Upstream::new(UpstreamConfig::new("a", (1..=servers).map(address)))

@@ -1,0 +1,8 @@
+//! Health: which servers may get requests, by checks, by failed requests, by their own wish and by the operator.
+
+pub(crate) mod condition;
+pub(crate) mod checks;
+pub(crate) mod ejection;
+pub(crate) mod admin_state;
+pub(crate) mod latency;
+pub(crate) mod status_range;

@@ -1,0 +1,88 @@
+//! What is known of servers whose addresses their names have no longer.
+//!
+//! Names of many servers are often answered with some of them, others each time. A server that is left out once is the same one when it is back: it
+//! was disabled, fails, or is still answering requests.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use thruway_client::UpstreamAddr;
+
+use crate::upstream::Server;
+use crate::upstream::health::condition::Condition;
+
+/// Those that have left within the last ten minutes, in the order in which they did.
+#[derive(Debug, Default)]
+pub(crate) struct Departed(Mutex<VecDeque<Known>>);
+
+/// What is known of one.
+#[derive(Debug)]
+struct Known {
+    address: UpstreamAddr,
+    condition: Arc<Condition>,
+    since: Duration,
+}
+
+impl Departed {
+    /// Remembers `server`, which leaves.
+    pub(crate) fn add(&self, server: &Server, now: Duration) {
+        let (address, condition) = (server.address.clone(), server.condition.clone());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.address != address && known.is_fresh(now));
+        if known.len() == KNOWN_MAX {
+            known.pop_front();
+        }
+        known.push_back(Known { address, condition, since: now });
+    }
+
+    /// What is known of the server at `address`.
+    pub(crate) fn find(&self, address: &UpstreamAddr, now: Duration) -> Option<Arc<Condition>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|known| known.address == *address && known.is_fresh(now));
+        found.map(|known| known.condition.clone())
+    }
+}
+
+impl Known {
+    fn is_fresh(&self, now: Duration) -> bool {
+        now.saturating_sub(self.since) < KEPT
+    }
+}
+
+/// An address that comes back later is more likely another server's.
+const KEPT: Duration = Duration::from_mins(10);
+
+/// Of one upstream.
+const KNOWN_MAX: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::UpstreamConfig;
+    use crate::upstream::scene::address;
+
+    fn server(port: usize) -> Server {
+        Server::new(&UpstreamConfig::new("a", [address(port)]), 0, address(port))
+    }
+
+    #[test]
+    fn what_has_left_is_known_for_ten_minutes() {
+        let (departed, one) = (Departed::default(), server(1));
+        departed.add(&one, Duration::from_secs(5));
+        let found = |seconds| departed.find(&address(1), Duration::from_secs(seconds));
+        assert!(found(604).is_some_and(|found| Arc::ptr_eq(&found, &one.condition)));
+        assert!(found(605).is_none() && departed.find(&address(2), Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn no_more_are_known_than_a_thousand_and_each_once() {
+        let departed = Departed::default();
+        for port in (1..=KNOWN_MAX + 1).chain([2]) {
+            departed.add(&server(port), Duration::ZERO);
+        }
+        let is_known = |port| departed.find(&address(port), Duration::ZERO).is_some();
+        assert!(!is_known(1) && is_known(2) && is_known(3) && is_known(KNOWN_MAX + 1));
+        assert_eq!(departed.0.lock().unwrap().len(), KNOWN_MAX);
+    }
+}
