@@ -57,8 +57,8 @@ pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
+    AdminState, Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, ResolverConfig, ResponseCounts, RetryBudget, ServerAddr, ServerConfig,
-    ServerLookup, ServerState, ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
-    UpstreamTls, WaitingCounts, look_up_servers,
+    ServerLookup, ServerState, ServerStatus, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls,
+    WaitingCounts, look_up_servers,
 };

@@ -22,7 +22,7 @@ impl Measured {
 
 impl Handler for Measured {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let awaited = Awaited::new(self.meter.clone());
+        let awaited = Awaited::new(self.meter.clone(), request.worker());
         let answer = self.handler.handle(request);
         if let Answer::Now(response) = &answer {
             awaited.answered(response.status());

@@ -2,11 +2,12 @@
 //!
 //! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is another worker's.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use thruway_net::{Clock, Worker};
+use thruway_net::Worker;
 use thruway_server::StatusCode;
 
 use crate::histogram::Histogram;
@@ -22,6 +23,7 @@ pub(crate) struct Awaited {
     /// Not there any more when it is counted.
     meter: Option<Arc<RouteMeter>>,
     began: Duration,
+    worker: Rc<Worker>,
 }
 
 /// What one worker has counted. Larger than what processors fetch at a time.
@@ -69,9 +71,8 @@ impl RouteMeter {
         Self { shards: (0..workers.max(1)).map(|_| Shard::default()).collect() }
     }
 
-    /// Counts a request that is answered with `status` after `time`.
-    pub fn record(&self, status: StatusCode, time: Duration) {
-        let worker = Worker::current().map_or(0, |worker| worker.index());
+    /// Counts a request that is answered with `status` after `time`. `worker` is the number of the worker, from 0.
+    pub fn record(&self, worker: usize, status: StatusCode, time: Duration) {
         let shard = &self.shards[worker % self.shards.len()];
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES) - 1;
         shard.classes[class].fetch_add(1, Ordering::Relaxed);
@@ -93,8 +94,8 @@ impl RouteMeter {
 
 impl Awaited {
     /// A request that comes now.
-    pub(crate) fn new(meter: Arc<RouteMeter>) -> Self {
-        Self { meter: Some(meter), began: Clock::system().now_exact() }
+    pub(crate) fn new(meter: Arc<RouteMeter>, worker: &Rc<Worker>) -> Self {
+        Self { meter: Some(meter), began: worker.clock().now_exact(), worker: worker.clone() }
     }
 
     /// When it has come.
@@ -109,7 +110,8 @@ impl Awaited {
 
     fn count(&mut self, status: StatusCode) {
         if let Some(meter) = self.meter.take() {
-            meter.record(status, Clock::system().now_exact().saturating_sub(self.began));
+            let elapsed = self.worker.clock().now_exact().saturating_sub(self.began);
+            meter.record(self.worker.index(), status, elapsed);
         }
     }
 }
@@ -120,10 +122,9 @@ impl Drop for Awaited {
         if self.meter.is_none() {
             return;
         }
-        let is_cut_off = || Worker::current().is_some_and(|worker| worker.is_cut_off());
         self.count(match std::thread::panicking() {
             true => StatusCode::INTERNAL_SERVER_ERROR,
-            false if is_cut_off() => StatusCode::SERVICE_UNAVAILABLE,
+            false if self.worker.is_cut_off() => StatusCode::SERVICE_UNAVAILABLE,
             false => CLIENT_CLOSED_REQUEST,
         });
     }
@@ -140,6 +141,8 @@ pub(crate) const BUCKETS: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use thruway_net::Clock;
+
     use super::*;
 
     #[test]
@@ -147,7 +150,7 @@ mod tests {
         let meter = RouteMeter::new(2);
         for (status, microseconds) in [(200, 0), (204, 250), (404, 251), (599, 10_000_000), (101, 10_000_001)]
         {
-            meter.record(StatusCode::new(status).unwrap(), Duration::from_micros(microseconds));
+            meter.record(0, StatusCode::new(status).unwrap(), Duration::from_micros(microseconds));
         }
         let counts = meter.counts();
         assert_eq!(counts.classes, [1, 2, 0, 1, 1]);
@@ -162,13 +165,13 @@ mod tests {
     #[test]
     fn every_request_is_counted_once_also_one_whose_client_has_left() {
         let meter = Arc::new(RouteMeter::new(1));
-        Awaited::new(meter.clone()).answered(StatusCode::OK);
-        assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
-        drop(Awaited::new(meter.clone()));
-        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 0]);
         let worker = Worker::for_test(Clock::system());
+        Awaited::new(meter.clone(), &worker).answered(StatusCode::OK);
+        assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
+        drop(Awaited::new(meter.clone(), &worker));
+        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 0]);
         worker.cut_off_for_test();
-        drop(Awaited::new(meter.clone()));
+        drop(Awaited::new(meter.clone(), &worker));
         assert_eq!(meter.counts().classes, [0, 1, 0, 1, 1], "the server has not waited any longer");
     }
 }

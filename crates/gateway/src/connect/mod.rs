@@ -88,7 +88,9 @@ impl Handler for Connect {
             return Answer::Now(Response::new(StatusCode::METHOD_NOT_ALLOWED).with_field("Allow", "CONNECT"));
         };
         match Destination::of(authority, &self.config) {
-            Some(destination) => Answer::later(open::open(self.clone(), destination)),
+            Some(destination) => {
+                Answer::later(open::open(self.clone(), destination, request.worker().clone()))
+            }
             None => Answer::Now(Failure::DestinationRefused.to_response()),
         }
     }

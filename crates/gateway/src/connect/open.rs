@@ -1,6 +1,7 @@
 //! From a destination to a tunnel.
 
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use thruway_client::{ConnectError, UpstreamAddr, connect_any};
@@ -13,8 +14,7 @@ use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 
 /// The answer to a client that wants a tunnel to `destination`.
-pub(super) async fn open(connect: Connect, destination: Destination) -> Response {
-    let Some(worker) = Worker::current() else { return Failure::NoServer.to_response() };
+pub(super) async fn open(connect: Connect, destination: Destination, worker: Rc<Worker>) -> Response {
     let since = worker.clock().now_exact();
     let outcome = reach(&connect, &destination, worker.clock()).await;
     let told = connect.is_recorded.then(|| {

@@ -1,6 +1,7 @@
 //! From a request to its response, at one server or, when that fails, at another.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +17,12 @@ use super::request_id::RequestId;
 use super::timeouts::{ForwardTimeouts, is_event_stream};
 use crate::Failure;
 use crate::upstream::{
-    Acquired, Lease, NotOpened, Purpose, RequestKey, Server, Upstream, acquire, open_within,
+    Acquired, NotOpened, Purpose, RequestKey, Server, ServerSlot, Upstream, acquire_within_limit, open_within,
 };
 
 /// A request on its way. It is lent to the futures that forward it: each that took it along would have room for it twice.
 pub(super) struct Forwarding {
+    pub(super) worker: Rc<Worker>,
     pub(super) upstream: Arc<Upstream>,
     pub(super) key: RequestKey,
     pub(super) request: OutgoingRequest,
@@ -37,12 +39,12 @@ pub(super) struct Forwarding {
 
 /// Forwards a request; its response, whatever comes of it.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
-    let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
-    let now = clock.now();
+    let worker = forwarding.worker.clone();
+    let now = worker.clock().now();
     forwarding.upstream.count_request(now);
     let total = forwarding.timeouts.total(&forwarding.upstream.config);
     forwarding.until = total.map(|total| now.saturating_add(total));
-    let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), &clock);
+    let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), worker.clock());
     let mut response = match attempts(forwarding, &mut course).await {
         Ok(response) => response,
         Err(failure) => {
@@ -72,12 +74,12 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
     let mut tried = Vec::new();
     let mut again = None;
     loop {
-        let (lease, later_than) = match again.take() {
-            Some((lease, number)) => (lease, Some(number)),
-            None => (forwarding.lease(&tried, clock).await?, None),
+        let (slot, later_than) = match again.take() {
+            Some((slot, number)) => (slot, Some(number)),
+            None => (forwarding.select(&tried).await?, None),
         };
-        course.leased(&lease.server);
-        let failed = match forwarding.attempt(lease, later_than, &tried, course).await {
+        course.selected(&slot.server);
+        let failed = match forwarding.attempt(slot, later_than, &tried, course).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
@@ -87,14 +89,14 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
             return Err(failure);
         }
         if failure.retry().blames_nobody(may_be_stale) {
-            again =
-                upstream.lease_again(&forwarding.key, server, clock).map(|lease| (Box::new(lease), number));
+            again = ServerSlot::again(&upstream, &forwarding.worker, &forwarding.key, server)
+                .map(|slot| (Box::new(slot), number));
         } else if upstream.allows_retry(tried.len(), clock) {
             tried.push(server.number);
         } else {
             return Err(failure);
         }
-        upstream.count_retry();
+        upstream.statistics.count_retry();
         course.retries();
     }
 }
@@ -114,17 +116,18 @@ struct Failed {
 impl Forwarding {
     /// A server for the next attempt, none of those `tried` if there is another. In a box, because it passes through many hands: each would
     /// have room for it.
-    async fn lease(&self, tried: &[usize], clock: &Clock) -> Result<Box<Lease>, Failure> {
-        let lease = self.upstream.lease(&self.key, tried, clock, self.until).await;
-        lease.map(Box::new).inspect_err(|failure| self.upstream.count_failure(*failure))
+    async fn select(&self, tried: &[usize]) -> Result<Box<ServerSlot>, Failure> {
+        let slot = ServerSlot::select(&self.upstream, &self.worker, &self.key, tried, self.until).await;
+        slot.map(Box::new).inspect_err(|failure| self.upstream.statistics.count_failure(*failure))
     }
 
     /// Has the upstream and the server count how long the response took, of which the server was `asked` then.
-    fn time(&self, lease: &Lease, asked: Option<Duration>, clock: &Clock) {
+    fn time(&self, slot: &ServerSlot, asked: Option<Duration>, clock: &Clock) {
         let Some((came, asked)) = self.timed.zip(asked) else { return };
         let now = clock.now_exact();
-        lease.server.record_response(now.saturating_sub(asked.max(lease.told())));
-        self.upstream.record_response(now.saturating_sub(came));
+        let worker = self.worker.index();
+        slot.server.statistics().responses.record(worker, now.saturating_sub(asked.max(slot.sent())));
+        self.upstream.statistics.responses.record(worker, now.saturating_sub(came));
     }
 
     /// How long is left of its time, if it has an end.
@@ -132,18 +135,18 @@ impl Forwarding {
         self.until.map(|until| until.saturating_sub(clock.now()))
     }
 
-    /// Returns `true` if less than half of its time is left for the leased server, which is not slow then.
-    fn is_late(&self, lease: &Lease, clock: &Clock) -> bool {
-        let total = self.timeouts.total(&lease.upstream.config);
+    /// Returns `true` if less than half of its time is left for the server of the slot, which is not slow then.
+    fn is_late(&self, slot: &ServerSlot, clock: &Clock) -> bool {
+        let total = self.timeouts.total(&slot.upstream.config);
         self.left(clock).zip(total).is_some_and(|(left, total)| left < total / 2)
     }
 
     /// Returns `true` if this process has sent the request to itself before and would do so again. Known once
-    /// there is a connection to the leased server.
-    fn is_loop(&self, lease: &Lease) -> bool {
-        let is_loop = self.request.is_own && lease.server.leads_back();
+    /// there is a connection to the server of the slot.
+    fn is_loop(&self, slot: &ServerSlot) -> bool {
+        let is_loop = self.request.is_own && slot.server.leads_back();
         if is_loop {
-            lease.server.log_loop(lease.upstream.name());
+            slot.server.log_loop(slot.upstream.name());
         }
         is_loop
     }
@@ -166,104 +169,103 @@ impl Forwarding {
 
     /// What a connection for it is for. Where there may be no later one, one that has refused it will do, which has said meanwhile how many
     /// streams it has.
-    fn purpose(&self, lease: &Lease, later_than: Option<u64>) -> Purpose {
-        let later_than = later_than.filter(|_| !lease.upstream.limits_connections());
+    fn purpose(&self, slot: &ServerSlot, later_than: Option<u64>) -> Purpose {
+        let later_than = later_than.filter(|_| !slot.upstream.limits_connections());
         Purpose { later_than, is_upgrade: self.request.is_upgrade }
     }
 
     /// One try at one server, none of those `tried` if there is another, on a connection that was opened `later_than` another if that is there.
     async fn attempt(
         &mut self,
-        mut lease: Box<Lease>,
+        mut slot: Box<ServerSlot>,
         later_than: Option<u64>,
         tried: &[usize],
         course: &mut Course<'_>,
     ) -> Result<Response, Failed> {
         let clock = course.clock();
         let waiting = match later_than {
-            _ if lease.upstream.limits_connections() => {
-                let waiting = lease.acquire_within_limit(clock, self.until, later_than.is_some(), tried);
+            _ if slot.upstream.limits_connections() => {
+                let waiting = acquire_within_limit(&mut slot, self.until, later_than.is_some(), tried);
                 let waiting = Box::pin(waiting).await;
                 let waiting = waiting.map_err(|failure| {
                     let not_opened = NotOpened { failure, is_counted: false };
-                    failed_to_open(&lease, not_opened, clock)
+                    failed_to_open(&slot, not_opened)
                 })?;
                 // Its wait was not for the server.
-                lease.begins(clock);
-                course.leased(&lease.server);
+                slot.begins();
+                course.selected(&slot.server);
                 waiting
             }
             Some(_) => None,
-            None => acquire(&lease, lease.since()),
+            None => slot.take_idle(slot.since()),
         };
-        let is_late = self.is_late(&lease, clock);
+        let is_late = self.is_late(&slot, clock);
         let fair = |failure| match failure {
             Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,
             failure => failure,
         };
         let asked = self.timed.map(|_| clock.now_exact());
         let (connection, now) = match waiting {
-            Some(connection) => (Acquired::Http1(connection), lease.since()),
+            Some(connection) => (Acquired::Http1(connection), slot.since()),
             // Boxed, so that requests on connections that are there have no room for it.
-            None => Box::pin(open_within(self.left(clock), &lease, self.purpose(&lease, later_than)))
+            None => Box::pin(open_within(self.left(clock), &slot, self.purpose(&slot, later_than)))
                 .await
                 .map(|connection| (connection, clock.now()))
                 .map_err(|not| NotOpened { failure: fair(not.failure), ..not })
-                .map_err(|not_opened| failed_to_open(&lease, not_opened, clock))?,
+                .map_err(|not_opened| failed_to_open(&slot, not_opened))?,
         };
         let (is_reused, number) = (connection.is_reused(), connection.number());
         let may_be_stale = is_reused && later_than.is_none();
-        let failed = |lease: &Lease, failure: Failure| {
-            lease.failed(failure, may_be_stale, clock);
+        let failed = |slot: &ServerSlot, failure: Failure| {
+            slot.failed(failure, may_be_stale);
             if !failure.retry().blames_nobody(may_be_stale) {
-                lease.server.count_failure(failure);
+                slot.server.statistics().count_failure(failure);
             }
-            let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
+            let (upstream, server) = (slot.upstream.clone(), slot.server.clone());
             Failed { failure, may_be_stale, number, upstream, server }
         };
-        if self.is_loop(&lease) {
-            return Err(failed(&lease, Failure::Loop));
+        if self.is_loop(&slot) {
+            return Err(failed(&slot, Failure::Loop));
         }
         course.connected(is_reused);
-        lease.server.count_connection(is_reused);
-        let write =
-            |output: &mut Vec<u8>| self.request.write(output, || lease.upstream.host_of(&lease.server));
+        slot.server.statistics().count_connection(is_reused);
+        let write = |output: &mut Vec<u8>| self.request.write(output, || slot.upstream.host_of(&slot.server));
         let mut exchange = connection
             .start(self.request.to_send(), now, write)
-            .map_err(|error| failed(&lease, error.into()))?;
+            .map_err(|error| failed(&slot, error.into()))?;
         // A connection that was used before has those of another request.
-        exchange.set_timeouts(self.timeouts.of_exchange(&lease.upstream.config, self.left(clock)));
+        exchange.set_timeouts(self.timeouts.of_exchange(&slot.upstream.config, self.left(clock)));
         if let Some(body) = &mut self.body {
             body.begin_again();
         }
-        let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
+        let mut relay = Relay::new(exchange, slot, self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let begun = begun.and_then(|begun| begun.proven(self.request.websocket_accept.as_deref()));
-        let mut begun = begun.map_err(|failure| failed(&relay.lease, fair(relay.blamed(failure))))?;
+        let mut begun = begun.map_err(|failure| failed(&relay.slot, fair(relay.blamed(failure))))?;
         course.responded();
-        self.time(&relay.lease, asked, clock);
+        self.time(&relay.slot, asked, clock);
         let is_complete = begun.is_complete();
         if !is_complete && is_event_stream(&begun.response) {
-            relay.expect_events(self.timeouts.of_event_stream(&relay.lease.upstream.config));
+            relay.expect_events(self.timeouts.of_event_stream(&relay.slot.upstream.config));
         }
         // Before the gateway adds fields of its own.
         rewrite(&self.request, &mut begun.response);
-        relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
+        relay.slot.responded(&mut begun.response, is_complete, &self.key);
         Ok(begun.into_response(relay, self.take_body()))
     }
 }
 
 /// There was no connection.
 #[cold]
-fn failed_to_open(lease: &Lease, not_opened: NotOpened, clock: &Clock) -> Failed {
+fn failed_to_open(slot: &ServerSlot, not_opened: NotOpened) -> Failed {
     let NotOpened { failure, is_counted } = not_opened;
     if is_counted {
-        lease.failed_with_another(failure, clock);
+        slot.failed_with_another(failure);
     } else {
-        lease.failed(failure, false, clock);
-        lease.server.count_failure(failure);
+        slot.failed(failure, false);
+        slot.server.statistics().count_failure(failure);
     }
-    let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
+    let (upstream, server) = (slot.upstream.clone(), slot.server.clone());
     Failed { failure, may_be_stale: false, number: 0, upstream, server }
 }
 

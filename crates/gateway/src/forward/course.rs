@@ -31,7 +31,7 @@ impl<'c> Course<'c> {
     }
 
     /// There is a server that may be asked.
-    pub(super) fn leased(&mut self, server: &Arc<Server>) {
+    pub(super) fn selected(&mut self, server: &Arc<Server>) {
         self.note(|forwarded, elapsed| {
             forwarded.queue += elapsed;
             forwarded.server = Some(server.label.clone());

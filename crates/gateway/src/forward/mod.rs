@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_message::Method;
-use thruway_net::Clock;
 use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode};
 
 use crate::meter::Awaited;
@@ -172,7 +171,7 @@ impl Forward {
             rewrite.apply(&mut response);
         }
         if let Some(meter) = &self.meter {
-            meter.record(response.status(), Duration::ZERO);
+            meter.record(request.worker().index(), response.status(), Duration::ZERO);
         }
         Answer::Now(response)
     }
@@ -202,7 +201,7 @@ impl Handler for Forward {
         if request::max_forwards(request) == Some(0) {
             return self.refused(request, answer_of_the_last(request.method()));
         }
-        let key = RequestKey::new(&self.upstream, request);
+        let key = RequestKey::new(self.upstream.config(), request);
         let id = RequestId::default();
         let outgoing = match OutgoingRequest::new(request, &self.config, &id) {
             Ok(outgoing) => outgoing,
@@ -219,11 +218,21 @@ impl Handler for Forward {
         let upstream = self.upstream.clone();
         let recorded = self.is_recorded.then_some(id);
         let timeouts = self.config.timeouts;
-        let awaited = self.meter.clone().map(Awaited::new);
-        let began = || awaited.as_ref().map_or_else(|| Clock::system().now_exact(), Awaited::began);
+        let worker = request.worker().clone();
+        let awaited = self.meter.clone().map(|meter| Awaited::new(meter, &worker));
+        let began = || awaited.as_ref().map_or_else(|| worker.clock().now_exact(), Awaited::began);
         let timed = self.is_timed.then(began);
-        let mut forwarding =
-            Forwarding { upstream, key, request: outgoing, body, recorded, timeouts, until: None, timed };
+        let mut forwarding = Forwarding {
+            worker,
+            upstream,
+            key,
+            request: outgoing,
+            body,
+            recorded,
+            timeouts,
+            until: None,
+            timed,
+        };
         Answer::later(async move {
             let response = attempts::forward(&mut forwarding).await;
             if let Some(awaited) = awaited {

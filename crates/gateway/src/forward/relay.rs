@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thruway_client::{Error, ResponseEvent, Timeouts};
 use thruway_message::FieldLinesBuf;
-use thruway_net::{Clock, Deadline, LargeBuffer, Pipe, PooledBuffer, Transport, Worker};
+use thruway_net::{Deadline, LargeBuffer, Pipe, PooledBuffer, Transport};
 use thruway_server::{
     BoxError, Content, ContentStream, Piece, RequestPiece, Response, StatusCode, send_interim,
 };
@@ -16,14 +16,13 @@ use super::fields;
 use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
-use crate::upstream::{Exchange, Lease, Turn, release};
+use crate::upstream::{Exchange, ServerSlot, Turn};
 
 /// The two sides of an exchange.
 pub(super) struct Relay {
     /// Not there any more when it is over.
     exchange: Option<Exchange>,
-    pub(super) lease: Box<Lease>,
-    clock: Clock,
+    pub(super) slot: Box<ServerSlot>,
     /// Wakes the task when the upstream has had its time. There once something was waited for.
     deadline: Option<Deadline>,
     /// What of the client's content was taken and is not sent yet.
@@ -41,16 +40,10 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) const fn new(
-        exchange: Exchange,
-        lease: Box<Lease>,
-        clock: Clock,
-        until: Option<Duration>,
-    ) -> Self {
+    pub(super) const fn new(exchange: Exchange, slot: Box<ServerSlot>, until: Option<Duration>) -> Self {
         Self {
             exchange: Some(exchange),
-            lease,
-            clock,
+            slot,
             deadline: None,
             unsent: Bytes::new(),
             unsent_pipe: None,
@@ -62,8 +55,8 @@ impl Relay {
     }
 
     /// The upstream's connection, when the response has made it a tunnel, and what counts it.
-    pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<Lease>) {
-        (self.exchange, self.lease)
+    pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<ServerSlot>) {
+        (self.exchange, self.slot)
     }
 
     /// The content of the response are events, the next of which may come after this time only.
@@ -93,11 +86,11 @@ impl Relay {
         cx: &mut Context<'_>,
         body: &mut Option<Box<RequestBody>>,
     ) -> Poll<Result<Begun, Failure>> {
-        let now = self.clock.now();
+        let now = self.slot.clock().now();
         if let Some(body) = body
             && self.poll_send(cx, now, body)?
         {
-            self.lease.tells(&self.clock);
+            self.slot.content_sent();
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
         let mut turn = exchange.turn();
@@ -292,17 +285,17 @@ impl Relay {
         if !self.exchange.as_ref().is_some_and(Exchange::is_complete) {
             return;
         }
-        self.lease.completed(&self.clock);
+        self.slot.completed();
         match self.exchange.take().and_then(Exchange::finish) {
-            Some(connection) => release(&self.lease, connection, now),
-            None => self.lease.upstream.connection_is_free(),
+            Some(connection) => self.slot.put_idle(connection, now),
+            None => self.slot.upstream.notify_free_connection(&self.slot.worker),
         }
     }
 
     /// The content is not complete, which no status can say any more.
     #[cold]
     fn failed(&self, failure: Failure) -> BoxError {
-        self.lease.server.count_failure(failure);
+        self.slot.server.statistics().count_failure(failure);
         let is_fault = match failure {
             Failure::Exchange(Error::ContentTimedOut) => !self.may_be_silent,
             // It may be the client that is slow.
@@ -310,7 +303,7 @@ impl Relay {
             _ => true,
         };
         if is_fault {
-            self.lease.broke_off(failure, &self.clock);
+            self.slot.broke_off(failure);
         }
         failure.into()
     }
@@ -319,7 +312,7 @@ impl Relay {
     fn wait(&mut self, cx: &Context<'_>) {
         let Some(exchange) = &self.exchange else { return };
         if self.deadline.is_none() {
-            self.deadline = Worker::current().map(|worker| worker.deadlines().register());
+            self.deadline = Some(self.slot.worker.deadlines().register());
         }
         if let Some(deadline) = &self.deadline {
             deadline.set(exchange.deadline());
@@ -383,7 +376,7 @@ impl ContentStream for Streamed {
         if !this.first.is_empty() {
             return None;
         }
-        let now = this.relay.clock.now();
+        let now = this.relay.slot.clock().now();
         if let Err(error) = this.poll_send(cx, now) {
             return Some(Poll::Ready(Err(error)));
         }
@@ -397,7 +390,7 @@ impl ContentStream for Streamed {
             let first = std::mem::take(&mut this.first);
             return Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(first)))));
         }
-        let now = this.relay.clock.now();
+        let now = this.relay.slot.clock().now();
         if let Err(error) = this.poll_send(cx, now) {
             return Poll::Ready(Some(Err(error)));
         }
@@ -407,7 +400,7 @@ impl ContentStream for Streamed {
 
     /// The rest of the request, while the client does not read: what is kept of it meanwhile is one piece.
     fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
-        let now = self.relay.clock.now();
+        let now = self.relay.slot.clock().now();
         self.poll_send(cx, now)
     }
 

@@ -147,7 +147,7 @@ async fn forward(
         Ok(upstream) => {
             let early = std::mem::take(&mut client.early);
             let idle = target.config.idle;
-            (upstream, drive(upstream, &mut client, early, clock, idle, course, meter).await)
+            (upstream, drive(upstream, &mut client, early, idle, course, meter).await)
         }
     };
     client.record(&StreamRecord {
@@ -169,7 +169,6 @@ async fn drive(
     upstream: &Arc<Upstream>,
     client: &mut ClientStream,
     early: PooledBuffer,
-    clock: &Clock,
     idle: Duration,
     course: &mut Course,
     meter: &StreamMeter,
@@ -177,17 +176,17 @@ async fn drive(
     if client.is_over_limit() {
         return StreamEnd::TooManyConnections;
     }
-    let key = RequestKey::of_connection(upstream, &client.info);
-    let Connected { lease, stream } = match connect(upstream, &key, client.info.peer, clock, course).await {
+    let key = RequestKey::of_connection(upstream.config(), &client.info);
+    let worker = client.worker().clone();
+    let Connected { slot, stream } = match connect(upstream, &key, client.info.peer, &worker, course).await {
         Ok(connected) => connected,
         Err(failure) => return StreamEnd::NotConnected(failure),
     };
-    let worker = client.worker().clone();
     let count = |received, sent| meter.moved(received, sent);
     let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
     let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
     (course.received_bytes, course.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
     // The server has had to do with it until now.
-    drop(lease);
+    drop(slot);
     tunneled.end
 }

@@ -9,7 +9,13 @@ use thruway_client::{Config, DnsResolver, PoolConfig, Resolve, SystemResolver, U
 use thruway_net::ProxyVersion;
 use thruway_net::tls::{TlsConnector, TlsServerName};
 
-use crate::upstream::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
+use super::address::ServerAddr;
+use super::connections::queue::QueueConfig;
+use super::health::checks::config::CheckConfig;
+use super::health::ejection::EjectionConfig;
+use super::retry_budget::RetryBudget;
+use super::selection::balance::Balance;
+use super::selection::sticky::Sticky;
 
 /// An upstream, as it is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]

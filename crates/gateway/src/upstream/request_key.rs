@@ -1,25 +1,13 @@
-//! What of a request decides which server it goes to.
+//! The part of a request that decides which server gets it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use thruway_net::{ClientAddr, ProxyHeader};
 use thruway_server::{ConnectionInfo, Request};
 
-use crate::upstream::Upstream;
-
-/// What requests have in common that go to the same server.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum HashBy {
-    /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy says.
-    ClientAddress,
-    /// The cookie of this name.
-    Cookie(String),
-    /// The field of this name.
-    Field(String),
-    /// The path, without the query.
-    Path,
-}
+use super::config::UpstreamConfig;
+use super::selection::balance::{HashBy, hash_of_client};
 
 /// What decides which server a request goes to, besides how the servers are doing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -35,9 +23,8 @@ pub(crate) struct RequestKey {
 }
 
 impl RequestKey {
-    /// The key of `request` for `upstream`. Looks at nothing that the upstream does not want to know.
-    pub(crate) fn new(upstream: &Upstream, request: &Request<'_>) -> Self {
-        let config = &upstream.config;
+    /// The key of `request` for an upstream. Reads nothing that the config of the upstream does not use.
+    pub(crate) fn new(config: &UpstreamConfig, request: &Request<'_>) -> Self {
         Self {
             hash: config.balance.hash_by().and_then(|by| by.hash(request)),
             sticky: config.sticky.as_ref().and_then(|sticky| sticky.token_in(request)),
@@ -60,8 +47,7 @@ fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
 
 impl RequestKey {
     /// The key of a connection of which nothing is understood.
-    pub(crate) fn of_connection(upstream: &Upstream, connection: &ConnectionInfo) -> Self {
-        let config = &upstream.config;
+    pub(crate) fn of_connection(config: &UpstreamConfig, connection: &ConnectionInfo) -> Self {
         let is_hashed = config.balance.hash_by() == Some(&HashBy::ClientAddress);
         Self {
             hash: is_hashed.then(|| hash_of_client(connection.client)),
@@ -69,49 +55,5 @@ impl RequestKey {
             is_https: false,
             proxied: config.proxy_protocol.map(|_| Arc::new(proxied(connection))),
         }
-    }
-}
-
-impl HashBy {
-    pub(crate) fn hash(&self, request: &Request<'_>) -> Option<u64> {
-        match self {
-            Self::ClientAddress => Some(hash_of_client(request.client())),
-            Self::Cookie(name) => Some(hash(request.cookie(name)?.value().as_bytes())),
-            Self::Field(name) => Some(hash(request.field(name)?.as_bytes())),
-            Self::Path => Some(hash(request.path().as_bytes())),
-        }
-    }
-}
-
-fn hash_of_client(client: ClientAddr) -> u64 {
-    match client {
-        ClientAddr::Tcp(address) => hash_of_address(address.ip()),
-        ClientAddr::Unix => 0,
-    }
-}
-
-fn hash_of_address(address: IpAddr) -> u64 {
-    match address {
-        IpAddr::V4(address) => hash(&address.octets()),
-        IpAddr::V6(address) => hash(&address.octets()),
-    }
-}
-
-/// FNV-1a: the same in every process, so that several gateways agree. Clients may choose what is hashed: that all of it
-/// falls to one server is what the bound on a server's load is for.
-pub(crate) fn hash(octets: &[u8]) -> u64 {
-    let step = |hash: u64, octet: &u8| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
-    octets.iter().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hashes_are_those_of_fnv_in_every_process() {
-        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(hash(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

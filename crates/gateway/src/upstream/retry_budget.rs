@@ -25,17 +25,17 @@ impl Default for RetryBudget {
 
 /// What is left of a budget: for each of the last seconds what has come in and what has gone out, in hundredths of a retry.
 #[derive(Debug)]
-pub(crate) struct Balance {
+pub(crate) struct BudgetBalance {
     seconds: [AtomicU64; SECONDS as usize],
 }
 
-impl Default for Balance {
+impl Default for BudgetBalance {
     fn default() -> Self {
         Self { seconds: array::from_fn(|_| AtomicU64::new(0)) }
     }
 }
 
-impl Balance {
+impl BudgetBalance {
     /// Notes a request.
     pub(crate) fn deposit(&self, budget: RetryBudget, now: u64) {
         if budget.percent > 0 {
@@ -104,13 +104,13 @@ mod tests {
     use super::*;
 
     /// How many of `n` retries are allowed.
-    fn allowed(balance: &Balance, budget: RetryBudget, now: u64, n: usize) -> usize {
+    fn allowed(balance: &BudgetBalance, budget: RetryBudget, now: u64, n: usize) -> usize {
         (0..n).filter(|_| balance.withdraw(budget, now)).count()
     }
 
     #[test]
     fn retries_are_a_share_of_the_requests_of_the_last_seconds() {
-        let (balance, budget) = (Balance::default(), RetryBudget { percent: 20, per_second_min: 0 });
+        let (balance, budget) = (BudgetBalance::default(), RetryBudget { percent: 20, per_second_min: 0 });
         assert_eq!(allowed(&balance, budget, 5_000, 10), 0);
         (0..100).for_each(|n| balance.deposit(budget, 5_000 + n * 50));
         assert_eq!(allowed(&balance, budget, 10_000, 100), 20);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_few_are_allowed_however_few_requests_there_are() {
-        let (balance, budget) = (Balance::default(), RetryBudget { percent: 0, per_second_min: 2 });
+        let (balance, budget) = (BudgetBalance::default(), RetryBudget { percent: 0, per_second_min: 2 });
         assert_eq!(allowed(&balance, budget, 1_000, 100), 20);
         assert_eq!(allowed(&balance, budget, 10_999, 100), 0);
         assert_eq!(allowed(&balance, budget, 11_000, 100), 20);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn retries_of_failures_without_end_stay_a_share() {
-        let (balance, budget) = (Balance::default(), RetryBudget::default());
+        let (balance, budget) = (BudgetBalance::default(), RetryBudget::default());
         let retries: usize = (0..60_000_u64)
             .map(|n| {
                 balance.deposit(budget, n);

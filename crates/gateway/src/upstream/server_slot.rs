@@ -1,22 +1,27 @@
-//! A request that a server is answering.
+//! A slot for one request at a server: selected, used, and given back with the outcome.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_client::Side;
-use thruway_net::{Clock, ProxyHeader};
-use thruway_server::{Response, StatusCode};
+use thruway_net::{Clock, ProxyHeader, Worker};
+use thruway_server::Response;
 
+use super::connections::limits::Permit;
+use super::connections::queue::Unavailable;
+use super::health::ejection::{Admission, milliseconds};
+use super::parts::Upstream;
+use super::request_key::RequestKey;
+use super::selection::select::Selected;
+use super::server::Server;
 use crate::Failure;
-use crate::upstream::connections::limits::Permit;
-use crate::upstream::health::ejection::Admission;
-use crate::upstream::health::ejection::milliseconds;
-use crate::upstream::{Balance, RequestKey, Server, Upstream};
 
 /// A request that a server is answering, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct ServerSlot {
+    /// The worker of the request, which owns the connections that it may use.
+    pub(crate) worker: Rc<Worker>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
     /// What the server is told about the client when a connection is made.
@@ -27,29 +32,96 @@ pub(crate) struct Lease {
     since: Duration,
     /// When the last of the request was sent that came later than its head, or else when it began: what the client took to send it is not how
     /// slow the server is.
-    told: Duration,
+    sent: Duration,
     /// The head was that of a success, and the content is still coming.
     is_succeeding: bool,
 }
 
-impl Lease {
-    /// A lease of `server`, which [counts](Server::begin) the request already, from the time `since` on.
+impl ServerSlot {
+    /// Selects the server that gets the next request, none of those `tried` if there is another. If none has room, waits until one
+    /// has, but no longer than `until`: one of those that a later config has, if that comes meanwhile.
+    ///
+    /// # Errors
+    /// There is no server, or too many wait already, or none has room in time.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, its place in the queue is another's.
+    pub(crate) async fn select(
+        upstream: &Arc<Upstream>,
+        worker: &Rc<Worker>,
+        key: &RequestKey,
+        tried: &[usize],
+        until: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        let attempt = || Self::try_select(&upstream.in_place(key), worker, key, tried);
+        let queue = &upstream.connections.requests;
+        queue.pass(upstream.config.queue, !tried.is_empty(), worker.clock(), until, attempt).await
+    }
+
+    /// The same, without waiting.
+    pub(crate) fn try_select(
+        upstream: &Arc<Upstream>,
+        worker: &Rc<Worker>,
+        key: &RequestKey,
+        tried: &[usize],
+    ) -> Result<Self, Unavailable> {
+        let servers = upstream.members.load();
+        let Upstream { config, connections, selection, .. } = &**upstream;
+        if !connections.begin_request(config.requests_max) {
+            return Err(if servers.list.is_empty() { Unavailable::Nobody } else { Unavailable::Busy });
+        }
+        let now = upstream.now(worker.clock());
+        let unavailable = match selection.select(&servers, &config.balance, key, tried, milliseconds(now)) {
+            Selected::Server(server, admission) => {
+                return Ok(Self::new(upstream.clone(), server.clone(), worker.clone(), admission, key, now));
+            }
+            Selected::Busy => Unavailable::Busy,
+            Selected::Nobody => Unavailable::Nobody,
+        };
+        connections.end_request(config.requests_max);
+        Err(unavailable)
+    }
+
+    /// The same server once more, if it may get the request.
+    pub(crate) fn again(
+        upstream: &Arc<Upstream>,
+        worker: &Rc<Worker>,
+        key: &RequestKey,
+        server: Arc<Server>,
+    ) -> Option<Self> {
+        if !upstream.connections.begin_request(upstream.config.requests_max) {
+            return None;
+        }
+        let now = upstream.now(worker.clock());
+        match server.begin(milliseconds(now)) {
+            Admission::Refused => {
+                upstream.connections.end_request(upstream.config.requests_max);
+                None
+            }
+            admission => Some(Self::new(upstream.clone(), server, worker.clone(), admission, key, now)),
+        }
+    }
+
+    /// A slot at `server`, which [counts](Server::begin) the request already, from the time `since` on.
     pub(crate) fn new(
         upstream: Arc<Upstream>,
         server: Arc<Server>,
+        worker: Rc<Worker>,
         admission: Admission,
         key: &RequestKey,
         since: Duration,
     ) -> Self {
         let proxied = key.proxied.clone();
+        let permit = RefCell::default();
         Self {
+            worker,
             upstream,
             server,
             proxied,
-            permit: RefCell::default(),
+            permit,
             admission,
             since,
-            told: since,
+            sent: since,
             is_succeeding: false,
         }
     }
@@ -58,7 +130,17 @@ impl Lease {
     pub(crate) fn move_to(&mut self, server: Arc<Server>, admission: Admission) {
         std::mem::replace(&mut self.server, server).end();
         self.admission = admission;
-        self.upstream.ongoing.queue.room_was_made();
+        self.upstream.connections.requests.notify_capacity();
+    }
+
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        self.worker.clock()
+    }
+
+    /// `true` if a connection may be opened for it.
+    pub(crate) fn may_connect(&self) -> bool {
+        !self.upstream.limits_connections() || self.permit.borrow().is_some()
     }
 
     /// Since when the request is with the server.
@@ -66,42 +148,37 @@ impl Lease {
         self.since
     }
 
-    /// It was not with the server before now.
-    pub(crate) fn begins(&mut self, clock: &Clock) {
-        self.since = self.upstream.now(clock);
-        self.told = self.since;
-    }
-
-    /// Some of the content of the request was sent just now.
-    pub(crate) fn tells(&mut self, clock: &Clock) {
-        self.told = clock.now_exact();
-    }
-
     /// From when on the server had all of the request, as far as it was sent.
-    pub(crate) const fn told(&self) -> Duration {
-        self.told
+    pub(crate) const fn sent(&self) -> Duration {
+        self.sent
+    }
+
+    /// Notes that the request was not with the server before now.
+    pub(crate) fn begins(&mut self) {
+        self.since = self.upstream.now(self.worker.clock());
+        self.sent = self.since;
+    }
+
+    /// Notes that some of the content of the request was sent just now.
+    pub(crate) fn content_sent(&mut self) {
+        self.sent = self.clock().now_exact();
     }
 
     /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not
     /// yet.
-    pub(crate) fn responded(
-        &mut self,
-        response: &mut Response,
-        is_complete: bool,
-        key: &RequestKey,
-        clock: &Clock,
-    ) {
-        if self.upstream.config.ejection.is_failure(response.status()) {
-            self.note_failure(clock);
+    pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
+        let health = &self.upstream.health;
+        if health.is_failure(response.status()) {
+            self.note_failure();
         } else if is_complete {
-            self.note_success(clock);
+            self.note_success();
         } else {
             // Content may go on for ever: a server that answers is back.
+            health.answered(&self.server, self.since, self.worker.clock());
             self.is_succeeding = true;
-            self.note_answer(clock);
         }
-        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
-            self.note_speed(response, clock);
+        if self.upstream.health.measures_latency() {
+            self.upstream.health.responded(&self.server, response, self.sent, self.worker.clock());
         }
         if let Some(cookie) = &self.server.set_cookie
             && key.sticky != Some(self.server.token)
@@ -113,155 +190,120 @@ impl Lease {
 
     /// Notes that the content is complete that was still coming with the head. Of content that the client did not wait for
     /// nothing is noted.
-    pub(crate) fn completed(&mut self, clock: &Clock) {
+    pub(crate) fn completed(&mut self) {
         if std::mem::take(&mut self.is_succeeding) {
-            self.note_success(clock);
+            self.note_success();
         }
     }
 
     /// Notes that the content will not be complete. How long it went on until then is not how slow the server is.
-    pub(crate) fn broke_off(&self, failure: Failure, clock: &Clock) {
+    pub(crate) fn broke_off(&self, failure: Failure) {
         if !is_fault(failure, false) {
             return;
         }
-        self.note_failure(clock);
-        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
-            self.server.condition.latency.record_failure(Duration::ZERO, milliseconds(clock.now_exact()));
+        self.note_failure();
+        if self.upstream.health.measures_latency() {
+            let now = milliseconds(self.clock().now_exact());
+            self.server.health().latency.record_failure(Duration::ZERO, now);
         }
     }
 
     /// Notes that a connection was made, which is all there is to know of a server whose streams are not understood.
-    pub(crate) fn connected(&self, clock: &Clock) {
-        self.note_success(clock);
-        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
-            let now = clock.now_exact();
-            self.server.condition.latency.record(now.saturating_sub(self.told), milliseconds(now));
+    pub(crate) fn connected(&self) {
+        self.note_success();
+        if self.upstream.health.measures_latency() {
+            let now = self.clock().now_exact();
+            self.server.health().latency.record(now.saturating_sub(self.sent), milliseconds(now));
         }
     }
 
     /// Notes that there is no response, on a connection that was used before or not. A server that has closed a connection
     /// which waited for long has done nothing wrong.
-    pub(crate) fn failed(&self, failure: Failure, is_reused: bool, clock: &Clock) {
+    pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
         if !is_fault(failure, is_reused) {
             return;
         }
-        self.note_failure(clock);
-        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
-            let now = clock.now_exact();
-            self.server.condition.latency.record_failure(now.saturating_sub(self.told), milliseconds(now));
+        self.note_failure();
+        if self.upstream.health.measures_latency() {
+            let now = self.clock().now_exact();
+            self.server.health().latency.record_failure(now.saturating_sub(self.sent), milliseconds(now));
         }
     }
 
-    /// Notes that there is no connection, for which another request is counted already. Who tries whether the server is back has to tell all
-    /// the same that it is not.
-    pub(crate) fn failed_with_another(&self, failure: Failure, clock: &Clock) {
+    /// Notes that there is no connection, for which another request is counted already. The request that tries whether the server is back
+    /// must be reported all the same.
+    pub(crate) fn failed_with_another(&self, failure: Failure) {
         if self.admission == Admission::Trial {
-            self.failed(failure, false, clock);
+            self.failed(failure, false);
         }
     }
 
-    fn note_success(&self, clock: &Clock) {
-        self.server.condition.ejection.succeeded();
-        self.note_answer(clock);
+    fn note_success(&self) {
+        self.upstream.health.succeeded(&self.server, self.since, self.worker.clock());
     }
 
-    fn note_answer(&self, clock: &Clock) {
-        if self.server.condition.ejection.answered(milliseconds(self.since)) {
-            self.upstream.come_back(&self.server, milliseconds(clock.now()));
-        }
-    }
-
-    fn note_failure(&self, clock: &Clock) {
-        if self.server.condition.ejection.failed(&self.upstream.config.ejection, self.admission) {
-            self.upstream.eject(&self.server, self.admission, milliseconds(clock.now()));
-        }
-    }
-
-    fn note_speed(&self, response: &Response, clock: &Clock) {
-        let exact = clock.now_exact();
-        let (elapsed, now) = (exact.saturating_sub(self.told), milliseconds(exact));
-        if is_gateway_failure(response.status()) {
-            self.server.condition.latency.record_failure(elapsed, now);
-        } else {
-            self.server.condition.latency.record(elapsed, now);
-        }
-        if response.status() == StatusCode::SERVICE_UNAVAILABLE
-            && let Some(wait) = retry_after(response, clock)
-        {
-            self.server.asks_to_wait(wait, now);
-        }
+    fn note_failure(&self) {
+        let Upstream { health, members, .. } = &*self.upstream;
+        health.failed(members, &self.server, self.admission, self.worker.clock());
     }
 }
 
 #[cfg(test)]
-impl Lease {
-    pub(crate) fn succeeded_for_test(&self, clock: &Clock) {
-        self.note_success(clock);
+impl ServerSlot {
+    pub(crate) fn succeeded_for_test(&self) {
+        self.note_success();
     }
 
-    pub(crate) fn failed_for_test(&self, clock: &Clock) {
-        self.note_failure(clock);
+    pub(crate) fn failed_for_test(&self) {
+        self.note_failure();
     }
 }
 
-impl Drop for Lease {
+impl Drop for ServerSlot {
     fn drop(&mut self) {
+        let Upstream { connections, config, .. } = &*self.upstream;
         self.server.end();
-        self.upstream.end();
-        self.upstream.ongoing.queue.room_was_made();
-        if self.upstream.config.http2.is_some() {
-            self.upstream.connection_is_free();
+        connections.end_request(config.requests_max);
+        connections.requests.notify_capacity();
+        if config.http2.is_some() {
+            self.upstream.notify_free_connection(&self.worker);
         }
     }
 }
 
-/// Whether the failure says something against the server.
+/// `true` if the failure says something against the server.
 fn is_fault(failure: Failure, is_reused: bool) -> bool {
     failure.side() == Side::Upstream && !failure.retry().blames_nobody(is_reused)
-}
-
-/// Whether the status says that there was nobody to answer (RFC 9110 §15.6.3 to §15.6.5). Other failures are about the
-/// request as often as about the server.
-const fn is_gateway_failure(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 502..=504)
-}
-
-/// How long a server asks to be left alone (RFC 9110 §10.2.3): seconds, or a date.
-fn retry_after(response: &Response, clock: &Clock) -> Option<Duration> {
-    let field = response.field("retry-after")?;
-    let value = field.as_str()?.trim();
-    match value.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(clock.time_of_day()).ok(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use thruway_client::Error;
+    use thruway_server::StatusCode;
 
     use super::*;
+    use crate::upstream::Balance;
     use crate::upstream::scene::Scene;
 
     fn microseconds(scene: &Scene) -> u64 {
-        scene.server(0).condition.latency.microseconds(scene.now())
+        scene.server(0).health().latency.microseconds(scene.now())
     }
 
     /// Once the slowest client decided how slow a server was.
     #[test]
     fn what_a_client_takes_to_send_is_not_how_slow_the_server_is() {
         let scene = Scene::new(Balance::PeakEwma, &[1]);
-        let told = || {
-            let mut lease = scene.lease();
+        let sent = || {
+            let mut slot = scene.slot();
             scene.time.advance(Duration::from_secs(10));
-            lease.tells(&scene.clock);
+            slot.content_sent();
             scene.time.advance(Duration::from_millis(10));
-            lease
+            slot
         };
         let mut response = Response::new(StatusCode::OK);
-        told().responded(&mut response, true, &RequestKey::default(), &scene.clock);
+        sent().responded(&mut response, true, &RequestKey::default());
         assert_eq!(microseconds(&scene), 10_000);
-        told().failed(Error::ClosedBeforeResponse.into(), false, &scene.clock);
+        sent().failed(Error::ClosedBeforeResponse.into(), false);
         assert_eq!(microseconds(&scene), 100_000, "as failures count that were soon there");
     }
 }

@@ -1,11 +1,10 @@
 //! Verification of a token, and the fields that tell the upstream its claims.
 
 use std::borrow::Cow;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use thruway_jwt::{JwtError, JwtKeys};
-use thruway_net::Clock;
 
 use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
@@ -18,8 +17,10 @@ pub(super) fn told<'p>(
     config: &'p JwtConfig,
     keys: &JwtKeys,
     certificate: Option<&str>,
+    time_of_day: SystemTime,
 ) -> Result<Told<'p>, JwtError> {
-    let mut claims = config.rules.verify_from(token, keys, since_epoch(), certificate)?;
+    let since_epoch = time_of_day.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut claims = config.rules.verify_from(token, keys, since_epoch, certificate)?;
     let fields = told_of(&claims, config).ok_or(JwtError::Invalid)?;
     // The claims are not needed any more, so the subject is not copied.
     let user = match claims.remove("sub") {
@@ -40,11 +41,6 @@ fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Vec
         told.push((field.as_str(), value));
     }
     Some(told)
-}
-
-/// Returns the time since the Unix epoch.
-fn since_epoch() -> Duration {
-    Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Returns a claim as the value of a header: a list of texts with commas, anything else as it is. A single

@@ -70,7 +70,8 @@ impl Jwt {
         };
         let certificate = request.connection().client_certificate();
         let certificate = certificate.map(|certificate| certificate.fingerprint.as_str());
-        match self.keys.read(|keys| decide::told(token, &self.config, keys, certificate)) {
+        let now = request.worker().clock().time_of_day();
+        match self.keys.read(|keys| decide::told(token, &self.config, keys, certificate, now)) {
             Some(Ok(told)) => Verdict::Tell(told),
             Some(Err(JwtError::Invalid)) => Verdict::Refuse(self.challenge(false)),
             Some(Err(JwtError::UnknownKey)) => self.again_or(self.challenge(false)),

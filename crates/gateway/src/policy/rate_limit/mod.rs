@@ -11,7 +11,6 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use thruway_net::Clock;
 use thruway_server::{Request, StatusCode};
 
 use super::key::{CountBy, Keys};
@@ -80,7 +79,7 @@ impl RateLimit {
     }
 
     pub(super) fn decide(&self, request: &Request<'_>, route: &str) -> Verdict<'static> {
-        let now = u64::try_from(Clock::system().now_exact().as_nanos()).unwrap_or(u64::MAX);
+        let now = u64::try_from(request.worker().clock().now_exact().as_nanos()).unwrap_or(u64::MAX);
         match self.buckets.take(self.keys.key(request, route), self.rate, now) {
             Ok(()) => Verdict::Continue,
             Err(wait) => Verdict::Refuse(Refusal::Rate { status: self.status, burst: self.burst, wait }),

@@ -1,4 +1,4 @@
-//! The connections of one worker that wait to be used again.
+//! Pools of the HTTP/1.1 connections of one worker that wait to be used again.
 //!
 //! Where servers are told about clients, by a header of the PROXY protocol, a connection is for the client that it tells of, and waits
 //! for that one only.
@@ -7,29 +7,42 @@
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use thruway_client::{
-    ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, UpstreamStream, connect_and_write, secure_for,
-};
-use thruway_net::tls::TlsFailure;
-use thruway_net::{Clock, OwnConnection, ProxyHeader, ProxyVersion, Stream, Worker, spawn};
+use thruway_client::{Connection, Pool, PoolConfig, UpstreamStream};
+use thruway_net::{ProxyHeader, Worker, spawn};
 use tokio::time::sleep;
 
-use crate::upstream::connections::idle::IdleCount;
-use crate::upstream::health::condition::Chosen;
-use crate::upstream::{Lease, Ongoing, Server, ServerAddr, Upstream, UpstreamTls};
+/// State of a worker: its pools, and whether they are swept.
+#[derive(Default)]
+struct Pools {
+    pools: RefCell<Vec<UpstreamPool>>,
+    is_swept: Cell<bool>,
+}
 
 /// The pool of one upstream, by the numbers of its servers.
-struct UpstreamPool {
+pub(crate) struct UpstreamPool {
+    /// Id of the upstream, which has one for each config.
     upstream: u64,
-    ongoing: Arc<Ongoing>,
+    /// Id of the connections of the upstream, the same for all configs.
+    connections: u64,
     idle: Duration,
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
     /// Those whose servers were told about clients.
     proxied: Pool<(usize, ProxyHeader)>,
     count: IdleCount,
+}
+
+/// Place of a connection in the pools of a worker.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolKey<'k> {
+    pub(crate) upstream: u64,
+    pub(crate) server: usize,
+    /// The client that the server was told about.
+    pub(crate) proxied: Option<&'k ProxyHeader>,
 }
 
 /// Finds servers by their numbers, which nobody else chooses.
@@ -53,144 +66,106 @@ impl Hasher for ByNumber {
     }
 }
 
-thread_local! {
-    static POOLS: RefCell<Vec<UpstreamPool>> = const { RefCell::new(Vec::new()) };
-    static IS_SWEEPING: Cell<bool> = const { Cell::new(false) };
-}
+/// The counts of all workers. Each writes its own, so that none waits for another.
+#[derive(Debug, Default)]
+pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
 
-/// A connection to the leased server that was used before, if one waits.
-pub(crate) fn acquire(lease: &Lease, now: Duration) -> Option<Connection> {
-    POOLS.with_borrow_mut(|pools| {
-        let pool = pools.iter_mut().find(|pool| pool.upstream == lease.upstream.id)?;
-        let connection = match &lease.proxied {
-            None => pool.pool.acquire(&lease.server.number, now),
-            Some(header) => pool.proxied.acquire(&(lease.server.number, **header), now),
-        };
-        pool.note_idle();
-        connection
-    })
-}
+/// What one worker counts, as long as it does.
+#[derive(Debug)]
+pub(crate) struct IdleCount(Arc<AtomicUsize>);
 
-/// Lets a connection to the leased server wait for the next request; unless the server has chosen another version since, in which the next
-/// ones are sent.
-pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
-    let (upstream, server): (&Upstream, &Server) = (&lease.upstream, &lease.server);
-    if upstream.config.negotiates_http2 && server.condition.chosen() == Chosen::Http2 {
-        return;
+impl IdleCounts {
+    /// The count of one more worker.
+    pub(crate) fn add(&self) -> IdleCount {
+        let count = Arc::new(AtomicUsize::new(0));
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.retain(|count| count.strong_count() > 0);
+        counts.push(Arc::downgrade(&count));
+        IdleCount(count)
     }
-    POOLS.with_borrow_mut(|pools| {
-        let known = pools.iter().position(|pool| pool.upstream == upstream.id);
-        let index = known.unwrap_or_else(|| {
-            pools.push(UpstreamPool::new(upstream));
-            pools.len() - 1
-        });
-        match &lease.proxied {
-            None => pools[index].pool.release(&server.number, connection, now),
-            Some(header) => pools[index].proxied.release(&(server.number, **header), connection, now),
-        }
-        pools[index].note_idle();
+
+    pub(crate) fn sum(&self) -> usize {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().filter_map(Weak::upgrade).map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl IdleCount {
+    #[inline]
+    pub(crate) fn set(&self, connections: usize) {
+        self.0.store(connections, Ordering::Relaxed);
+    }
+}
+
+/// Takes a connection that was used before, if one waits.
+pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Option<Connection> {
+    let mut pools = worker.state::<Pools>().pools.borrow_mut();
+    let pool = pools.iter_mut().find(|pool| pool.upstream == key.upstream)?;
+    let connection = match key.proxied {
+        None => pool.pool.acquire(&key.server, now),
+        Some(header) => pool.proxied.acquire(&(key.server, *header), now),
+    };
+    pool.note_idle();
+    connection
+}
+
+/// Lets a connection wait for the next request. `make` makes the pool of the upstream, if it has none.
+pub(crate) fn put_idle(
+    worker: &Rc<Worker>,
+    key: PoolKey<'_>,
+    make: impl FnOnce() -> UpstreamPool,
+    connection: Connection,
+    now: Duration,
+) {
+    let state = worker.state::<Pools>();
+    let mut pools = state.pools.borrow_mut();
+    let known = pools.iter().position(|pool| pool.upstream == key.upstream);
+    let index = known.unwrap_or_else(|| {
+        pools.push(make());
+        pools.len() - 1
     });
-    upstream.connection_is_free();
-    Sweeping::begin();
-}
-
-/// A new connection to the leased server, in TLS if that is wanted, with these `protocols` on offer there or those of the config.
-pub(crate) async fn connect_secured(
-    lease: &Lease,
-    protocols: Option<&[&[u8]]>,
-) -> Result<UpstreamStream, ConnectError> {
-    let stream = connect(lease).await?;
-    let config = &lease.upstream.config;
-    match &config.tls {
-        None => Ok(stream.into()),
-        Some(tls) => {
-            let configured = &config.servers[lease.server.origin].address;
-            secure_as(stream, tls, configured, protocols, config.connect_timeout).await
-        }
+    match key.proxied {
+        None => pools[index].pool.release(&key.server, connection, now),
+        Some(header) => pools[index].proxied.release(&(key.server, *header), connection, now),
+    }
+    pools[index].note_idle();
+    if !state.is_swept.replace(true) {
+        spawn(Sweeping(worker.clone()).run());
     }
 }
 
-/// Speaks TLS on `stream` with a server that the config calls `configured`.
-pub(crate) async fn secure_as(
-    stream: Stream,
-    tls: &UpstreamTls,
-    configured: &ServerAddr,
-    protocols: Option<&[&[u8]]>,
-    within: Duration,
-) -> Result<UpstreamStream, ConnectError> {
-    let Some(name) = tls.name_of(configured) else {
-        return Err(ConnectError::Tls(TlsFailure::CertificateForOtherName));
-    };
-    secure_for(stream, &tls.connector, &name, protocols, within).await
-}
-
-/// A new connection to the leased server, which is told about the client if that is wanted.
-pub(crate) async fn connect(lease: &Lease) -> Result<Stream, ConnectError> {
-    let (address, config) = (&lease.server.address, &lease.upstream.config);
-    let permit = lease.permit_to_connect().await?;
-    let stream = match lease.proxied.as_deref().zip(config.proxy_protocol) {
-        None => thruway_client::connect(address, config.connect_timeout).await?,
-        Some((header, version)) => {
-            connect_and_tell(address, *header, version, config.connect_timeout).await?
-        }
-    };
-    let own = OwnConnection::of(&stream);
-    lease.server.set_leads_back(own.is_some());
-    stream.hold((permit, own));
-    Ok(stream)
-}
-
-/// A new connection that begins with a header of the PROXY protocol.
-pub(crate) async fn connect_and_tell(
-    address: &UpstreamAddr,
-    header: ProxyHeader,
-    version: ProxyVersion,
-    within: Duration,
-) -> Result<Stream, ConnectError> {
-    let mut first = Vec::new();
-    header.write(version, &mut first);
-    connect_and_write(address, &first, within).await
-}
-
-/// Closes the connection that waits longest of those to servers of an upstream that this worker has. Whether there was one.
-pub(crate) fn close_oldest(ongoing: &Arc<Ongoing>) -> bool {
-    POOLS.with_borrow_mut(|pools| {
-        // Those of a config of before are further in front.
-        let mut own = pools.iter_mut().filter(|pool| Arc::ptr_eq(&pool.ongoing, ongoing));
-        own.any(|pool| {
-            let is_closed = pool.pool.close_oldest() || pool.proxied.close_oldest();
-            pool.note_idle();
-            is_closed
-        })
+/// Closes the connection that has waited longest of an upstream's connections on this worker. Returns `false` if there is none.
+pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
+    let mut pools = worker.state::<Pools>().pools.borrow_mut();
+    // Those of an earlier config are further in front.
+    let mut own = pools.iter_mut().filter(|pool| pool.connections == connections);
+    own.any(|pool| {
+        let is_closed = pool.pool.close_oldest() || pool.proxied.close_oldest();
+        pool.note_idle();
+        is_closed
     })
 }
 
 /// A task of this worker that closes idle connections which have waited too long, or which their servers have closed, whatever requests
 /// come: until this is dropped.
-struct Sweeping;
+struct Sweeping(Rc<Worker>);
 
 impl Sweeping {
-    /// Begins, unless it has already.
-    #[inline]
-    fn begin() {
-        if !IS_SWEEPING.replace(true) {
-            spawn(Self.run());
-        }
-    }
-
     /// Goes on until no connection waits.
     async fn run(self) {
-        let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
-        while let Some(pause) = POOLS.with_borrow(|pools| pause_of(pools)) {
+        let pools = &self.0.state::<Pools>().pools;
+        loop {
+            let pause = pause_of(&pools.borrow());
+            let Some(pause) = pause else { return };
             sleep(pause).await;
-            POOLS.with_borrow_mut(|pools| sweep(pools, clock.now()));
+            sweep(&mut pools.borrow_mut(), self.0.clock().now());
         }
     }
 }
 
 impl Drop for Sweeping {
     fn drop(&mut self) {
-        IS_SWEEPING.set(false);
+        self.0.state::<Pools>().is_swept.set(false);
     }
 }
 
@@ -230,17 +205,22 @@ const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
 const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl UpstreamPool {
-    fn new(upstream: &Upstream) -> Self {
-        let config = upstream.config.pool;
+    /// An empty pool. `is_proxied` if its servers are told about clients.
+    pub(crate) fn new(
+        upstream: u64,
+        connections: u64,
+        config: PoolConfig,
+        is_proxied: bool,
+        count: IdleCount,
+    ) -> Self {
         let proxied = of_one_client_each(config);
-        let is_proxied = upstream.config.proxy_protocol.is_some();
         Self {
-            upstream: upstream.id,
-            ongoing: upstream.ongoing.clone(),
+            upstream,
+            connections,
             idle: if is_proxied { proxied.idle } else { config.idle },
             pool: Pool::with_hasher(config, BuildHasherDefault::new()),
             proxied: Pool::new(proxied),
-            count: upstream.ongoing.idle.add(),
+            count,
         }
     }
 

@@ -1,7 +1,6 @@
 //! Requests for which no server has room wait, first come, first served.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -10,8 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::Failure;
-use crate::upstream::connections::waiting::{WaitingCounts, WaitingTimes};
-use crate::upstream::{Lease, RequestKey, Unavailable, Upstream};
+use crate::histogram::Histogram;
 
 /// How many requests wait for a server that has room, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +24,15 @@ impl Default for QueueConfig {
     fn default() -> Self {
         Self { length_max: 1_000, timeout: Duration::from_secs(5) }
     }
+}
+
+/// Why a request gets nothing at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unavailable {
+    /// There is no room for it.
+    Busy,
+    /// There is nothing to wait for.
+    Nobody,
 }
 
 /// Those who wait, in all workers.
@@ -69,14 +76,14 @@ impl Queue {
 
     /// A server has room for one more request.
     #[inline]
-    pub(crate) fn room_was_made(&self) {
+    pub(crate) fn notify_capacity(&self) {
         if self.len() > 0 {
-            self.announce_room();
+            self.announce_capacity();
         }
     }
 
     #[cold]
-    fn announce_room(&self) {
+    fn announce_capacity(&self) {
         // All of these: not each can use it, and they are few, as retries have a budget.
         self.retries.room.notify_waiters();
         if self.first_tries.waiting.load(Ordering::SeqCst) > 0 {
@@ -85,7 +92,7 @@ impl Queue {
     }
 
     /// There may be room for all who wait: the servers are others.
-    pub(crate) fn servers_have_changed(&self) {
+    pub(crate) fn notify_all(&self) {
         self.retries.room.notify_waiters();
         self.first_tries.room.notify_waiters();
     }
@@ -104,27 +111,6 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.line.waiting.fetch_sub(1, Ordering::SeqCst);
         self.queue.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Upstream {
-    /// The server that gets the next request, none of those `tried` if there is another. If none has room, waits until one
-    /// has, but no longer than `until`: one of those that a later config has, if that comes meanwhile.
-    ///
-    /// # Errors
-    /// There is no server, or too many wait already, or none has room in time.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, its place in the queue is another's.
-    pub(crate) async fn lease(
-        self: &Arc<Self>,
-        key: &RequestKey,
-        tried: &[usize],
-        clock: &Clock,
-        until: Option<Duration>,
-    ) -> Result<Lease, Failure> {
-        let attempt = || self.in_place(key).try_lease(key, tried, clock);
-        self.ongoing.queue.pass(self.config.queue, !tried.is_empty(), clock, until, attempt).await
     }
 }
 
@@ -204,3 +190,74 @@ impl Queue {
 
 /// A server that comes back makes room without announcing it.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Counts those that have waited, and for how long: only who waits writes it.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingTimes(Histogram<BUCKETS>);
+
+/// How many requests have waited for a server with room, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WaitingCounts {
+    /// Those that have waited no longer than each of [`WaitingCounts::BOUNDS`], and longer than the one before; then all others.
+    pub buckets: [u64; BUCKETS],
+    /// For how long all together.
+    pub time: Duration,
+}
+
+impl WaitingCounts {
+    /// The bounds of the buckets.
+    pub const BOUNDS: [Duration; BUCKETS - 1] = [
+        Duration::from_millis(1),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_millis(2_500),
+        Duration::from_secs(5),
+        Duration::from_secs(10),
+        Duration::from_secs(30),
+    ];
+}
+
+impl WaitingCounts {
+    /// Both together.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
+        self.time += other.time;
+        self
+    }
+}
+
+impl WaitingTimes {
+    /// Counts one that has waited for `time`, whatever for.
+    pub(crate) fn record(&self, time: Duration) {
+        self.0.record(&WaitingCounts::BOUNDS, time);
+    }
+
+    /// What was counted so far.
+    pub(crate) fn counts(&self) -> WaitingCounts {
+        let mut counts = WaitingCounts::default();
+        counts.time = self.0.add_to(&mut counts.buckets);
+        counts
+    }
+}
+
+const BUCKETS: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_counted_in_the_first_bucket_that_it_fits() {
+        let times = WaitingTimes::default();
+        [0, 1, 2, 30_000, 30_001].into_iter().map(Duration::from_millis).for_each(|time| times.record(time));
+        let WaitingCounts { buckets, time } = times.counts();
+        assert_eq!((buckets[0], buckets[1], buckets[12], buckets[13]), (2, 1, 1, 1));
+        assert_eq!((buckets.iter().sum::<u64>(), time), (5, Duration::from_millis(60_004)));
+    }
+}

@@ -1,10 +1,7 @@
-//! The connections of one worker to servers that speak HTTP/2: each is shared by as many requests as its server allows.
+//! The HTTP/2 connections of one worker: each is shared by as many requests as its server allows.
 //!
-//! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: nobody waits for a connection that could not
-//! be shared. Whoever is mistaken in what a server will choose takes what has come of it.
-//!
-//! A server that is found down or ejected may be back at the same address as another one. So what was opened before gets no new requests, and those
-//! that wait there are to hear soon if nobody is at its other end any more.
+//! A server that is found down or ejected may be back at the same address as another one. So a connection of an earlier health epoch gets
+//! no new requests, and its server is asked soon whether it is still there.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,15 +12,23 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use thruway_client::http2::{Connection, Doubt, Driver, Http2Config};
-use thruway_client::{self as client, UpstreamStream};
-use thruway_net::{Clock, Worker, spawn};
+use thruway_client::http2::{Connection, Doubt, Driver};
+use thruway_net::{Worker, spawn};
 use tokio::time::sleep;
 
 use crate::Failure;
-use crate::upstream::connections::pool::connect_secured;
-use crate::upstream::health::condition::{Chosen, Condition};
-use crate::upstream::{Acquired, Lease, Ongoing};
+use crate::upstream::server::RetainedState;
+
+/// State of a worker: its HTTP/2 connections.
+#[derive(Default)]
+struct SharedConnections {
+    servers: RefCell<HashMap<SharedKey, Shared>>,
+    /// The number of the connection that was opened last.
+    last: Cell<u64>,
+}
+
+/// The id of an upstream and the number of one of its servers.
+pub(crate) type SharedKey = (u64, usize);
 
 /// The connections to one server.
 #[derive(Default)]
@@ -38,10 +43,11 @@ struct Shared {
 struct Open {
     number: u64,
     connection: Connection,
-    ongoing: Arc<Ongoing>,
+    /// Id of the connections of the upstream, the same for all configs.
+    connections: u64,
     driving: Rc<Driving>,
-    /// Those of the server when it was opened.
-    setbacks: usize,
+    /// Health epoch of the server when it was opened.
+    epoch: usize,
 }
 
 /// What drives a connection, until that has ended or is closed.
@@ -52,27 +58,18 @@ struct Driving {
 
 /// A connection that is being opened, and those who wait for it.
 #[derive(Default)]
-struct Opening {
+pub(crate) struct Opening {
     outcome: Cell<Option<Outcome>>,
     waiting: RefCell<Vec<Waker>>,
 }
 
 /// What has come of it.
 #[derive(Clone, Copy)]
-enum Outcome {
+pub(crate) enum Outcome {
     Open,
     Failed(Failure),
     /// Whoever was about to has gone.
     GivenUp,
-}
-
-/// The id of an upstream and the number of one of its servers.
-type Key = (u64, usize);
-
-thread_local! {
-    static SHARED: RefCell<HashMap<Key, Shared>> = RefCell::default();
-    /// The number of the connection that was opened last.
-    static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A connection that others may share.
@@ -80,125 +77,58 @@ pub(crate) struct SharedConnection {
     pub(crate) connection: Connection,
     /// Those that are opened later have higher ones.
     pub(crate) number: u64,
-    /// Whether it was there before.
+    /// `true` if it was there before.
     pub(crate) is_reused: bool,
 }
 
-/// A connection of one version or the other, and what drives it.
-enum Opened {
-    Http1(client::Connection),
-    Http2(Box<SharedConnection>, Driver),
+/// Conditions of a request for a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) key: SharedKey,
+    /// Health epoch of the server. A connection of an earlier one gets no requests.
+    pub(crate) epoch: usize,
+    /// `true` if a connection of an earlier epoch will do while it is used, because there may be no other.
+    pub(crate) keeps_used: bool,
+    /// `true` if a connection that is being opened is waited for.
+    pub(crate) awaits_opening: bool,
 }
 
-/// There is no connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NotOpened {
-    pub(crate) failure: Failure,
-    /// Another request was about to open one and is counted as failed, and this one has only waited for it.
-    pub(crate) is_counted: bool,
+/// Returns the number for a connection that is opened now.
+pub(crate) fn next_number(worker: &Worker) -> u64 {
+    let last = &worker.state::<SharedConnections>().last;
+    last.set(last.get() + 1);
+    last.get()
 }
 
-/// A connection to the leased server with room for one more exchange, which was opened later than the one of this number. A server that
-/// refuses streams or leaves does so to many requests at once: what they are sent again on is one connection too. Where the server may choose,
-/// it can be one of HTTP/1.1, for this request alone. So is every connection if requests [share none](Lease::shares_connections).
-pub(crate) async fn share(
-    lease: &Lease,
-    http2: &Http2Config,
-    later_than: Option<u64>,
-) -> Result<Acquired, NotOpened> {
-    if !lease.shares_connections() {
-        return Ok(match open(lease, http2).await? {
-            Opened::Http1(connection) => Acquired::Http1(connection),
-            Opened::Http2(unshared, driver) => {
-                spawn(driver);
-                Acquired::Http2(unshared)
-            }
-        });
-    }
-    loop {
-        match find(lease, later_than) {
-            Some(Ok((number, connection))) => {
-                let shared = SharedConnection { connection, number, is_reused: true };
-                return Ok(Acquired::Http2(Box::new(shared)));
-            }
-            Some(Err(opening)) => {
-                if let Outcome::Failed(failure) = opening.wait().await {
-                    return Err(NotOpened { failure, is_counted: true });
-                }
-            }
-            None if lease.may_connect() => break,
-            None => {
-                let waited = lease.wait_to_share().await;
-                waited.map_err(|failure| NotOpened { failure, is_counted: false })?;
-            }
-        }
-    }
-    let guard = is_waited_for(lease).then(|| Guard::begin(lease));
-    let opened = open(lease, http2).await;
-    if let Some(guard) = guard {
-        guard.end(opened.as_ref().map_or_else(|failed| Outcome::Failed(failed.failure), |_| Outcome::Open));
-    }
-    match opened? {
-        Opened::Http1(connection) => Ok(Acquired::Http1(connection)),
-        Opened::Http2(shared, driver) => {
-            keep(lease, &shared, driver);
-            Ok(Acquired::Http2(shared))
-        }
-    }
-}
-
-/// Whether a connection that is being opened will be shared, as far as anybody knows.
-fn is_waited_for(lease: &Lease) -> bool {
-    !lease.upstream.config.negotiates_http2 || lease.server.condition.chosen() != Chosen::Http1
-}
-
-/// A new connection, and what drives it if it is one of HTTP/2.
-async fn open(lease: &Lease, http2: &Http2Config) -> Result<Opened, NotOpened> {
-    let failed = |failure: Failure| NotOpened { failure, is_counted: false };
-    let config = &lease.upstream.config;
-    let stream = connect_secured(lease, None).await.map_err(|error| failed(error.into()))?;
-    if config.negotiates_http2 {
-        let chosen = if speaks_http2(&stream) { Chosen::Http2 } else { Chosen::Http1 };
-        lease.server.condition.set_chosen(chosen);
-        if chosen == Chosen::Http1 {
-            return Ok(Opened::Http1(client::Connection::new(stream, &config.exchange)));
-        }
-    }
-    let worker = Worker::current();
-    let clock = worker.as_ref().map_or_else(Clock::system, |worker| worker.clock().clone());
-    let deadlines = worker.as_ref().map(|worker| worker.deadlines());
-    let connected = Connection::new(stream, &config.exchange, http2, &clock, deadlines).await;
-    let (connection, driver) = connected.map_err(|error| failed(error.into()))?;
-    let number = LAST.get() + 1;
-    LAST.set(number);
-    let opened = SharedConnection { connection, number, is_reused: false };
-    Ok(Opened::Http2(Box::new(opened), driver))
-}
-
-/// Whether the server has chosen HTTP/2 (RFC 9113 §3.2).
-pub(crate) fn speaks_http2(stream: &UpstreamStream) -> bool {
-    stream.alpn() == Some(b"h2")
-}
-
-/// Lets others share a connection until that has ended.
-fn keep(lease: &Lease, shared: &SharedConnection, driver: Driver) {
-    let (key, number) = (key_of(lease), shared.number);
+/// Lets others share a connection until that has ended. `connections` is the id of the upstream's connections.
+pub(crate) fn keep(
+    worker: &Rc<Worker>,
+    key: SharedKey,
+    connections: u64,
+    state: &Arc<RetainedState>,
+    shared: &SharedConnection,
+    driver: Driver,
+) {
+    let number = shared.number;
     let driving = Rc::new(Driving { driver: RefCell::new(Some(driver)), task: Waker::noop().clone().into() });
-    let setbacks = lease.server.condition.setbacks();
-    let (ongoing, connection) = (lease.upstream.ongoing.clone(), shared.connection.clone());
-    let open = Open { number, connection, ongoing, driving: driving.clone(), setbacks };
-    with_shared(key, |shared| shared.open.push(open));
-    spawn(doubt_after_setback(lease.server.condition.clone(), setbacks, shared.connection.doubt()));
+    let (epoch, connection) = (state.health.epoch(), shared.connection.clone());
+    let open = Open { number, connection, connections, driving: driving.clone(), epoch };
+    with_shared(worker, key, |shared| shared.open.push(open));
+    spawn(doubt_after_epoch(state.clone(), epoch, shared.connection.doubt()));
+    // The worker owns the connection, so its task must not keep the worker.
+    let worker = Rc::downgrade(worker);
     spawn(async move {
         driving.run().await;
-        with_shared(key, |shared| shared.open.retain(|open| open.number != number));
+        if let Some(worker) = worker.upgrade() {
+            with_shared(&worker, key, |shared| shared.open.retain(|open| open.number != number));
+        }
     });
 }
 
 /// Has a server asked whether it is still there when it was found down or was ejected, as long as the connection is there.
-async fn doubt_after_setback(condition: Arc<Condition>, setbacks: usize, doubt: Doubt) {
+async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, doubt: Doubt) {
     while !doubt.is_over() {
-        if condition.setbacks() != setbacks {
+        if state.health.epoch() != epoch {
             return doubt.ask();
         }
         sleep(LOOK_AT_SERVER).await;
@@ -226,17 +156,15 @@ impl Driving {
     }
 }
 
-/// Closes the connection that was opened first of those to servers of an upstream that this worker has and that nobody uses. Whether there was
-/// one.
-pub(crate) fn close_idle(ongoing: &Arc<Ongoing>) -> bool {
-    SHARED.with_borrow_mut(|all| {
-        let open = all.values_mut().flat_map(|shared| &mut shared.open);
-        let of_upstream = open.filter(|open| Arc::ptr_eq(&open.ongoing, ongoing));
-        let idle = of_upstream.filter_map(|open| open.is_idle().then_some(&*open));
-        let Some(first) = idle.min_by_key(|open| open.number) else { return false };
-        first.driving.end();
-        true
-    })
+/// Closes the unused connection that was opened first of an upstream's connections on this worker. Returns `false` if there is none.
+pub(crate) fn close_idle(worker: &Worker, connections: u64) -> bool {
+    let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
+    let open = servers.values_mut().flat_map(|shared| &mut shared.open);
+    let of_upstream = open.filter(|open| open.connections == connections);
+    let idle = of_upstream.filter_map(|open| open.is_idle().then_some(&*open));
+    let Some(first) = idle.min_by_key(|open| open.number) else { return false };
+    first.driving.end();
+    true
 }
 
 impl Open {
@@ -244,62 +172,53 @@ impl Open {
         self.connection.has_room()
     }
 
-    /// Whether it may get requests: its server was well ever since, or there may be no other before those on it have ended.
-    fn is_trusted(&self, lease: &Lease) -> bool {
-        let was_well = self.setbacks == lease.server.condition.setbacks();
-        was_well || (lease.upstream.limits_connections() && !self.connection.is_idle())
+    /// `true` if it may get requests: its server was well ever since, or there may be no other before those on it have ended.
+    fn is_trusted(&self, wanted: Wanted) -> bool {
+        self.epoch == wanted.epoch || (wanted.keeps_used && !self.connection.is_idle())
     }
 
-    /// Whether it could be used, and is not.
+    /// `true` if it could be used, and is not.
     fn is_idle(&mut self) -> bool {
         !self.connection.is_over() && self.connection.is_idle()
     }
 }
 
-/// Whether a request for the leased server has a stream, or will have one of a connection that is being opened.
-pub(crate) fn may_share(lease: &Lease) -> bool {
-    lease.shares_connections() && lease.upstream.config.http2.is_some() && find(lease, None).is_some()
-}
-
-/// The servers of the leased one's upstream to which there are connections that have room.
-pub(crate) fn with_room(lease: &Lease) -> Vec<usize> {
-    SHARED.with_borrow_mut(|all| {
-        let of_upstream = all.iter_mut().filter(|((upstream, _), _)| *upstream == lease.upstream.id);
-        let with_room = of_upstream.filter_map(|((_, server), shared)| {
-            shared.open.iter_mut().any(Open::has_room).then_some(*server)
-        });
-        with_room.collect()
-    })
+/// The servers of an upstream to which there are connections that have room.
+pub(crate) fn with_room(worker: &Worker, upstream: u64) -> Vec<usize> {
+    let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
+    let of_upstream = servers.iter_mut().filter(|((id, _), _)| *id == upstream);
+    let with_room = of_upstream
+        .filter_map(|((_, server), shared)| shared.open.iter_mut().any(Open::has_room).then_some(*server));
+    with_room.collect()
 }
 
 /// A connection with room that was opened later than the one of this number, or what to wait for; `None` if there is neither.
-fn find(lease: &Lease, later_than: Option<u64>) -> Option<Result<(u64, Connection), Rc<Opening>>> {
-    with_shared(key_of(lease), |shared| {
-        shared.open.retain_mut(|open| !open.connection.is_over() && open.is_trusted(lease));
+pub(crate) fn find(
+    worker: &Worker,
+    wanted: Wanted,
+    later_than: Option<u64>,
+) -> Option<Result<(u64, Connection), Rc<Opening>>> {
+    with_shared(worker, wanted.key, |shared| {
+        shared.open.retain_mut(|open| !open.connection.is_over() && open.is_trusted(wanted));
         let mut later = shared.open.iter_mut().filter(|open| Some(open.number) > later_than);
         let open = later.find_map(|open| open.has_room().then(|| (open.number, open.connection.clone())));
-        open.map(Ok).or_else(|| shared.opening.clone().filter(|_| is_waited_for(lease)).map(Err))
+        open.map(Ok).or_else(|| shared.opening.clone().filter(|_| wanted.awaits_opening).map(Err))
     })
-}
-
-fn key_of(lease: &Lease) -> Key {
-    (lease.upstream.id, lease.server.number)
 }
 
 /// Has `act` do something with the connections to a server. Nothing is kept of one to which there are none.
-fn with_shared<R>(key: Key, act: impl FnOnce(&mut Shared) -> R) -> R {
-    SHARED.with_borrow_mut(|all| {
-        let shared = all.entry(key).or_default();
-        let outcome = act(shared);
-        if shared.open.is_empty() && shared.opening.is_none() {
-            all.remove(&key);
-        }
-        outcome
-    })
+fn with_shared<R>(worker: &Worker, key: SharedKey, act: impl FnOnce(&mut Shared) -> R) -> R {
+    let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
+    let shared = servers.entry(key).or_default();
+    let outcome = act(shared);
+    if shared.open.is_empty() && shared.opening.is_none() {
+        servers.remove(&key);
+    }
+    outcome
 }
 
 impl Opening {
-    async fn wait(&self) -> Outcome {
+    pub(crate) async fn wait(&self) -> Outcome {
         poll_fn(|cx| {
             if let Some(outcome) = self.outcome.get() {
                 return Poll::Ready(outcome);
@@ -312,115 +231,41 @@ impl Opening {
 }
 
 /// Lets others wait for a connection that is being opened, until this is dropped.
-struct Guard<'l> {
-    lease: &'l Lease,
+pub(crate) struct OpeningGuard<'w> {
+    worker: &'w Worker,
+    key: SharedKey,
     opening: Rc<Opening>,
 }
 
-impl<'l> Guard<'l> {
-    fn begin(lease: &'l Lease) -> Self {
+impl<'w> OpeningGuard<'w> {
+    pub(crate) fn begin(worker: &'w Worker, key: SharedKey) -> Self {
         let opening = Rc::<Opening>::default();
-        with_shared(key_of(lease), |shared| shared.opening = Some(opening.clone()));
-        Self { lease, opening }
+        with_shared(worker, key, |shared| shared.opening = Some(opening.clone()));
+        Self { worker, key, opening }
     }
 
-    fn end(self, outcome: Outcome) {
+    pub(crate) fn end(self, outcome: Outcome) {
         self.opening.outcome.set(Some(outcome));
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
         if self.opening.outcome.get().is_none() {
             self.opening.outcome.set(Some(Outcome::GivenUp));
         }
-        with_shared(key_of(self.lease), |shared| {
+        with_shared(self.worker, self.key, |shared| {
             shared.opening.take_if(|opening| Rc::ptr_eq(opening, &self.opening));
         });
         self.opening.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
 }
 
+/// Number of servers to which a worker has HTTP/2 connections.
+#[cfg(test)]
+pub(crate) fn count_for_test(worker: &Worker) -> usize {
+    worker.state::<SharedConnections>().servers.borrow().len()
+}
+
 /// How often it is looked whether the server of a connection was found down or was ejected.
 const LOOK_AT_SERVER: Duration = Duration::from_secs(1);
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use thruway_client::RequestToSend;
-    use thruway_http1::BodyLength;
-    use thruway_message::Method;
-    use tokio::task::{LocalSet, yield_now};
-    use tokio::time::timeout;
-
-    use super::*;
-    use crate::upstream::{RequestKey, Upstream, UpstreamConfig};
-
-    const PATIENCE: Duration = Duration::from_mins(1);
-
-    /// Once such connections were kept until one of HTTP/1.1 was released.
-    #[tokio::test]
-    async fn nothing_is_kept_of_a_connection_that_has_ended() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
-        let connected = async {
-            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
-            let shared = share(&lease, &Http2Config::default(), None).await.unwrap();
-            assert!(!shared.is_reused());
-            let again = share(&lease, &Http2Config::default(), None).await.unwrap();
-            assert_eq!((again.is_reused(), again.number()), (true, shared.number()));
-            assert_eq!(SHARED.with_borrow(HashMap::len), 1);
-            drop(listener.accept().unwrap());
-            while SHARED.with_borrow(HashMap::len) > 0 {
-                yield_now().await;
-            }
-        };
-        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
-    }
-
-    /// Once requests went on being sent on a connection to a server that was found down, for twenty seconds after it was back elsewhere.
-    #[tokio::test]
-    async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
-        let connected = async {
-            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
-            let before = share(&lease, &Http2Config::default(), None).await.unwrap();
-            lease.server.set_down(true);
-            lease.server.set_down(false);
-            let after = share(&lease, &Http2Config::default(), None).await.unwrap();
-            assert!(!after.is_reused() && after.number() > before.number());
-            let again = share(&lease, &Http2Config::default(), None).await.unwrap();
-            assert_eq!((again.is_reused(), again.number()), (true, after.number()));
-        };
-        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
-    }
-
-    /// Otherwise nobody would be answered until the last of those that are on it has ended.
-    #[tokio::test]
-    async fn where_there_may_be_no_other_connection_it_gets_them_as_long_as_it_is_used() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let http2 = Http2Config::default();
-        let config = UpstreamConfig { http2: Some(http2), ..UpstreamConfig::new("a", [address.into()]) };
-        let upstream = Arc::new(Upstream::new(UpstreamConfig { connections_max: 1, ..config }));
-        let connected = async {
-            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
-            let before = share(&lease, &http2, None).await.unwrap();
-            let number = before.number();
-            let request = RequestToSend::new(Method::Get, BodyLength::NONE);
-            let head = |head: &mut Vec<u8>| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            let exchange = before.start(request, Duration::ZERO, head).unwrap();
-            lease.server.set_down(true);
-            let again = share(&lease, &http2, None).await.unwrap();
-            assert_eq!(again.number(), number);
-            drop((exchange, again));
-            let after = share(&lease, &http2, None).await.unwrap();
-            assert!(!after.is_reused() && after.number() > number);
-        };
-        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
-    }
-}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Whether a server may get requests, whatever its health. What it is answering already, it answers to the end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
-pub enum Standing {
+pub enum AdminState {
     /// It may.
     #[default]
     Enabled,
@@ -15,27 +15,27 @@ pub enum Standing {
     Disabled,
 }
 
-/// A [`Standing`] that workers read and others change.
+/// A [`AdminState`] that workers read and others change.
 #[derive(Debug, Default)]
-pub(crate) struct StandingCell(AtomicU8);
+pub(crate) struct AdminStateCell(AtomicU8);
 
-impl StandingCell {
+impl AdminStateCell {
     #[inline]
-    pub(crate) fn get(&self) -> Standing {
+    pub(crate) fn get(&self) -> AdminState {
         match self.0.load(Ordering::Relaxed) {
-            DRAINING => Standing::Draining,
-            DISABLED => Standing::Disabled,
-            _ => Standing::Enabled,
+            DRAINING => AdminState::Draining,
+            DISABLED => AdminState::Disabled,
+            _ => AdminState::Enabled,
         }
     }
 
-    pub(crate) fn set(&self, standing: Standing) {
+    pub(crate) fn set(&self, standing: AdminState) {
         self.0.store(standing as u8, Ordering::Relaxed);
     }
 }
 
-const DRAINING: u8 = Standing::Draining as u8;
-const DISABLED: u8 = Standing::Disabled as u8;
+const DRAINING: u8 = AdminState::Draining as u8;
+const DISABLED: u8 = AdminState::Disabled as u8;
 
 #[cfg(test)]
 mod tests {
@@ -56,10 +56,10 @@ mod tests {
     #[test]
     fn a_server_that_is_disabled_or_drained_gets_no_requests_however_they_are_balanced() {
         for (balance, standing) in
-            balances().into_iter().zip([Standing::Disabled, Standing::Draining].repeat(3))
+            balances().into_iter().zip([AdminState::Disabled, AdminState::Draining].repeat(3))
         {
             let scene = Scene::new(balance, &[1, 1, 1]);
-            scene.server(1).condition.standing.set(standing);
+            scene.server(1).health().set_admin_state(standing);
             assert!((0..60).all(|key| scene.place_of_key(key) != 1), "{standing:?}");
         }
     }
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn when_all_are_disabled_nobody_is_asked_all_the_same() {
         let scene = Scene::new(Balance::RoundRobin, &[1, 1]);
-        (0..2).for_each(|place| scene.server(place).condition.standing.set(Standing::Disabled));
-        assert!(scene.lease_for(&RequestKey::default(), &[]).is_none());
+        (0..2).for_each(|place| scene.server(place).health().set_admin_state(AdminState::Disabled));
+        assert!(scene.slot_for(&RequestKey::default(), &[]).is_none());
         assert!(!scene.upstream.has_server());
-        scene.server(0).condition.standing.set(Standing::Enabled);
+        scene.server(0).health().set_admin_state(AdminState::Enabled);
         assert_eq!(scene.counts_of_short(4), [4, 0]);
         assert!(scene.upstream.has_server());
     }
@@ -83,10 +83,10 @@ mod tests {
         };
         let scene = Scene::with(config);
         let key = RequestKey { sticky: Some(scene.server(0).token), ..RequestKey::default() };
-        let place = |scene: &Scene| scene.place_of(&scene.lease_for(&key, &[]).unwrap());
-        scene.server(0).condition.standing.set(Standing::Draining);
+        let place = |scene: &Scene| scene.place_of(&scene.slot_for(&key, &[]).unwrap());
+        scene.server(0).health().set_admin_state(AdminState::Draining);
         assert_eq!([place(&scene), place(&scene)], [0, 0]);
-        scene.server(0).condition.standing.set(Standing::Disabled);
+        scene.server(0).health().set_admin_state(AdminState::Disabled);
         assert_eq!([place(&scene), place(&scene)], [1, 1]);
     }
 }

@@ -13,12 +13,12 @@ use thruway_net::Clock;
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::timeout;
 
+use crate::upstream::address::ServerAddr;
+use crate::upstream::background;
+use crate::upstream::config::UpstreamConfig;
 use crate::upstream::health::checks;
-use crate::upstream::health::condition::Checked;
 use crate::upstream::health::ejection::milliseconds;
-use crate::upstream::selection::select::Servers;
-use crate::upstream::server::Server;
-use crate::upstream::{ServerAddr, Upstream, UpstreamConfig, background};
+use crate::upstream::parts::Upstream;
 
 /// The first lookup of the names of an upstream.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> Fir
     if names.is_empty() {
         return FirstLookup(None);
     }
-    let servers = upstream.servers.load();
+    let servers = upstream.members.load();
     let is_known = |name: &Name| servers.list.iter().any(|server| server.origin == name.origin);
     let are_known = names.iter().all(is_known);
     let (done, is_done) = channel();
@@ -107,7 +107,7 @@ fn names_of(upstream: &Upstream) -> Vec<Name> {
 }
 
 async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn Resolve>, done: Sender<()>) {
-    let mut done = Some(done);
+    let (mut done, clock) = (Some(done), Clock::system());
     loop {
         let mut pause = HOLDS_MAX;
         // All at the same time: one that nobody answers for must not keep others waiting.
@@ -119,7 +119,8 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
                 return;
             };
             let holds = answer.as_ref().ok().and_then(|answer| answer.holds);
-            let has_addresses = upstream.take_addresses(name, answer.map(|answer| answer.addresses));
+            let has_addresses =
+                take_addresses(&upstream, name, answer.map(|answer| answer.addresses), &clock);
             pause = pause.min(pause_after(has_addresses, holds, upstream.config.resolve_interval));
         }
         // Whoever waits hears that it is gone.
@@ -146,97 +147,52 @@ fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration)
     }
 }
 
-impl Upstream {
-    /// Has `addresses` in the place of those that `name` had before, unless there are none. Whether there are.
-    fn take_addresses(self: &Arc<Self>, name: &mut Name, addresses: io::Result<Vec<UpstreamAddr>>) -> bool {
-        let (upstream, host) = (self.name(), &name.host);
-        let addresses = match addresses {
-            Ok(addresses) if !addresses.is_empty() => addresses,
-            other => {
-                let reason = other.err().map_or_else(|| "no address".to_owned(), |error| error.to_string());
-                if !name.has_failed {
-                    tracing::warn!(
-                        upstream,
-                        host,
-                        reason,
-                        "a name cannot be resolved: its servers stay as they are"
-                    );
-                }
-                name.has_failed = true;
-                return false;
+/// Has `addresses` in the place of those that `name` had before, unless there are none. Whether there are.
+fn take_addresses(
+    upstream: &Arc<Upstream>,
+    name: &mut Name,
+    addresses: io::Result<Vec<UpstreamAddr>>,
+    clock: &Clock,
+) -> bool {
+    let (label, host) = (upstream.name(), &name.host);
+    let addresses = match addresses {
+        Ok(addresses) if !addresses.is_empty() => addresses,
+        other => {
+            let reason = other.err().map_or_else(|| "no address".to_owned(), |error| error.to_string());
+            if !name.has_failed {
+                tracing::warn!(
+                    upstream = label,
+                    host,
+                    reason,
+                    "a name cannot be resolved: its servers stay as they are"
+                );
             }
-        };
-        if name.has_failed {
-            tracing::info!(upstream, host, "a name can be resolved again");
+            name.has_failed = true;
+            return false;
         }
-        name.has_failed = false;
-        self.replace_servers(name.origin, &addresses);
-        true
+    };
+    if name.has_failed {
+        tracing::info!(upstream = label, host, "a name can be resolved again");
     }
-
-    /// Has servers at `addresses` in the place of those that come from the configured server `origin`.
-    fn replace_servers(self: &Arc<Self>, origin: usize, addresses: &[UpstreamAddr]) {
-        let (before, now) = (self.servers.load_full(), Clock::system().now());
-        let make = |address: &UpstreamAddr| {
-            let condition = self.ongoing.departed.find(address, now).unwrap_or_default();
-            // What checks have found is for nobody to take back where there are none any more.
-            if self.config.check.is_none() {
-                condition.set_checked(Checked::NotYet);
-            }
-            Arc::new(Server::known(&self.config, origin, address.clone(), condition))
-        };
-        let Some((list, new)) = replaced(&before.list, origin, addresses, make) else { return };
-        let leaving =
-            before.list.iter().filter(|server| !list.iter().any(|other| Arc::ptr_eq(other, server)));
-        leaving.for_each(|server| self.ongoing.departed.add(server, now));
-        let is_first = !before.list.iter().any(|server| server.origin == origin);
-        self.servers.store(Arc::new(Servers::new(list)));
-        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-        let addresses = addresses.join(", ");
-        let name = &self.config.servers[origin].address;
-        tracing::info!(upstream = self.name(), %name, addresses, "a name was resolved to other addresses");
-        for server in new {
-            if !is_first {
-                server.come_back(milliseconds(now));
-            }
-            checks::start(self, &server);
-        }
-    }
+    name.has_failed = false;
+    replace_servers(upstream, name.origin, &addresses, clock);
+    true
 }
 
-/// Servers.
-type List = Vec<Arc<Server>>;
-
-/// The list in which those of `origin` are at `addresses`, in the order of their origins, and those among them that `make` made.
-/// `None` if nothing changes.
-fn replaced(
-    list: &[Arc<Server>],
-    origin: usize,
-    addresses: &[UpstreamAddr],
-    make: impl Fn(&UpstreamAddr) -> Arc<Server>,
-) -> Option<(List, List)> {
-    let is_of_origin = |server: &&Arc<Server>| server.origin == origin;
-    let (mut new, mut of_origin): (List, List) = (Vec::new(), Vec::new());
-    for address in addresses {
-        let is_at = |server: &&Arc<Server>| server.address == *address;
-        if of_origin.iter().any(|server| is_at(&server)) {
-            continue;
+/// Puts servers at `addresses` in the place of those that come from the configured server `origin`.
+fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[UpstreamAddr], clock: &Clock) {
+    let now = clock.now();
+    let Some(changed) = upstream.members.replace(&upstream.config, origin, addresses, now) else { return };
+    let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    let addresses = addresses.join(", ");
+    let name = &upstream.config.servers[origin].address;
+    tracing::info!(upstream = upstream.name(), %name, addresses, "a name was resolved to other addresses");
+    for server in changed.added {
+        if !changed.is_first {
+            server.health().come_back(milliseconds(now));
         }
-        let known = list.iter().filter(is_of_origin).find(is_at).cloned();
-        of_origin.push(known.unwrap_or_else(|| {
-            new.push(make(address));
-            new[new.len() - 1].clone()
-        }));
+        checks::start(upstream, &server);
     }
-    if new.is_empty() && of_origin.len() == list.iter().filter(is_of_origin).count() {
-        return None;
-    }
-    let others = |is_before: bool| {
-        let others = list.iter().filter(move |server| server.origin != origin);
-        others.filter(move |server| (server.origin < origin) == is_before).cloned()
-    };
-    let replaced = others(true).chain(of_origin).chain(others(false));
-    Some((replaced.collect(), new))
 }
 
 /// For one name. The system may try several servers of names, each for a while.
@@ -254,38 +210,6 @@ const HOLDS_MAX: Duration = Duration::from_hours(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::scene::address;
-    use crate::upstream::{ServerConfig, UpstreamConfig};
-
-    fn list(entries: &[(usize, usize)]) -> List {
-        entries.iter().map(|&(origin, port)| server(origin, &address(port))).collect()
-    }
-
-    fn server(origin: usize, address: &UpstreamAddr) -> Arc<Server> {
-        let config = UpstreamConfig {
-            servers: vec![ServerConfig::new(address.clone()); 3],
-            ..UpstreamConfig::new("a", [])
-        };
-        Arc::new(Server::new(&config, origin, address.clone()))
-    }
-
-    fn entries(list: &[Arc<Server>]) -> Vec<(usize, String)> {
-        list.iter().map(|server| (server.origin, server.address.to_string())).collect()
-    }
-
-    #[test]
-    fn what_stays_in_an_answer_is_the_same_server_and_keeps_its_place() {
-        let before = list(&[(0, 1), (1, 2), (1, 3), (2, 2)]);
-        let addresses = [3, 4, 4].map(address);
-        let (after, new) = replaced(&before, 1, &addresses, |address| server(1, address)).unwrap();
-        let expected =
-            [(0, 1), (1, 3), (1, 4), (2, 2)].map(|(origin, port)| (origin, address(port).to_string()));
-        assert_eq!(entries(&after), expected);
-        assert_eq!(entries(&new), expected[2..3]);
-        for (is, was) in [(0, 0), (1, 2), (3, 3)] {
-            assert!(Arc::ptr_eq(&after[is], &before[was]));
-        }
-    }
 
     #[test]
     fn an_answer_is_good_for_as_long_as_it_holds_within_bounds() {
@@ -297,12 +221,5 @@ mod tests {
         }
         assert_eq!(pause_after(false, None, interval), FAILED_INTERVAL);
         assert_eq!(pause_after(false, None, seconds(1)), seconds(1));
-    }
-
-    #[test]
-    fn the_same_addresses_in_another_order_change_nothing() {
-        let before = list(&[(0, 1), (1, 2), (1, 3)]);
-        let addresses = [3, 2, 3].map(address);
-        assert!(replaced(&before, 1, &addresses, |_| unreachable!()).is_none());
     }
 }

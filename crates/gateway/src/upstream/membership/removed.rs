@@ -1,4 +1,4 @@
-//! What is known of servers whose addresses their names have no longer.
+//! Recently removed servers: those whose addresses their names do not have any more.
 //!
 //! Names of many servers are often answered with some of them, others each time. A server that is left out once is the same one when it is back: it
 //! was disabled, fails, or is still answering requests.
@@ -9,38 +9,37 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
-use crate::upstream::Server;
-use crate::upstream::health::condition::Condition;
+use crate::upstream::server::{RetainedState, Server};
 
 /// Those that have left within the last ten minutes, in the order in which they did.
 #[derive(Debug, Default)]
-pub(crate) struct Departed(Mutex<VecDeque<Known>>);
+pub(crate) struct RemovedServers(Mutex<VecDeque<Known>>);
 
 /// What is known of one.
 #[derive(Debug)]
 struct Known {
     address: UpstreamAddr,
-    condition: Arc<Condition>,
+    state: Arc<RetainedState>,
     since: Duration,
 }
 
-impl Departed {
+impl RemovedServers {
     /// Remembers `server`, which leaves.
     pub(crate) fn add(&self, server: &Server, now: Duration) {
-        let (address, condition) = (server.address.clone(), server.condition.clone());
+        let (address, state) = (server.address.clone(), server.state.clone());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.address != address && known.is_fresh(now));
         if known.len() == KNOWN_MAX {
             known.pop_front();
         }
-        known.push_back(Known { address, condition, since: now });
+        known.push_back(Known { address, state, since: now });
     }
 
     /// What is known of the server at `address`.
-    pub(crate) fn find(&self, address: &UpstreamAddr, now: Duration) -> Option<Arc<Condition>> {
+    pub(crate) fn find(&self, address: &UpstreamAddr, now: Duration) -> Option<Arc<RetainedState>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().find(|known| known.address == *address && known.is_fresh(now));
-        found.map(|known| known.condition.clone())
+        found.map(|known| known.state.clone())
     }
 }
 
@@ -68,21 +67,21 @@ mod tests {
 
     #[test]
     fn what_has_left_is_known_for_ten_minutes() {
-        let (departed, one) = (Departed::default(), server(1));
-        departed.add(&one, Duration::from_secs(5));
-        let found = |seconds| departed.find(&address(1), Duration::from_secs(seconds));
-        assert!(found(604).is_some_and(|found| Arc::ptr_eq(&found, &one.condition)));
-        assert!(found(605).is_none() && departed.find(&address(2), Duration::ZERO).is_none());
+        let (removed, one) = (RemovedServers::default(), server(1));
+        removed.add(&one, Duration::from_secs(5));
+        let found = |seconds| removed.find(&address(1), Duration::from_secs(seconds));
+        assert!(found(604).is_some_and(|found| Arc::ptr_eq(&found, &one.state)));
+        assert!(found(605).is_none() && removed.find(&address(2), Duration::ZERO).is_none());
     }
 
     #[test]
     fn no_more_are_known_than_a_thousand_and_each_once() {
-        let departed = Departed::default();
+        let removed = RemovedServers::default();
         for port in (1..=KNOWN_MAX + 1).chain([2]) {
-            departed.add(&server(port), Duration::ZERO);
+            removed.add(&server(port), Duration::ZERO);
         }
-        let is_known = |port| departed.find(&address(port), Duration::ZERO).is_some();
+        let is_known = |port| removed.find(&address(port), Duration::ZERO).is_some();
         assert!(!is_known(1) && is_known(2) && is_known(3) && is_known(KNOWN_MAX + 1));
-        assert_eq!(departed.0.lock().unwrap().len(), KNOWN_MAX);
+        assert_eq!(removed.0.lock().unwrap().len(), KNOWN_MAX);
     }
 }

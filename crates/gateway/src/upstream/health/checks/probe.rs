@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use thruway_client::http2::Http2Config;
 use thruway_client::{
@@ -15,11 +16,12 @@ use thruway_net::{Clock, ProxyHeader, ProxyVersion};
 use thruway_server::StatusCode;
 use tokio::time::timeout;
 
-use super::{CheckConfig, CheckKind};
-use crate::upstream::connections::pool::{connect_and_tell, secure_as};
-use crate::upstream::connections::shared::speaks_http2;
+use super::config::{CheckConfig, CheckKind};
+use crate::upstream::address::ServerAddr;
+use crate::upstream::config::UpstreamTls;
+use crate::upstream::connections::connect::{connect_and_tell, secure_as, speaks_http2};
+use crate::upstream::connections::exchange::Exchange;
 use crate::upstream::health::status_range::StatusRange;
-use crate::upstream::{Exchange, ServerAddr, UpstreamTls};
 
 /// Why an answer was not good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,21 +55,21 @@ pub(crate) struct ToProbe {
 }
 
 /// Asks a server.
-pub(crate) async fn probe(what: &ToProbe) -> Result<(), ProbeFailure> {
-    timeout(what.check.timeout, ask(what)).await.unwrap_or(Err(ProbeFailure::TimedOut))
+pub(crate) async fn probe(what: &ToProbe, clock: &Clock) -> Result<(), ProbeFailure> {
+    timeout(what.check.timeout, ask(what, clock)).await.unwrap_or(Err(ProbeFailure::TimedOut))
 }
 
-async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
+async fn ask(what: &ToProbe, clock: &Clock) -> Result<(), ProbeFailure> {
     let stream = what.connect().await.map_err(ProbeFailure::Connect)?;
     let CheckKind::Http { path, host, statuses, content } = &what.check.kind else { return Ok(()) };
     let host = host.clone().unwrap_or_else(|| what.configured.host());
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: thruway-check\r\nConnection: close\r\n\r\n"
     );
-    let mut exchange = what.start(stream, request.as_bytes()).await.map_err(ProbeFailure::Exchange)?;
+    let mut exchange = what.start(stream, request.as_bytes(), clock).await.map_err(ProbeFailure::Exchange)?;
     let expected = Expected { statuses, content: content.as_deref() };
     let mut read = Vec::new();
-    poll_fn(|cx| expected.poll(cx, &mut exchange, &mut read)).await
+    poll_fn(|cx| expected.poll(cx, clock.now(), &mut exchange, &mut read)).await
 }
 
 impl ToProbe {
@@ -84,16 +86,15 @@ impl ToProbe {
         }
     }
 
-    async fn start(&self, stream: UpstreamStream, request: &[u8]) -> Result<Exchange, Error> {
-        let (config, now) = (Config::default(), Clock::system().now());
+    async fn start(&self, stream: UpstreamStream, request: &[u8], clock: &Clock) -> Result<Exchange, Error> {
+        let (config, now) = (Config::default(), clock.now());
         let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
         let write = |output: &mut Vec<u8>| output.extend_from_slice(request);
         let is_http2 = !self.negotiates_http2 || speaks_http2(&stream);
         let Some(http2) = self.http2.as_ref().filter(|_| is_http2) else {
             return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
         };
-        let (mut connection, driver) =
-            http2::Connection::new(stream, &config, http2, &Clock::system(), None).await?;
+        let (mut connection, driver) = http2::Connection::new(stream, &config, http2, clock, None).await?;
         // It ends with the exchange.
         drop(tokio::task::spawn_local(driver));
         connection.start(to_send, now, write).map(Box::new).map(Exchange::Http2)
@@ -111,12 +112,13 @@ impl Expected<'_> {
     fn poll(
         &self,
         cx: &mut Context<'_>,
+        now: Duration,
         exchange: &mut Exchange,
         read: &mut Vec<u8>,
     ) -> Poll<Result<(), ProbeFailure>> {
         let mut turn = exchange.turn();
         loop {
-            match ready!(turn.poll_event(cx, Clock::system().now())).map_err(ProbeFailure::Exchange)? {
+            match ready!(turn.poll_event(cx, now)).map_err(ProbeFailure::Exchange)? {
                 ResponseEvent::Final(head, _) => {
                     if !self.statuses.iter().any(|range| range.contains(head.status)) {
                         return Poll::Ready(Err(ProbeFailure::Status(head.status)));

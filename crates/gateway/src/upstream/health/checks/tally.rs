@@ -1,7 +1,7 @@
 //! What many answers say together: one bad one is no server down.
 
-use super::CheckConfig;
-use crate::upstream::health::condition::Checked;
+use super::config::CheckConfig;
+use crate::upstream::health::server_health::Checked;
 
 /// The answers of one server.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CheckKind;
+    use super::super::config::CheckKind;
     use super::*;
 
     /// The news after each answer: `+` is good, `-` bad.

@@ -11,7 +11,7 @@ fn config(servers: usize) -> UpstreamConfig {
 
 /// Lets requests at the server at `place` fail until it is ejected.
 fn bring_down(scene: &Scene, place: usize) {
-    (0..3).for_each(|_| scene.lease_of(place).failed_for_test(&scene.clock));
+    (0..3).for_each(|_| scene.slot_of(place).failed_for_test());
 }
 
 fn is_out(scene: &Scene, place: usize) -> bool {
@@ -22,9 +22,9 @@ fn is_out(scene: &Scene, place: usize) -> bool {
 fn a_server_is_ejected_after_so_many_failures_in_a_row() {
     let scene = Scene::with(config(2));
     for _ in 0..5 {
-        scene.lease_of(0).failed_for_test(&scene.clock);
-        scene.lease_of(0).failed_for_test(&scene.clock);
-        scene.lease_of(0).succeeded_for_test(&scene.clock);
+        scene.slot_of(0).failed_for_test();
+        scene.slot_of(0).failed_for_test();
+        scene.slot_of(0).succeeded_for_test();
     }
     assert!(!is_out(&scene, 0));
     bring_down(&scene, 0);
@@ -37,11 +37,11 @@ fn one_request_tries_a_server_whose_time_is_over() {
     let scene = Scene::with(config(2));
     bring_down(&scene, 0);
     scene.time.advance(Duration::from_secs(10));
-    let leases: Vec<_> = (0..10).map(|_| scene.lease()).collect();
+    let leases: Vec<_> = (0..10).map(|_| scene.slot()).collect();
     let trials: Vec<_> = leases.iter().filter(|lease| scene.place_of(lease) == 0).collect();
     assert_eq!(trials.len(), 1);
     assert!(is_out(&scene, 0));
-    trials[0].succeeded_for_test(&scene.clock);
+    trials[0].succeeded_for_test();
     assert_eq!(scene.counts_of_short(10), [5, 5]);
 }
 
@@ -54,7 +54,7 @@ fn each_trial_that_fails_makes_it_twice_as_long_up_to_a_maximum() {
         assert!(is_out(&scene, 0), "{seconds}");
         scene.time.advance(Duration::from_millis(1));
         assert!(!is_out(&scene, 0), "{seconds}");
-        scene.lease_of(0).failed_for_test(&scene.clock);
+        scene.slot_of(0).failed_for_test();
     }
 }
 
@@ -63,10 +63,10 @@ fn a_trial_that_nobody_hears_of_again_is_followed_by_another() {
     let scene = Scene::with(config(2));
     bring_down(&scene, 0);
     scene.time.advance(Duration::from_secs(10));
-    drop(scene.lease_of(0));
+    drop(scene.slot_of(0));
     assert!(is_out(&scene, 0));
     scene.time.advance(Duration::from_secs(10));
-    scene.lease_of(0).succeeded_for_test(&scene.clock);
+    scene.slot_of(0).succeeded_for_test();
     assert!(!is_out(&scene, 0));
 }
 
@@ -80,7 +80,7 @@ fn a_server_that_fails_again_soon_is_out_for_longer_and_one_that_has_been_back_f
         scene.time.advance(Duration::from_millis(seconds_out * 1_000 - 1));
         assert!(is_out(&scene, 0), "{seconds_back}");
         scene.time.advance(Duration::from_millis(1));
-        scene.lease_of(0).succeeded_for_test(&scene.clock);
+        scene.slot_of(0).succeeded_for_test();
         assert!(!is_out(&scene, 0), "{seconds_back}");
     }
 }
@@ -88,11 +88,11 @@ fn a_server_that_fails_again_soon_is_out_for_longer_and_one_that_has_been_back_f
 #[test]
 fn what_began_before_an_ejection_changes_nothing_about_it() {
     let scene = Scene::with(config(2));
-    let [early, other] = [0, 0].map(|place| scene.lease_of(place));
+    let [early, other] = [0, 0].map(|place| scene.slot_of(place));
     scene.time.advance(Duration::from_secs(1));
     bring_down(&scene, 0);
-    early.succeeded_for_test(&scene.clock);
-    other.failed_for_test(&scene.clock);
+    early.succeeded_for_test();
+    other.failed_for_test();
     assert!(is_out(&scene, 0));
     scene.time.advance(Duration::from_secs(10));
     assert!(!is_out(&scene, 0));
@@ -119,11 +119,11 @@ fn there_is_a_ceiling_and_the_last_one_stays() {
 fn when_all_are_out_all_are_asked_and_the_first_success_brings_one_back() {
     let scene = Scene::with(config(2));
     bring_down(&scene, 0);
-    scene.server(1).asks_to_wait(Duration::from_secs(5), scene.now());
+    scene.server(1).health().asks_to_wait(Duration::from_secs(5), scene.now());
     assert_eq!(scene.counts_of_short(10), [5, 5]);
     // Failures of those who have no other make nothing longer.
-    (0..20).for_each(|_| scene.lease_of(0).failed_for_test(&scene.clock));
-    scene.lease_of(0).succeeded_for_test(&scene.clock);
+    (0..20).for_each(|_| scene.slot_of(0).failed_for_test());
+    scene.slot_of(0).succeeded_for_test();
     assert_eq!(scene.counts_of_short(10), [10, 0]);
 }
 
@@ -131,6 +131,6 @@ fn when_all_are_out_all_are_asked_and_the_first_success_brings_one_back() {
 fn without_a_number_of_failures_nobody_is_ejected() {
     let ejection = EjectionConfig { failures: 0, ..EjectionConfig::default() };
     let scene = Scene::with(UpstreamConfig { ejection, ..config(2) });
-    (0..100).for_each(|_| scene.lease_of(0).failed_for_test(&scene.clock));
+    (0..100).for_each(|_| scene.slot_of(0).failed_for_test());
     assert!(!is_out(&scene, 0));
 }

@@ -1,27 +1,34 @@
-//! One after the other.
+//! The servers of an upstream at one moment, and the order of their turns.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
-use super::Candidates;
+use crate::upstream::server::Server;
 
-/// The candidate whose turn it is. A turn of somebody who is none is passed over for good: if the next one had it too, it would
-/// get twice as much as the others.
-pub(crate) fn pick(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
-    let round = candidates.round();
-    let next = || turn.fetch_add(1, Ordering::Relaxed);
-    let mut turns = (0..round.len()).map(|_| round[next() % round.len()]);
-    if let Some(place) = turns.find(|&place| candidates.accept(place)) {
-        return Some(place);
+/// The servers of an upstream, until its names resolve to others.
+#[derive(Debug)]
+pub(crate) struct ServerList {
+    pub(crate) list: Box<[Arc<Server>]>,
+    /// Places in the order of one round, each as often as its weight says.
+    pub(crate) round: Box<[usize]>,
+}
+
+impl ServerList {
+    pub(crate) fn new(list: impl IntoIterator<Item = Arc<Server>>) -> Self {
+        let list: Box<[_]> = list.into_iter().collect();
+        let weights: Vec<_> = list.iter().map(|server| server.weight).collect();
+        Self { round: smooth_round(&weights), list }
     }
-    // All start slowly, or other workers have had the turns of all who are left.
-    let start = next();
-    let mut from_here = (0..round.len()).map(|n| round[start.wrapping_add(n) % round.len()]);
-    from_here.find(|&place| candidates.include(place))
+
+    /// How many may not get requests, and how many there are at all.
+    pub(crate) fn out_of(&self, now: u64) -> (usize, usize) {
+        let counted = self.list.iter().filter(|server| server.takes_new_clients());
+        (counted.clone().filter(|server| !server.is_available(now)).count(), counted.count())
+    }
 }
 
 /// One round in which every server has its turns as far apart as can be: in each step all gain their weight, and the one
 /// with the most pays what all have gained (the smooth weighted round robin of nginx).
-pub(crate) fn smooth_round(weights: &[u32]) -> Box<[usize]> {
+fn smooth_round(weights: &[u32]) -> Box<[usize]> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
     let weights: Vec<_> = weights.iter().map(|weight| i64::from(weight / divisor)).collect();
     let total: i64 = weights.iter().sum();

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
-use super::*;
-use crate::upstream::request_key::hash;
+use super::balance::{HashBy, hash};
 use crate::upstream::scene::{Scene, address};
-use crate::upstream::{RequestKey, ServerConfig, Sticky, UpstreamConfig};
+use crate::upstream::{Balance, RequestKey, ServerConfig, Sticky, UpstreamConfig};
 
 fn by_path(load_max_percent: u32) -> Balance {
     Balance::Hash { by: HashBy::Path, load_max_percent }
@@ -51,10 +50,10 @@ fn a_backup_gets_requests_only_when_all_others_are_out_or_were_tried() {
         assert_eq!(scene.places(&[0, 1], 1), [Some(2)]);
         let now = scene.now();
         for place in [0, 1] {
-            scene.server(place).asks_to_wait(Duration::from_secs(1), now);
+            scene.server(place).health().asks_to_wait(Duration::from_secs(1), now);
         }
         assert_eq!(scene.places(&[], 3), [Some(2); 3]);
-        scene.server(2).asks_to_wait(Duration::from_secs(1), now);
+        scene.server(2).health().asks_to_wait(Duration::from_secs(1), now);
         let asked_all_the_same = scene.places(&[], 3);
         assert!(asked_all_the_same.iter().all(|place| matches!(place, Some(0 | 1))));
         scene.time.advance(Duration::from_secs(1));
@@ -66,7 +65,7 @@ fn a_backup_gets_requests_only_when_all_others_are_out_or_were_tried() {
 fn the_turns_of_a_server_that_is_out_go_to_all_others() {
     // What broke: its neighbour got them all, twice as much as the third.
     let scene = Scene::new(Balance::RoundRobin, &[1, 1, 1]);
-    scene.server(0).asks_to_wait(Duration::from_secs(1), scene.now());
+    scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
     assert_eq!(scene.counts_of_short(100), [0, 50, 50]);
 }
 
@@ -98,8 +97,8 @@ fn of_two_the_one_with_fewer_requests_is_taken() {
 fn of_two_the_faster_is_taken_until_it_has_much_to_do() {
     let scene = Scene::new(Balance::PeakEwma, &[1, 1]);
     let now = scene.now();
-    scene.server(0).condition.latency.record(Duration::from_millis(40), now);
-    scene.server(1).condition.latency.record(Duration::from_millis(10), now);
+    scene.server(0).health().latency.record(Duration::from_millis(40), now);
+    scene.server(1).health().latency.record(Duration::from_millis(10), now);
     assert_eq!(scene.counts_of_short(20), [0, 20]);
     // Four times as fast: it gets about four times as many at a time.
     assert_eq!(scene.counts(50), [10, 40]);
@@ -108,7 +107,7 @@ fn of_two_the_faster_is_taken_until_it_has_much_to_do() {
 #[test]
 fn a_server_of_which_nothing_is_known_gets_one_request_until_it_has_answered() {
     let scene = Scene::new(Balance::PeakEwma, &[1, 1]);
-    scene.server(0).condition.latency.record(Duration::from_millis(10), scene.now());
+    scene.server(0).health().latency.record(Duration::from_millis(10), scene.now());
     assert_eq!(scene.counts(20), [19, 1]);
 }
 
@@ -118,7 +117,7 @@ fn a_server_that_starts_slowly_gets_a_part_of_its_share() {
         let config =
             UpstreamConfig { slow_start: Duration::from_secs(10), ..Scene::config(balance.clone(), &[1, 1]) };
         let scene = Scene::with(config);
-        scene.server(0).come_back(scene.now());
+        scene.server(0).health().come_back(scene.now());
         let counts = scene.counts_of_short(1_000);
         assert!((20..200).contains(&counts[0]), "{balance:?}: {counts:?}");
         scene.time.advance(Duration::from_secs(10));
@@ -134,7 +133,7 @@ fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
     let slow_start = Duration::from_secs(10);
     let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(by_path(100_000), &[1, 1]) });
     let before = keys(&scene);
-    scene.server(0).come_back(scene.now());
+    scene.server(0).health().come_back(scene.now());
     let away = || {
         let now = keys(&scene);
         assert!(now.iter().all(|(key, server)| before[key] == *server || *server == address(2)));
@@ -161,7 +160,7 @@ fn servers_that_all_start_slowly_share_as_ever() {
         let slow_start = Duration::from_secs(10);
         let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(balance.clone(), &[1, 1, 1]) });
         for place in [0, 1, 2] {
-            scene.server(place).come_back(scene.now());
+            scene.server(place).health().come_back(scene.now());
         }
         let counts = scene.counts_of_short(3_000);
         assert!(counts.iter().all(|count| (800..=1_200).contains(count)), "{balance:?}: {counts:?}");
@@ -209,7 +208,7 @@ fn only_the_keys_of_a_server_that_goes_move_and_to_all_others() {
 fn no_server_gets_more_than_its_bound_of_one_popular_key() {
     let scene = Scene::new(by_path(125), &[1, 1, 2]);
     let leases: Vec<_> = (0..400)
-        .map(|_| scene.lease_for(&RequestKey { hash: Some(7), ..RequestKey::default() }, &[]).unwrap())
+        .map(|_| scene.slot_for(&RequestKey { hash: Some(7), ..RequestKey::default() }, &[]).unwrap())
         .collect();
     let counts = [0, 1, 2].map(|place| scene.server(place).in_flight());
     assert_eq!(counts.iter().sum::<usize>(), leases.len());
@@ -225,7 +224,7 @@ fn a_cookie_brings_its_client_to_its_server_while_that_may_get_requests() {
         let scene = Scene::with(UpstreamConfig { sticky, ..Scene::config(balance, &[1, 1, 0]) });
         let place_with = |token, tried: &[usize]| {
             let key = RequestKey { hash: Some(1), sticky: Some(token), ..RequestKey::default() };
-            scene.place_of(&scene.lease_for(&key, tried).unwrap())
+            scene.place_of(&scene.slot_for(&key, tried).unwrap())
         };
         for place in [0, 1, 2] {
             let token = scene.server(place).token;
@@ -233,7 +232,7 @@ fn a_cookie_brings_its_client_to_its_server_while_that_may_get_requests() {
             assert_ne!(place_with(token, &[place]), place);
         }
         assert_ne!(place_with(1, &[]), 2, "a token of nobody is none");
-        scene.server(0).asks_to_wait(Duration::from_secs(1), scene.now());
+        scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
         assert_eq!(place_with(scene.server(0).token, &[]), 1);
     }
 }
