@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use thruway_net::spawn;
 use thruway_server::Request;
 
-use super::attempts::Forwarding;
+use super::attempt::Forwarding;
 use super::request::OutgoingRequest;
 use super::request_id::RequestId;
-use super::{ForwardConfig, attempts};
+use super::{ForwardConfig, attempt};
 use crate::upstream::{RequestKey, Upstream};
 
 /// Sends copies of requests to an upstream.
@@ -117,7 +117,7 @@ impl Mirror {
         };
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.
-            drop(attempts::forward(&mut forwarding).await);
+            drop(attempt::forward(&mut forwarding).await);
             drop(copy);
         });
     }

@@ -11,10 +11,10 @@ mod fields;
 mod forwarded;
 mod request;
 mod request_body;
-mod course;
+mod timeline;
 mod request_id;
 mod timeouts;
-mod attempts;
+mod attempt;
 mod relay;
 mod response;
 mod tunnel;
@@ -38,7 +38,7 @@ pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
 pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 pub use timeouts::ForwardTimeouts;
 
-use attempts::Forwarding;
+use attempt::Forwarding;
 use request::{OutgoingRequest, Unsendable};
 use request_body::RequestBody;
 use request_id::RequestId;
@@ -234,7 +234,7 @@ impl Handler for Forward {
             timed,
         };
         Answer::later(async move {
-            let response = attempts::forward(&mut forwarding).await;
+            let response = attempt::forward(&mut forwarding).await;
             if let Some(awaited) = awaited {
                 awaited.answered(response.status());
             }

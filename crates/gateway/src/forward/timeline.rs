@@ -10,14 +10,14 @@ use super::request_id::RequestId;
 use crate::Failure;
 use crate::upstream::{Server, Upstream};
 
-/// The course of a request.
-pub(super) struct Course<'c> {
+/// The timeline of a request.
+pub(super) struct Timeline<'c> {
     clock: &'c Clock,
     /// What is told, and when the last step ended; `None` if nobody wants to know.
     noted: Option<(Box<Forwarded>, Duration)>,
 }
 
-impl<'c> Course<'c> {
+impl<'c> Timeline<'c> {
     pub(super) fn new(upstream: &Upstream, recorded: Option<RequestId>, clock: &'c Clock) -> Self {
         let noted = recorded.map(|id| {
             let forwarded = Forwarded { request_id: id.into_told(), ..Forwarded::to(upstream.label.clone()) };

@@ -9,11 +9,11 @@ use thruway_client::Error;
 use thruway_net::{Clock, Worker};
 use thruway_server::Response;
 
-use super::course::Course;
 use super::relay::Relay;
 use super::request::OutgoingRequest;
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
+use super::timeline::Timeline;
 use super::timeouts::{ForwardTimeouts, is_event_stream};
 use crate::Failure;
 use crate::upstream::{
@@ -44,17 +44,17 @@ pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     forwarding.upstream.count_request(now);
     let total = forwarding.timeouts.total(&forwarding.upstream.config);
     forwarding.until = total.map(|total| now.saturating_add(total));
-    let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), worker.clock());
-    let mut response = match attempts(forwarding, &mut course).await {
+    let mut timeline = Timeline::new(&forwarding.upstream, forwarding.recorded.take(), worker.clock());
+    let mut response = match attempts(forwarding, &mut timeline).await {
         Ok(response) => response,
         Err(failure) => {
-            course.failed(failure);
+            timeline.failed(failure);
             let mut response = failure.to_response();
             rewrite(&forwarding.request, &mut response);
             response
         }
     };
-    if let Some(forwarded) = course.finish() {
+    if let Some(forwarded) = timeline.finish() {
         response.set_forwarded(forwarded);
     }
     response
@@ -69,8 +69,8 @@ fn rewrite(request: &OutgoingRequest, response: &mut Response) {
 
 /// Sends a request, and again where that is safe: to another server, or to the same on a later connection if that had
 /// closed one that waited to be used again, which says nothing against it.
-async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Result<Response, Failure> {
-    let clock = course.clock();
+async fn attempts(forwarding: &mut Forwarding, timeline: &mut Timeline<'_>) -> Result<Response, Failure> {
+    let clock = timeline.clock();
     let mut tried = Vec::new();
     let mut again = None;
     loop {
@@ -78,8 +78,8 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
             Some((slot, number)) => (slot, Some(number)),
             None => (forwarding.select(&tried).await?, None),
         };
-        course.selected(&slot.server);
-        let failed = match forwarding.attempt(slot, later_than, &tried, course).await {
+        timeline.selected(&slot.server);
+        let failed = match forwarding.attempt(slot, later_than, &tried, timeline).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
@@ -97,7 +97,7 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
             return Err(failure);
         }
         upstream.statistics.count_retry();
-        course.retries();
+        timeline.retries();
     }
 }
 
@@ -180,9 +180,9 @@ impl Forwarding {
         mut slot: Box<ServerSlot>,
         later_than: Option<u64>,
         tried: &[usize],
-        course: &mut Course<'_>,
+        timeline: &mut Timeline<'_>,
     ) -> Result<Response, Failed> {
-        let clock = course.clock();
+        let clock = timeline.clock();
         let waiting = match later_than {
             _ if slot.upstream.limits_connections() => {
                 let waiting = acquire_within_limit(&mut slot, self.until, later_than.is_some(), tried);
@@ -193,7 +193,7 @@ impl Forwarding {
                 })?;
                 // Its wait was not for the server.
                 slot.begins();
-                course.selected(&slot.server);
+                timeline.selected(&slot.server);
                 waiting
             }
             Some(_) => None,
@@ -227,7 +227,7 @@ impl Forwarding {
         if self.is_loop(&slot) {
             return Err(failed(&slot, Failure::Loop));
         }
-        course.connected(is_reused);
+        timeline.connected(is_reused);
         slot.server.statistics().count_connection(is_reused);
         let write = |output: &mut Vec<u8>| self.request.write(output, || slot.upstream.host_of(&slot.server));
         let mut exchange = connection
@@ -242,7 +242,7 @@ impl Forwarding {
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let begun = begun.and_then(|begun| begun.proven(self.request.websocket_accept.as_deref()));
         let mut begun = begun.map_err(|failure| failed(&relay.slot, fair(relay.blamed(failure))))?;
-        course.responded();
+        timeline.responded();
         self.time(&relay.slot, asked, clock);
         let is_complete = begun.is_complete();
         if !is_complete && is_event_stream(&begun.response) {
