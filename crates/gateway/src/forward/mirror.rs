@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use thruway_net::spawn;
 use thruway_server::Request;
 
-use super::attempt::Forwarding;
+use super::config::ForwardConfig;
+use super::forwarding::Forwarding;
 use super::request::OutgoingRequest;
 use super::request_id::RequestId;
-use super::{ForwardConfig, attempt};
+use super::retry::forward;
 use crate::upstream::{RequestKey, Upstream};
 
 /// Sends copies of requests to an upstream.
@@ -117,7 +118,7 @@ impl Mirror {
         };
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.
-            drop(attempt::forward(&mut forwarding).await);
+            drop(forward(&mut forwarding).await);
             drop(copy);
         });
     }

@@ -26,10 +26,6 @@ impl<'c> Timeline<'c> {
         Self { clock, noted }
     }
 
-    pub(super) const fn clock(&self) -> &'c Clock {
-        self.clock
-    }
-
     /// There is a server that may be asked.
     pub(super) fn selected(&mut self, server: &Arc<Server>) {
         self.note(|forwarded, elapsed| {
