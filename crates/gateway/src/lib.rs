@@ -28,9 +28,7 @@ mod tunnel;
 
 // what became of it
 mod failure;
-mod histogram;
 mod meter;
-mod measured;
 
 pub use connect::{Connect, ConnectConfig};
 pub use failure::Failure;
@@ -38,8 +36,7 @@ pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
     Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
-pub use measured::Measured;
-pub use meter::{RouteCounts, RouteMeter};
+pub use meter::{Measured, RouteCounts, RouteMeter};
 pub use policy::{
     AddressesConfig, ApiKeysConfig, BasicAuthConfig, CertificateFingerprint, CertificateMatch,
     ClientCertificateConfig, ConcurrencyConfig, CountBy, Guarded, InvalidFingerprint, InvalidJwtKeys,

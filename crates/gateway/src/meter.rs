@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thruway_net::Worker;
-use thruway_server::StatusCode;
-
-use crate::histogram::Histogram;
+use thruway_server::{Answer, Handler, Request, StatusCode};
 
 /// Counts the requests of one route.
 #[derive(Debug)]
@@ -127,6 +125,66 @@ impl Drop for Awaited {
             false if self.worker.is_cut_off() => StatusCode::SERVICE_UNAVAILABLE,
             false => CLIENT_CLOSED_REQUEST,
         });
+    }
+}
+
+/// Has a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself, for less.
+pub struct Measured {
+    handler: Arc<dyn Handler>,
+    meter: Arc<RouteMeter>,
+}
+
+impl Measured {
+    /// Has `meter` count the requests of `handler`.
+    pub fn new(handler: Arc<dyn Handler>, meter: Arc<RouteMeter>) -> Self {
+        Self { handler, meter }
+    }
+}
+
+impl Handler for Measured {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let awaited = Awaited::new(self.meter.clone(), request.worker());
+        let answer = self.handler.handle(request);
+        if let Answer::Now(response) = &answer {
+            awaited.answered(response.status());
+            return answer;
+        }
+        answer.map(move |response| {
+            awaited.answered(response.status());
+            response
+        })
+    }
+}
+
+/// Counts times by the first of some bounds that they do not exceed; the last bucket is for those beyond all.
+#[derive(Debug)]
+pub(crate) struct Histogram<const N: usize> {
+    buckets: [AtomicU64; N],
+    microseconds: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    /// Counts `time` by `bounds`, which are one fewer than the buckets and always the same.
+    #[inline]
+    pub(crate) fn record(&self, bounds: &[Duration], time: Duration) {
+        let bucket = bounds.partition_point(|bound| *bound < time);
+        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    /// Adds what was counted so far to `buckets`, and returns the sum of all times.
+    pub(crate) fn add_to(&self, buckets: &mut [u64; N]) -> Duration {
+        for (sum, count) in buckets.iter_mut().zip(&self.buckets) {
+            *sum += count.load(Ordering::Relaxed);
+        }
+        Duration::from_micros(self.microseconds.load(Ordering::Relaxed))
+    }
+}
+
+impl<const N: usize> Default for Histogram<N> {
+    fn default() -> Self {
+        Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), microseconds: AtomicU64::new(0) }
     }
 }
 

@@ -2,12 +2,29 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use thruway_net::{Peer, Stream, Worker};
+use thruway_net::{Clock, Peer, Stream, Worker};
 
-use super::Course;
 use crate::Failure;
 use crate::upstream::{self, RequestKey, ServerSlot, Upstream};
+
+/// What happens to a stream.
+pub(super) struct StreamTimeline {
+    pub(super) since: Duration,
+    pub(super) server: Option<Arc<str>>,
+    pub(super) retries: u32,
+    pub(super) connect: Option<Duration>,
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
+}
+
+impl StreamTimeline {
+    pub(super) fn new(clock: &Clock) -> Self {
+        let since = clock.now_exact();
+        Self { since, server: None, retries: 0, connect: None, received_bytes: 0, sent_bytes: 0 }
+    }
+}
 
 /// A server that has accepted.
 pub(super) struct Connected {
@@ -22,7 +39,7 @@ pub(super) async fn connect(
     key: &RequestKey,
     from: Peer,
     worker: &Rc<Worker>,
-    course: &mut Course,
+    timeline: &mut StreamTimeline,
 ) -> Result<Connected, Failure> {
     let clock = worker.clock();
     upstream.count_request(clock.now());
@@ -30,7 +47,7 @@ pub(super) async fn connect(
     loop {
         let slot = ServerSlot::select(upstream, worker, key, &tried, None).await;
         let slot = slot.inspect_err(|failure| upstream.statistics.count_failure(*failure))?;
-        course.server = Some(slot.server.label.clone());
+        timeline.server = Some(slot.server.label.clone());
         let since = clock.now_exact();
         let would_come_back = || slot.server.leads_back() && from.is_own();
         // If the server is known to lead back, no connection is opened: when this end closes it, nothing tells the
@@ -41,7 +58,7 @@ pub(super) async fn connect(
             // This connection has shown that the server leads back.
             Some(Ok(_)) if would_come_back() => Failure::Loop,
             Some(Ok(stream)) => {
-                course.connect = Some(clock.now_exact().saturating_sub(since));
+                timeline.connect = Some(clock.now_exact().saturating_sub(since));
                 slot.connected();
                 slot.server.statistics().count_connection(false);
                 return Ok(Connected { slot, stream });
@@ -59,6 +76,6 @@ pub(super) async fn connect(
         }
         tried.push(slot.server.number);
         upstream.statistics.count_retry();
-        course.retries += 1;
+        timeline.retries += 1;
     }
 }

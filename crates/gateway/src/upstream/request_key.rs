@@ -1,4 +1,5 @@
-//! The part of a request that decides which server gets it.
+//! The part of a request that decides which server gets it: the hash of its key, its sticky cookie, and what the server is told about
+//! the client, because a connection is for one client then.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

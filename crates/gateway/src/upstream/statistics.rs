@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::RouteMeter;
-use crate::histogram::Histogram;
-use crate::meter::BUCKETS;
+use crate::meter::{BUCKETS, Histogram};
 
 /// Statistics of a server.
 #[derive(Debug, Default)]

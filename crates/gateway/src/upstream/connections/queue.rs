@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::Failure;
-use crate::histogram::Histogram;
+use crate::meter::Histogram;
 
 /// How many requests wait for a server that has room, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,58 @@
-//! Where a client wants a tunnel to lead.
+//! Config of tunnels, and the destinations that it allows.
+
+use std::fmt;
+use std::time::Duration;
 
 use thruway_message::Authority;
+use thruway_server::Networks;
 
-use super::ConnectConfig;
+use crate::HostMatch;
+
+/// Which tunnels are made, and how long they are waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectConfig {
+    /// The hosts that may be named: names, or addresses.
+    pub hosts: Vec<HostMatch>,
+    /// The ports that may be named. Default 443.
+    pub ports: Vec<u16>,
+    /// Addresses that may be reached although they are not of the whole internet, or are this machine's. Default none.
+    pub private: Networks,
+    /// Whether tunnels may lead to listeners of this process, where they may lead to their addresses at all. Default no: they are for others
+    /// than those who may ask for tunnels.
+    pub own_listeners: bool,
+    /// How long it may take to resolve a name and to connect. Default 5 s.
+    pub connect_timeout: Duration,
+    /// How long a tunnel may be without an octet in either direction. Default 10 minutes, as for streams.
+    pub idle: Duration,
+}
+
+impl ConnectConfig {
+    /// Tunnels to these hosts, and otherwise the defaults.
+    pub fn to(hosts: Vec<HostMatch>) -> Self {
+        Self {
+            hosts,
+            ports: vec![443],
+            private: Networks::default(),
+            own_listeners: false,
+            connect_timeout: Duration::from_secs(5),
+            idle: Duration::from_mins(10),
+        }
+    }
+}
+
+/// Where tunnels may lead.
+impl fmt::Display for ConnectConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<_> = self.hosts.iter().map(HostMatch::to_string).collect();
+        let ports: Vec<_> = self.ports.iter().map(u16::to_string).collect();
+        let plural = if ports.len() == 1 { "" } else { "s" };
+        write!(f, "tunnels to {}, port{plural} {}", hosts.join(", "), ports.join(", "))?;
+        if !self.private.is_empty() {
+            write!(f, ", also at {}", self.private)?;
+        }
+        if self.own_listeners { f.write_str(", also to listeners here") } else { Ok(()) }
+    }
+}
 
 /// A host and a port that may be named.
 #[derive(Clone, PartialEq, Eq, Debug)]
