@@ -10,7 +10,7 @@ use thruway_server::{
 };
 
 use crate::access_log::LiveLog;
-use crate::admin::{self, AdminState};
+use crate::admin::{self, ServiceState};
 use crate::config::{Config, Failure};
 use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
@@ -32,7 +32,7 @@ pub struct Daemon {
 
 /// Reloads, drains and inspects a [`Daemon`] from any thread. Clones are the same.
 #[derive(Clone)]
-pub struct DaemonHandle(Arc<AdminState>);
+pub struct DaemonHandle(Arc<ServiceState>);
 
 /// A listener that accepts connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -138,7 +138,7 @@ impl Daemon {
             present: present.clone(),
             secured: secured.clone(),
         });
-        let state = Arc::new(AdminState::new(&server, present, reloader, secured));
+        let state = Arc::new(ServiceState::new(&server, present, reloader, secured));
         let admin_server = admin_config.map(|config| admin::start(&state, &config)).transpose()?;
         let handle = DaemonHandle(state);
         Ok(Self { server, listeners, admin_server, handle, log, has_file })

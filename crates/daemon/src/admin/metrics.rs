@@ -7,16 +7,16 @@ use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
 use super::exposition::{Exposition, Family, Kind};
-use super::state::AdminState;
+use super::state::ServiceState;
 use crate::present::Running;
 use crate::tls::{Secured, Shown};
 
-pub(super) fn answer(admin: &AdminState, _: &Request<'_>) -> Response {
+pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
     Response::text(metrics(admin)).with_field("Content-Type", Exposition::CONTENT_TYPE)
 }
 
 /// Returns all metrics in the text format of Prometheus.
-pub(crate) fn metrics(admin: &AdminState) -> String {
+pub(crate) fn metrics(admin: &ServiceState) -> String {
     let running = admin.present.load();
     let mut exposition = Exposition::default();
     write_process(&mut exposition, admin);
@@ -32,7 +32,7 @@ pub(crate) fn metrics(admin: &AdminState) -> String {
     exposition.into_text()
 }
 
-fn write_process(exposition: &mut Exposition, admin: &AdminState) {
+fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     let uptime = Clock::system().now_exact().saturating_sub(admin.started);
     let loads = admin.server.loads();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
@@ -130,7 +130,7 @@ fn write_mirrors(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_streams(exposition: &mut Exposition, admin: &AdminState, running: &Running) {
+fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &Running) {
     let counts =
         || admin.tcp_listeners(running).map(|(listener, listening)| (listener, listening.forward.counts()));
     let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Streams of TCP that are open.");

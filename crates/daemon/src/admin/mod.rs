@@ -20,14 +20,14 @@ use thruway_server::{
 use crate::config::AdminConfig;
 use guard::Guarded;
 pub(crate) use metrics::metrics;
-pub(crate) use state::AdminState;
+pub(crate) use state::ServiceState;
 pub(crate) use status::status;
 
 /// Starts the admin listener.
 ///
 /// # Errors
 /// The address is in use.
-pub(crate) fn start(state: &Arc<AdminState>, config: &AdminConfig) -> Result<RunningServer, ServerError> {
+pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<RunningServer, ServerError> {
     let router = Router::new()
         .get("/health", || "alive\n")
         .get("/ready", with_state(state, ready))
@@ -45,7 +45,7 @@ pub(crate) fn start(state: &Arc<AdminState>, config: &AdminConfig) -> Result<Run
 }
 
 /// Answers 200 if a load balancer should send requests here, and 503 with the reason if not.
-fn ready(admin: &AdminState, _: &Request<'_>) -> Response {
+fn ready(admin: &ServiceState, _: &Request<'_>) -> Response {
     if admin.server.is_draining() {
         return not_ready("draining\n");
     }
@@ -64,7 +64,7 @@ fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
 }
 
 /// Reads the config anew, on a thread that may wait for it.
-async fn reload(admin: Arc<AdminState>, _: OwnedRequest) -> Response {
+async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     let reloader = admin.reloader.clone();
     match tokio::task::spawn_blocking(move || reloader.reload()).await {
         Ok(Ok(())) => Response::text("the config was reloaded\n"),

@@ -3,11 +3,11 @@
 use thruway_gateway::AdminState;
 use thruway_server::{Request, Response, StatusCode};
 
-use super::state::AdminState;
+use super::state::ServiceState;
 use super::status::UpstreamStatus;
 
 /// Lets a server of an upstream have requests or not, and tells how the upstream is then.
-pub(super) fn set_standing(admin: &AdminState, request: &Request<'_>) -> Response {
+pub(super) fn set_standing(admin: &ServiceState, request: &Request<'_>) -> Response {
     let [name, server, standing] =
         ["upstream", "server", "standing"].map(|name| request.parameter(name).into_owned());
     let Some(standing) = parse(&standing) else {

@@ -11,7 +11,7 @@ use crate::streams::Listening;
 use crate::tls::Secured;
 
 /// The running service, as the admin listener and [`DaemonHandle`](crate::DaemonHandle) see it.
-pub(crate) struct AdminState {
+pub(crate) struct ServiceState {
     /// Time of the start, on the system clock.
     pub(super) started: Duration,
     pub(super) live: LiveServer,
@@ -21,7 +21,7 @@ pub(crate) struct AdminState {
     pub(super) secured: Secured,
 }
 
-impl AdminState {
+impl ServiceState {
     pub(crate) fn new(
         server: &RunningServer,
         present: Present,

@@ -10,7 +10,7 @@ use thruway_gateway::{ServerStatus, Upstream};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
-use super::state::AdminState;
+use super::state::ServiceState;
 use crate::present::RunningRoute;
 use crate::streams::Listening;
 use crate::tls::Shown;
@@ -107,17 +107,17 @@ struct StapleJson {
     last_error: Option<String>,
 }
 
-pub(super) fn answer(admin: &AdminState, _: &Request<'_>) -> Response {
+pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
     with_status(admin, |status| Response::json(&status))
 }
 
 /// Returns the document of `GET /status`.
-pub(crate) fn status(admin: &AdminState) -> serde_json::Value {
+pub(crate) fn status(admin: &ServiceState) -> serde_json::Value {
     // Its members are numbers, texts and lists, which JSON can express.
     with_status(admin, |status| serde_json::to_value(status).unwrap_or_default())
 }
 
-fn with_status<T>(admin: &AdminState, use_status: impl FnOnce(Status<'_>) -> T) -> T {
+fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T) -> T {
     let running = admin.present.load();
     let loads = admin.server.loads();
     use_status(Status {

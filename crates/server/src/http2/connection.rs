@@ -238,7 +238,8 @@ impl<T: Transport> Connection<T> {
             content = Some(to_handler);
         }
         let whole = content.as_ref().and_then(crate::RequestContent::take_arrived);
-        let mut request = Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
+        let mut request =
+            Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
         request.set_proxies(service.config.trusted_proxies.at(info.client));
         if let Some(content) = content.filter(|_| whole.is_none()) {
             request.set_arriving(content);
