@@ -6,6 +6,7 @@
 // what is looked at
 mod tree;
 mod source;
+mod modules;
 mod manifest;
 
 // the rules
@@ -13,6 +14,8 @@ mod dependencies;
 mod manifests;
 mod reach;
 mod size;
+mod cycles;
+mod limits;
 mod names;
 mod attributes;
 mod text;
@@ -41,11 +44,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 7] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
         dependencies::check,
         manifests::check,
         reach::check,
         size::check,
+        cycles::check,
+        limits::check,
         names::check,
         attributes::check,
         text::check,
