@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Finding;
+use super::finding::Finding;
 use super::modules::{Dependency, Modules};
 use super::tree::Tree;
 
@@ -35,7 +35,8 @@ fn check_crate(dependencies: &BTreeSet<Dependency<'_>>) -> Vec<Finding> {
             .iter()
             .map(|(from, to)| format!("\n    {from} uses {} of {to}", imports[from][to].join(", ")))
             .collect();
-        let message = format!("{} files import each other; the shortest cycle: {}", group.len(), named.concat());
+        let message =
+            format!("{} files import each other; the shortest cycle: {}", group.len(), named.concat());
         findings.push(Finding::new(steps.first().map_or(file, |(from, _)| from), 0, message));
         seen.extend(group);
     }
@@ -43,7 +44,10 @@ fn check_crate(dependencies: &BTreeSet<Dependency<'_>>) -> Vec<Finding> {
 }
 
 /// Returns the files that `start` imports, directly or through other files.
-fn reachable<'a>(imports: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>, start: &str) -> BTreeSet<&'a str> {
+fn reachable<'a>(
+    imports: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>,
+    start: &str,
+) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut next = vec![start];
     while let Some(file) = next.pop() {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::finding::Finding;
+use super::modules::Modules;
 use super::source::Source;
 use super::tree::Tree;
 
@@ -45,12 +46,17 @@ fn check_small_files(tree: &Tree) -> Vec<Finding> {
 }
 
 fn check_impls(tree: &Tree) -> Vec<Finding> {
-    // By crate and type.
+    let roots = tree.sources().map(|(path, _)| path);
+    let roots = roots.filter(|path| path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs"));
+    let crates: Vec<_> = roots.map(|root| (folder_of(root), Modules::read(tree, root))).collect();
+    // By the file that defines the type, and its name.
     let mut files: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for (path, source) in tree.sources().filter(|(path, _)| path.starts_with("crates/") && path.contains("/src/")) {
-        let name = path.split('/').nth(1).unwrap_or(path);
-        for implemented in inherent_impls(source) {
-            files.entry((name, implemented)).or_default().insert(path);
+    for (path, source) in tree.sources().filter(|(path, _)| path.starts_with("crates/")) {
+        let Some((_, modules)) = crates.iter().find(|(folder, _)| path.starts_with(folder)) else { continue };
+        for name in inherent_impls(source) {
+            if let Some(defined) = modules.definition(path, name) {
+                files.entry((defined, name)).or_default().insert(path);
+            }
         }
     }
     let spread = files.iter().filter(|(_, files)| files.len() > IMPL_FILES_MAX);
@@ -67,11 +73,18 @@ fn check_impls(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
+/// Returns the folder of a file, with the slash at its end.
+fn folder_of(path: &str) -> &str {
+    path.rfind('/').map_or("", |slash| &path[..=slash])
+}
+
 /// Returns the types that have an inherent `impl` in a file, without the tests.
 fn inherent_impls(source: &Source) -> Vec<&str> {
     let tokens = &source.tokens;
-    let is_start = |at: usize| at == 0 || matches!(tokens[at - 1].text.as_str(), "}" | ";" | "]" | "unsafe" | "{");
-    let starts = (0..tokens.len()).filter(|&at| tokens[at].text == "impl" && !tokens[at].is_test && is_start(at));
+    let is_start =
+        |at: usize| at == 0 || matches!(tokens[at - 1].text.as_str(), "}" | ";" | "]" | "unsafe" | "{");
+    let starts =
+        (0..tokens.len()).filter(|&at| tokens[at].text == "impl" && !tokens[at].is_test && is_start(at));
     starts.filter_map(|start| implemented_type(source, start)).collect()
 }
 
@@ -86,7 +99,9 @@ fn implemented_type(source: &Source, start: usize) -> Option<&str> {
             ">" if before != "-" => depth -= 1,
             "for" if depth == 0 => return None,
             "{" | "where" if depth == 0 => return name,
-            word if depth == 0 && token.is_word && !matches!(word, "const" | "dyn" | "mut") => name = Some(word),
+            word if depth == 0 && token.is_word && !matches!(word, "const" | "dyn" | "mut") => {
+                name = Some(word)
+            }
             _ => {}
         }
         before = &token.text;
@@ -106,7 +121,8 @@ fn check_thread_locals(tree: &Tree) -> Vec<Finding> {
     if places.len() <= THREAD_LOCALS_MAX {
         return Vec::new();
     }
-    let message = format!("{} `thread_local!`, {THREAD_LOCALS_MAX} are the most: pass the state", places.len());
+    let message =
+        format!("{} `thread_local!`, {THREAD_LOCALS_MAX} are the most: pass the state", places.len());
     places.iter().map(|(path, line)| Finding::new(path, *line, &message)).collect()
 }
 
@@ -130,13 +146,23 @@ mod tests {
 
     #[test]
     fn a_type_that_four_files_implement_is_found() {
-        let own = "impl<T: Into<u8>> A<T> where T: Copy { }";
-        let other = "impl Clone for A<u8> { fn a() -> impl Fn() { } }";
-        let mut files =
-            vec![("crates/a/src/a.rs", own), ("crates/a/src/b.rs", own), ("crates/a/src/c.rs", own), ("crates/a/src/d.rs", other)];
-        let impls = |files: &[(&str, &str)]| found(|tree| check_impls(tree), files);
+        let root = "mod a; mod b; mod c; mod d; mod e; mod f;";
+        let own = "pub struct A<T>(T); impl<T: Into<u8>> A<T> where T: Copy { }";
+        let other = "use crate::a::A; impl A<u8> { fn a() -> impl Fn() { } }";
+        let of_trait = "use crate::a::A; impl Clone for A<u8> { }";
+        // Another type with the same name.
+        let namesake = "struct A; impl A { }";
+        let mut files = vec![
+            ("crates/a/src/lib.rs", root),
+            ("crates/a/src/a.rs", own),
+            ("crates/a/src/b.rs", other),
+            ("crates/a/src/c.rs", other),
+            ("crates/a/src/d.rs", of_trait),
+            ("crates/a/src/e.rs", namesake),
+        ];
+        let impls = |files: &[(&str, &str)]| found(check_impls, files);
         assert_eq!(impls(&files), Vec::<String>::new());
-        files.push(("crates/a/src/e.rs", "#[derive(Clone)] struct B; impl A<u8> { }"));
+        files.push(("crates/a/src/f.rs", other));
         assert_eq!(impls(&files).len(), 1);
     }
 
@@ -144,7 +170,7 @@ mod tests {
     fn a_fifth_thread_local_is_found() {
         let four = "thread_local! { static A: u8 = 0; } ".repeat(THREAD_LOCALS_MAX);
         let five = format!("{four}std::thread_local! {{ static A: u8 = 0; }}");
-        let locals = |text: &str| found(|tree| check_thread_locals(tree), &[("crates/a/src/a.rs", text)]).len();
+        let locals = |text: &str| found(check_thread_locals, &[("crates/a/src/a.rs", text)]).len();
         assert_eq!(locals(&four), 0);
         assert_eq!(locals(&five), THREAD_LOCALS_MAX + 1);
     }

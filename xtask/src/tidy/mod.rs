@@ -8,6 +8,7 @@ mod tree;
 mod source;
 mod modules;
 mod manifest;
+mod finding;
 
 // the rules
 mod dependencies;
@@ -20,10 +21,9 @@ mod names;
 mod attributes;
 mod text;
 
-use std::fmt;
-
 use anyhow::bail;
 
+use finding::Finding;
 use tree::Tree;
 
 /// Checks the repository and prints what breaks a rule.
@@ -56,29 +56,6 @@ fn check(tree: &Tree) -> Vec<Finding> {
         text::check,
     ];
     rules.iter().flat_map(|rule| rule(tree)).collect()
-}
-
-/// A place that breaks a rule.
-struct Finding {
-    path: String,
-    /// Counted from 1; 0 for the file as a whole.
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, message: impl fmt::Display) -> Self {
-        Self { path: path.to_owned(), line, message: message.to_string() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.message),
-            line => write!(f, "{}:{line}: {}", self.path, self.message),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ impl<'a> Modules<'a> {
             let inside = child[path.len()..].join("/");
             let stem = format!("{folder}/{inside}");
             for candidate in [format!("{stem}.rs"), format!("{stem}/mod.rs")] {
-                if let Some((file, _)) = tree.sources().find(|(path, _)| *path == candidate) {
+                if let Some(file) = tree.path(&candidate) {
                     self.read_file(tree, file, stem.clone(), child.clone());
                 }
             }
@@ -83,6 +83,15 @@ impl<'a> Modules<'a> {
             }
         }
         found
+    }
+
+    /// Returns the file that defines `name`, as `file` knows it. `None` for items of other crates.
+    pub(super) fn definition(&self, file: &str, name: &'a str) -> Option<&'a str> {
+        let mut known = self.modules.iter().filter(|(_, module)| module.file == file);
+        known.find_map(|(at, module)| {
+            let here = module.items.contains(name).then_some(module.file);
+            here.or_else(|| self.resolve(at, &[name], 0).map(|(defined, _)| defined))
+        })
     }
 
     /// Returns the file that defines the item at `path`, seen from the module `at`, and the name of the item. `None` for
@@ -115,7 +124,12 @@ impl<'a> Modules<'a> {
     }
 
     /// Resolves a path whose first segment is no module inside `module`.
-    fn resolve_item(&self, module: &Path<'a>, rest: &[&'a str], reexports: usize) -> Option<(&'a str, &'a str)> {
+    fn resolve_item(
+        &self,
+        module: &Path<'a>,
+        rest: &[&'a str],
+        reexports: usize,
+    ) -> Option<(&'a str, &'a str)> {
         let found = self.modules.get(module)?;
         let name = rest[0];
         if found.items.contains(name) {
@@ -173,7 +187,8 @@ impl<'a> Scan<'a, '_> {
                 "{" | "(" | "[" => depth += 1,
                 "}" | ")" | "]" => depth = depth.saturating_sub(1),
                 "use" => {
-                    let is_reexport = at > 0 && matches!(tokens[at - 1].text.as_str(), "pub" | ")") && depth == 0;
+                    let is_reexport =
+                        at > 0 && matches!(tokens[at - 1].text.as_str(), "pub" | ")") && depth == 0;
                     at = read_use(tokens, at + 1, &mut Vec::new(), &mut |path, name, is_glob| {
                         let is_test = token.is_test;
                         module.imports.push(Import { path, name, is_glob, is_reexport, is_test });
@@ -181,7 +196,8 @@ impl<'a> Scan<'a, '_> {
                     continue;
                 }
                 "mod" if depth == 0 && tokens.get(at + 1).is_some_and(|token| token.is_word) => {
-                    let child: Path<'a> = path.iter().copied().chain([tokens[at + 1].text.as_str()]).collect();
+                    let child: Path<'a> =
+                        path.iter().copied().chain([tokens[at + 1].text.as_str()]).collect();
                     declared.push(tokens[at + 1].text.as_str());
                     if self.source.is_at(at + 2, &["{"]) {
                         let length = self.source.group(at + 2).len();
@@ -199,7 +215,9 @@ impl<'a> Scan<'a, '_> {
                 }
                 "struct" | "enum" | "union" | "trait" | "fn" | "type" | "const" | "static" if depth == 0 => {
                     let name = tokens[at + 1..end.min(at + 4)].iter();
-                    let name = name.filter(|token| token.is_word && !matches!(token.text.as_str(), "mut" | "fn" | "unsafe"));
+                    let name = name.filter(|token| {
+                        token.is_word && !matches!(token.text.as_str(), "mut" | "fn" | "unsafe")
+                    });
                     module.items.extend(name.take(1).map(|token| token.text.as_str()));
                 }
                 first if token.is_word && is_path(self.source, at) => {
@@ -211,7 +229,13 @@ impl<'a> Scan<'a, '_> {
                     }
                     if is_relative || path.len() > 1 {
                         let (name, is_glob, is_reexport) = (None, false, false);
-                        module.imports.push(Import { path, name, is_glob, is_reexport, is_test: token.is_test });
+                        module.imports.push(Import {
+                            path,
+                            name,
+                            is_glob,
+                            is_reexport,
+                            is_test: token.is_test,
+                        });
                     }
                 }
                 _ => {}
