@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use thruway_client::http2::{Connection, Doubt, Driver, Http2Config};
 use thruway_client::{self as client, UpstreamStream};
-use thruway_net::spawn;
+use thruway_net::{Clock, Worker, spawn};
 use tokio::time::sleep;
 
 use super::condition::{Chosen, Condition};
@@ -164,7 +164,10 @@ async fn open(lease: &Lease, http2: &Http2Config) -> Result<Opened, NotOpened> {
             return Ok(Opened::Http1(client::Connection::new(stream, &config.exchange)));
         }
     }
-    let connected = Connection::new(stream, &config.exchange, http2).await;
+    let worker = Worker::current();
+    let clock = worker.as_ref().map_or_else(Clock::system, |worker| worker.clock().clone());
+    let deadlines = worker.as_ref().map(|worker| worker.deadlines());
+    let connected = Connection::new(stream, &config.exchange, http2, &clock, deadlines).await;
     let (connection, driver) = connected.map_err(|error| failed(error.into()))?;
     let number = LAST.get() + 1;
     LAST.set(number);
@@ -348,7 +351,6 @@ mod tests {
     use thruway_client::RequestToSend;
     use thruway_http1::BodyLength;
     use thruway_message::Method;
-    use thruway_net::Clock;
     use tokio::task::{LocalSet, yield_now};
     use tokio::time::timeout;
 

@@ -92,7 +92,7 @@ impl ToProbe {
         let Some(http2) = self.http2.as_ref().filter(|_| is_http2) else {
             return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
         };
-        let (mut connection, driver) = http2::Connection::new(stream, &config, http2).await?;
+        let (mut connection, driver) = http2::Connection::new(stream, &config, http2, &Clock::system(), None).await?;
         // It ends with the exchange.
         drop(tokio::task::spawn_local(driver));
         connection.start(to_send, now, write).map(Box::new).map(Exchange::Http2)
