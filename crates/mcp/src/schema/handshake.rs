@@ -1,6 +1,7 @@
-//! The handshake of the legacy era, and what belongs to its sessions.
+//! How client and server introduce themselves: the handshake of the legacy era with what belongs to its sessions, and discovery without one.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,22 @@ pub struct SetLevelRequestParams {
 pub struct SubscribeRequestParams {
     /// Which.
     pub uri: String,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// What a server is and can do, without a handshake (2026-07-28).
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiscoverResult {
+    /// The revisions that it speaks.
+    pub supported_versions: Vec<String>,
+    /// What it can do.
+    pub capabilities: ServerCapabilities,
+    /// What a model should know of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
     /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
