@@ -17,6 +17,16 @@ pub enum Id<'a> {
     String(Cow<'a, str>),
 }
 
+/// The id of a request: an integer or a string.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(untagged)]
+pub enum RequestId {
+    /// An integer.
+    Integer(i64),
+    /// A string.
+    String(String),
+}
+
 impl Id<'_> {
     /// The same id, which keeps itself.
     pub fn to_owned(&self) -> RequestId {
@@ -39,6 +49,12 @@ impl<'a> From<&'a RequestId> for Id<'a> {
 impl<'de: 'a, 'a> Deserialize<'de> for Id<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(IdVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Id::deserialize(deserializer).map(|id| id.to_owned())
     }
 }
 
@@ -81,24 +97,5 @@ impl Serialize for Id<'_> {
             Self::Integer(integer) => serializer.serialize_i64(*integer),
             Self::String(string) => serializer.serialize_str(string),
         }
-    }
-}
-
-/// The id of a request: an integer or a string.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[serde(untagged)]
-pub enum RequestId {
-    /// An integer.
-    Integer(i64),
-    /// A string.
-    String(String),
-}
-
-/// What the progress of a request is reported under: an integer or a string.
-pub type ProgressToken = RequestId;
-
-impl<'de> Deserialize<'de> for RequestId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Id::deserialize(deserializer).map(|id| id.to_owned())
     }
 }

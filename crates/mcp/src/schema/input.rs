@@ -1,4 +1,4 @@
-//! Multi round-trip requests (2026-07-28), and the request for the directories in which the client works.
+//! Multi round-trip requests: what the client is to answer first (2026-07-28). And one kind of question: which directories the client works in.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, MetaObject, RequestParams,
-};
+use super::elicitation::{ElicitRequest, ElicitResult};
+use super::meta::{MetaObject, RequestParams};
+use super::sampling::{CreateMessageRequest, CreateMessageResult};
 
 /// That the request will be answered once the client has answered. One of the first two members must be there.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]

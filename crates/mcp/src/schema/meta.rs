@@ -1,11 +1,11 @@
-//! Metadata of messages: `_meta`, cache hints, progress and cancellation.
+//! What is said about messages, parameters that say nothing else, and how long a result may be kept.
 
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ProgressToken, RequestId};
+use crate::json_rpc::RequestId;
 
 /// A JSON object, in the order in which it was written.
 pub type JsonObject = Map<String, Value>;
@@ -35,7 +35,10 @@ pub struct PaginatedRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// How long a result may be kept, and for whom.
+/// What the progress of a request is reported under: an integer or a string.
+pub type ProgressToken = RequestId;
+
+/// How long a result may be kept, and for whom (2026-07-28).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheHint {
@@ -54,37 +57,4 @@ pub enum CacheScope {
     /// For whoever asked.
     #[default]
     Private,
-}
-
-/// How far a request is.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProgressNotificationParams {
-    /// What the client called it.
-    pub progress_token: ProgressToken,
-    /// How far; more each time.
-    pub progress: f64,
-    /// How far it will be at its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<f64>,
-    /// What is being done (from 2025-03-26 on).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// What is said about it.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<MetaObject>,
-}
-
-/// A request that is given up.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CancelledNotificationParams {
-    /// Which.
-    pub request_id: RequestId,
-    /// Why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// What is said about it.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<MetaObject>,
 }

@@ -7,11 +7,11 @@
 pub mod methods;
 mod meta;
 mod implementation;
-mod resource;
 mod content;
 
 // what servers offer
 mod tools;
+mod tool_calls;
 mod resources;
 mod prompts;
 mod completion;
@@ -23,17 +23,17 @@ mod input;
 
 // what is said along the way
 mod logging;
-mod subscriptions;
+mod notifications;
 mod tasks;
 
 // what either side can do
 mod capabilities;
-mod initialize;
+mod handshake;
 
 #[cfg(test)]
 mod tests;
 
-pub use crate::json_rpc::{ProgressToken, RequestId};
+pub use crate::json_rpc::RequestId;
 pub use capabilities::{
     ClientCapabilities, ElicitationCapability, ListCapability, ResourcesCapability, ServerCapabilities,
 };
@@ -42,29 +42,35 @@ pub use completion::{
     CompletionReference, PromptReference, ResourceTemplateReference,
 };
 pub(crate) use content::content_blocks;
-pub use content::{AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent};
+pub use content::{
+    Annotations, AudioContent, Base64Data, BlobResourceContents, ContentBlock, EmbeddedResource,
+    ImageContent, InvalidBase64, Resource, ResourceContents, ResourceLink, Role, TextContent,
+    TextResourceContents,
+};
 pub use elicitation::{
     ElicitAction, ElicitRequest, ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams,
     ElicitResult, EnumOption, EnumSchemaItems, FormMode, PrimitiveSchemaDefinition, RequestedSchema,
     StringFormat,
 };
-pub use implementation::{Icon, IconTheme, Implementation};
-pub use initialize::DiscoverResult;
-pub use initialize::{
-    InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams,
+pub use handshake::{
+    DiscoverResult, InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams,
 };
-pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
-pub use input::{ListRootsRequest, ListRootsResult, Root};
+pub use implementation::{Icon, IconTheme, Implementation};
+pub use input::{
+    InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses, ListRootsRequest,
+    ListRootsResult, Root,
+};
 pub use logging::{LoggingLevel, LoggingMessageNotificationParams, UnknownLoggingLevel};
-pub use meta::{CacheHint, CacheScope};
-pub use meta::{CancelledNotificationParams, ProgressNotificationParams};
-pub use meta::{JsonObject, MetaObject, NotificationParams, PaginatedRequestParams, RequestParams};
+pub use meta::{
+    CacheHint, CacheScope, JsonObject, MetaObject, NotificationParams, PaginatedRequestParams, ProgressToken,
+    RequestParams,
+};
+pub use notifications::{
+    CancelledNotificationParams, ProgressNotificationParams, SubscriptionFilter,
+    SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams, SubscriptionsListenResult,
+};
 pub use prompts::{
     GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
-};
-pub use resource::{
-    Annotations, Base64Data, BlobResourceContents, InvalidBase64, Resource, ResourceContents, Role,
-    TextResourceContents,
 };
 pub use resources::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams, ReadResourceResult,
@@ -75,16 +81,10 @@ pub use sampling::{
     OneOrMany, SamplingMessage, SamplingMessageContentBlock, ToolChoice, ToolChoiceMode, ToolResultContent,
     ToolUseContent,
 };
-pub use subscriptions::{
-    SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-};
 pub use tasks::{
     CancelledTask, CompletedTask, CreateTaskResult, DetailedTask, FailedTask, GetTaskResult,
     InputRequiredTask, TASKS_EXTENSION, Task, TaskStatus, TaskStatusNotificationParams,
     TaskSubscriptionAcknowledgedNotifications, TaskSubscriptionNotifications, WorkingTask,
 };
-pub use tools::{
-    CallToolRequestParams, CallToolResult, ListToolsResult, StructuredContent, TaskSupport, Tool,
-    ToolAnnotations, ToolExecution, ToolResultMeta,
-};
+pub use tool_calls::{CallToolRequestParams, CallToolResult, ToolResultMeta};
+pub use tools::{ListToolsResult, StructuredContent, TaskSupport, Tool, ToolAnnotations, ToolExecution};

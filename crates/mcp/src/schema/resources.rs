@@ -6,10 +6,12 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Annotations, Base64Data, BlobResourceContents, Icon, InputResponses, MetaObject, Resource,
-    ResourceContents, TextResourceContents,
+use super::content::{
+    Annotations, Base64Data, BlobResourceContents, Resource, ResourceContents, TextResourceContents,
 };
+use super::implementation::Icon;
+use super::input::InputResponses;
+use super::meta::MetaObject;
 
 /// Resources whose URIs have something in common.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]

@@ -1,9 +1,7 @@
 //! The buffers that the TLS connections of a thread use while they are polled.
 
-use std::cell::Cell;
-
 /// Buffers of one thread. A connection that waits owns none of them.
-pub(super) struct Hot {
+pub(crate) struct Scratch {
     /// Records that have arrived.
     pub(super) input: Box<[u8]>,
     /// Records to be sent.
@@ -12,25 +10,11 @@ pub(super) struct Hot {
     pub(super) joined: Box<[u8]>,
 }
 
-impl Hot {
-    /// Those of this thread, or others if those are in use.
-    pub(super) fn take() -> Self {
-        HOT.take().unwrap_or_else(Self::new)
-    }
-
-    /// Gives them back.
-    pub(super) fn give_back(self) {
-        HOT.set(Some(self));
-    }
-
-    fn new() -> Self {
+impl Scratch {
+    pub(super) fn new() -> Self {
         let zeros = |length| vec![0; length].into_boxed_slice();
         Self { input: zeros(INPUT_BYTES), output: zeros(OUTPUT_BYTES), joined: zeros(RECORD_CONTENT_BYTES) }
     }
-}
-
-thread_local! {
-    static HOT: Cell<Option<Hot>> = const { Cell::new(None) };
 }
 
 /// What a record carries at most (RFC 8446 §5.1).

@@ -1,4 +1,4 @@
-//! The answer that calls of tools have nearly always.
+//! Results in: what a result means for the request that it answers, and the answer that calls of tools have nearly always.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -6,9 +6,36 @@ use alloc::vec::Vec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::ResultType;
+use super::result::ResultType;
 use crate::json_rpc::{Id, read_result};
 use crate::schema::{CallToolResult, ContentBlock, StructuredContent, ToolResultMeta, content_blocks};
+
+/// The result says of itself something that no revision knows, or is no object: it must not be taken for an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownResultType;
+
+/// What `result` says it is. Servers of the legacy era do not say it: theirs are complete.
+///
+/// # Errors
+/// See [`UnknownResultType`].
+pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
+    if !result.get().starts_with('{') {
+        return Err(UnknownResultType);
+    }
+    let said: Said<'_> = serde_json::from_str(result.get()).map_err(|_| UnknownResultType)?;
+    match said.result_type.as_deref() {
+        None | Some("complete") => Ok(ResultType::Complete),
+        Some("input_required") => Ok(ResultType::InputRequired),
+        Some("task") => Ok(ResultType::Task),
+        Some(_) => Err(UnknownResultType),
+    }
+}
+
+#[derive(Deserialize)]
+struct Said<'a> {
+    #[serde(borrow, default, rename = "resultType")]
+    result_type: Option<Cow<'a, str>>,
+}
 
 /// The complete result of a tool in the answer to request `id`, read in one pass with the message; `None` if `octets` are
 /// anything else, which is found out by [`parse`](crate::json_rpc::parse) and [`result_type`](super::result_type) then.
@@ -46,33 +73,6 @@ enum IsComplete {
 
 #[derive(Deserialize)]
 enum Nothing {}
-
-/// The result says of itself something that no revision knows, or is no object: it must not be taken for an answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownResultType;
-
-/// What `result` says it is. Servers of the legacy era do not say it: theirs are complete.
-///
-/// # Errors
-/// See [`UnknownResultType`].
-pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
-    if !result.get().starts_with('{') {
-        return Err(UnknownResultType);
-    }
-    let said: Said<'_> = serde_json::from_str(result.get()).map_err(|_| UnknownResultType)?;
-    match said.result_type.as_deref() {
-        None | Some("complete") => Ok(ResultType::Complete),
-        Some("input_required") => Ok(ResultType::InputRequired),
-        Some("task") => Ok(ResultType::Task),
-        Some(_) => Err(UnknownResultType),
-    }
-}
-
-#[derive(Deserialize)]
-struct Said<'a> {
-    #[serde(borrow, default, rename = "resultType")]
-    result_type: Option<Cow<'a, str>>,
-}
 
 #[cfg(test)]
 mod tests {

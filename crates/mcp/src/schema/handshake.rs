@@ -1,4 +1,4 @@
-//! Metadata of a server and of a client: `initialize` (legacy era) and `server/discover` (2026-07-28).
+//! How client and server introduce themselves: the handshake of the legacy era with what belongs to its sessions, and discovery without one.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -60,7 +60,7 @@ pub struct SubscribeRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// What a server is and can do.
+/// What a server is and can do, without a handshake (2026-07-28).
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoverResult {
