@@ -37,8 +37,7 @@ mod started_server;
 pub mod statistics;
 pub mod compare;
 pub mod ramp;
-mod report;
-pub mod suite;
+pub mod report;
 
 pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};

@@ -269,7 +269,7 @@ impl Report {
 }
 
 /// Returns the reason why written figures cannot be read. The names of Rust's types mean nothing to the reader.
-pub(crate) fn unreadable(error: &serde_json::Error) -> String {
+pub fn unreadable(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.strip_prefix("missing field ") {
         Some(member) => format!("it has no member {}", member.split(" at line").next().unwrap_or(member)),

@@ -44,7 +44,7 @@ pub(super) fn count(value: u64) -> String {
 }
 
 /// Three digits that mean something.
-pub(crate) fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),

@@ -102,7 +102,7 @@ fn line(csv: &mut String, values: impl Iterator<Item = String>) {
 }
 
 /// As RFC 4180 wants a value.
-pub(crate) fn quoted(value: &str) -> String {
+pub fn quoted(value: &str) -> String {
     if value.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", value.replace('"', "\"\""))
     } else {

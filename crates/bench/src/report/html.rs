@@ -180,5 +180,5 @@ const fn class(verdict: Verdict) -> &'static str {
 
 const NAME_MAX: usize = 44;
 /// The style of every page.
-pub(crate) const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 const TEMPLATE: &str = include_str!("report.html");

@@ -18,10 +18,18 @@ pub use contents::{
     Connections, ErrorCount, Generator, Handshakes, Octets, Part, Report, RequestCounts, ServerCost,
     Settings, Status,
 };
-pub(crate) use contents::{FORMAT, unreadable};
-pub(crate) use figures::three_digits;
+pub(crate) use contents::FORMAT;
+#[doc(hidden)]
+pub use contents::unreadable;
+#[doc(hidden)]
+pub use figures::three_digits;
 pub use figures::{octets, rate, time};
-pub(crate) use forms::{quoted, to_csv};
-pub(crate) use html::{STYLE, page};
-pub(crate) use plot::{Bar, bars};
+#[doc(hidden)]
+pub use forms::quoted;
+pub(crate) use forms::to_csv;
+#[doc(hidden)]
+pub use html::STYLE;
+pub(crate) use html::page;
+#[doc(hidden)]
+pub use plot::{Bar, bars};
 pub use times::{Point, TimesReport};

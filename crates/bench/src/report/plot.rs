@@ -22,7 +22,7 @@ pub(super) struct Plot<'a> {
 }
 
 /// A bar with an interval, around a line at 1.
-pub(crate) struct Bar {
+pub struct Bar {
     pub(crate) label: String,
     pub(crate) median: f64,
     pub(crate) low: f64,
@@ -94,7 +94,7 @@ impl Plot<'_> {
 }
 
 /// Bars of ratios, one below the other.
-pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
+pub fn bars(title: &str, bars: &[Bar]) -> String {
     let all = bars.iter().flat_map(|bar| [bar.low, bar.high, 1.0]);
     let (min, max) = bounds(all.filter(|value| value.is_finite()));
     let margin = ((max - min) * 0.1).max(0.02);

@@ -13,7 +13,6 @@ mod http;
 mod compare;
 mod ramp;
 mod mcp;
-mod suite;
 
 use std::process::ExitCode;
 
@@ -22,7 +21,6 @@ use clap::Subcommand;
 use crate::config::Failure;
 use args::{AbArgs, CompareArgs, HttpArgs, RampArgs, WrkArgs};
 use mcp::McpArgs;
-use suite::SuiteArgs;
 
 /// Load servers and measure what they do
 #[derive(Subcommand)]
@@ -31,7 +29,6 @@ pub(crate) enum BenchCommand {
     Compare(CompareArgs),
     Ramp(RampArgs),
     Mcp(Box<McpArgs>),
-    Suite(SuiteArgs),
     Wrk(WrkArgs),
     Ab(AbArgs),
 }
@@ -43,7 +40,6 @@ pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Ramp(args) => ramp::run(args),
         BenchCommand::Mcp(args) => mcp::run(args),
-        BenchCommand::Suite(args) => suite::run(args),
         BenchCommand::Wrk(args) => http::run_wrk(args),
         BenchCommand::Ab(args) => http::run_ab(args),
     }

@@ -1,7 +1,7 @@
 //! Reports of recorded figures, in every form.
 
 use super::*;
-use crate::Handshakes;
+use thruway_bench::Handshakes;
 
 /// What three rounds might have shown, each of which took so many microseconds.
 fn rounds(times: &[f64]) -> Vec<Figures> {
@@ -34,7 +34,7 @@ fn rounds(times: &[f64]) -> Vec<Figures> {
 }
 
 /// A case of the table with these candidates.
-pub(super) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
+pub(crate) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
     let known = cases(&Workload::ALL);
     let case = known.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
     CaseResult {
@@ -56,7 +56,7 @@ pub(super) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
     }
 }
 
-pub(super) fn report(cases: Vec<CaseResult>) -> SuiteReport {
+pub(crate) fn report(cases: Vec<CaseResult>) -> SuiteReport {
     SuiteReport {
         format: SuiteReport::FORMAT.to_owned(),
         environment: Environment {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::figures::{Figures, Metric};
-use super::results::{CaseResult, SuiteReport};
-use crate::statistics::Ratio;
+use crate::figures::{Figures, Metric};
+use crate::results::{CaseResult, SuiteReport};
+use thruway_bench::statistics::Ratio;
 
 /// A figure that must hold.
 #[derive(Clone, Debug)]
@@ -38,23 +38,23 @@ enum Bound {
 
 /// A target, the figure that was measured, and what follows.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Judged {
+pub(crate) struct Judged {
     /// The target in words.
-    pub target: String,
+    pub(crate) target: String,
     /// The bound in words.
-    pub bound: String,
+    pub(crate) bound: String,
     /// The figure that is bounded: a ratio, or a value with its spread for a target against nothing.
-    pub figure: Option<Ratio>,
+    pub(crate) figure: Option<Ratio>,
     /// Whether the median keeps the bound.
-    pub is_met: bool,
+    pub(crate) is_met: bool,
     /// Whether the bound lies within the interval, so that another run may come out differently.
-    pub is_close: bool,
+    pub(crate) is_close: bool,
     /// Whether requests to ours failed in that case: then there is no figure, and it is missed.
-    pub has_failed: bool,
+    pub(crate) has_failed: bool,
 }
 
 /// Holds the figures against the targets of the cases that were measured, or were to be.
-pub fn judge(report: &SuiteReport) -> Vec<Judged> {
+pub(crate) fn judge(report: &SuiteReport) -> Vec<Judged> {
     let is_of_interest = |target: &Target| {
         report.case(&target.case).is_some() || report.left_out.iter().any(|left| left.what == target.case)
     };
@@ -323,7 +323,7 @@ fn fails(case: &CaseResult) -> bool {
 
 impl Judged {
     /// What follows, in words.
-    pub const fn verdict(&self) -> &'static str {
+    pub(crate) const fn verdict(&self) -> &'static str {
         match (self.figure, self.is_met, self.is_close) {
             (None, ..) if self.has_failed => "missed: requests failed",
             (None, ..) => "not measured",
@@ -356,13 +356,13 @@ impl fmt::Display for Bound {
 }
 
 /// Who does nothing but answer is ahead by definition.
-pub(super) const CEILING: &str = "ceiling";
+pub(crate) const CEILING: &str = "ceiling";
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{Workload, cases};
-    use super::super::tests::{case, report};
     use super::*;
+    use crate::cases::{Workload, cases};
+    use crate::tests::{case, report};
 
     #[test]
     fn targets_name_cases_that_exist() {

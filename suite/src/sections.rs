@@ -1,31 +1,31 @@
 //! What a report says, in the order in which it says it: the summary, a section for each workload, how it was measured.
 
-use super::cases::{Between, Workload};
-use super::figures::{Figures, Metric};
-use super::floor::{self, RELAY};
-use super::results::{CandidateResult, CaseResult, SuiteReport};
-use super::tables::{self, Table};
-use super::targets::{CEILING, Judged, judge};
-use crate::report::{octets, three_digits};
-use crate::statistics::Ratio;
+use crate::cases::{Between, Workload};
+use crate::figures::{Figures, Metric};
+use crate::floor::{self, RELAY};
+use crate::results::{CandidateResult, CaseResult, SuiteReport};
+use crate::tables::{self, Table};
+use crate::targets::{CEILING, Judged, judge};
+use thruway_bench::report::{octets, three_digits};
+use thruway_bench::statistics::Ratio;
 
 /// A part of a report.
-pub(super) struct Section {
-    pub(super) title: String,
-    pub(super) paragraphs: Vec<String>,
-    pub(super) tables: Vec<Table>,
+pub(crate) struct Section {
+    pub(crate) title: String,
+    pub(crate) paragraphs: Vec<String>,
+    pub(crate) tables: Vec<Table>,
     /// What is ours as a multiple of what is theirs, to be drawn.
-    pub(super) bars: Vec<RatioBar>,
+    pub(crate) bars: Vec<RatioBar>,
     /// Commands and configs, each with its name.
-    pub(super) listings: Vec<(String, String)>,
+    pub(crate) listings: Vec<(String, String)>,
 }
 
 /// A ratio to be drawn.
-pub(super) struct RatioBar {
-    pub(super) label: String,
-    pub(super) ratio: Ratio,
+pub(crate) struct RatioBar {
+    pub(crate) label: String,
+    pub(crate) ratio: Ratio,
     /// Whether more is better.
-    pub(super) is_more_better: bool,
+    pub(crate) is_more_better: bool,
 }
 
 impl Section {
@@ -41,7 +41,7 @@ impl Section {
 }
 
 /// All of them.
-pub(super) fn all(report: &SuiteReport) -> Vec<Section> {
+pub(crate) fn all(report: &SuiteReport) -> Vec<Section> {
     let mut sections = vec![summary(report)];
     sections.extend(Workload::ALL.iter().filter_map(|workload| of_workload(report, *workload)));
     sections.extend(cross_checks(report));
@@ -50,7 +50,7 @@ pub(super) fn all(report: &SuiteReport) -> Vec<Section> {
 }
 
 /// Where we stand: the targets, those that are missed first, and who is ahead of us in what.
-pub(super) fn summary(report: &SuiteReport) -> Section {
+pub(crate) fn summary(report: &SuiteReport) -> Section {
     let mut section = Section::new("Summary");
     let mut judged = judge(report);
     section.paragraphs.extend(caveats(report));

@@ -7,20 +7,21 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::cases::Case;
+use crate::figures::{Figures, kept};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use thruway_bench::suite::{Case, Figures, kept};
 use thruway_bench::{ProcessGroups, Revision, StopFlag, usage};
 use thruway_net::Clock;
 
-use super::cores::run_on;
-use super::found::Found;
-use super::peers::Role;
-use super::server::Ground;
+use crate::cores::run_on;
+use crate::found::Found;
+use crate::peers::Role;
+use crate::server::Ground;
 
 /// A server of ours on pipes. It is ended when this is dropped.
-pub(super) struct HandWritten {
+pub(crate) struct HandWritten {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
@@ -40,7 +41,7 @@ impl HandWritten {
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
         let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
         let mut command = Command::new(&ours.program);
         command.args(setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -74,7 +75,7 @@ impl HandWritten {
     ///
     /// # Errors
     /// What is wrong with the answers, or that it was interrupted.
-    pub(super) fn load(
+    pub(crate) fn load(
         &mut self,
         case: &Case,
         warm_up: Duration,
@@ -143,7 +144,7 @@ impl HandWritten {
     }
 
     /// Why the server has ended, if it has.
-    pub(super) fn death(&mut self) -> Option<String> {
+    pub(crate) fn death(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok().flatten()?;
         Some(format!("it has ended: {status}"))
     }

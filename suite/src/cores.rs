@@ -3,22 +3,22 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The cores of this machine, shared out.
-pub(super) struct Cores {
+pub(crate) struct Cores {
     /// Of the servers that are measured.
-    pub(super) server: CpuSet,
+    pub(crate) server: CpuSet,
     /// Of the load generator.
-    pub(super) load: CpuSet,
+    pub(crate) load: CpuSet,
     /// Of what stands behind gateways.
-    pub(super) backend: CpuSet,
+    pub(crate) backend: CpuSet,
     /// How many there are.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     all: CpuSet,
     description: String,
 }
 
 impl Cores {
     /// Shares out the cores that this thread may use.
-    pub(super) fn share_out() -> Self {
+    pub(crate) fn share_out() -> Self {
         let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
         let description = describe(&cores);
@@ -32,19 +32,19 @@ impl Cores {
     }
 
     /// The same cores, of which everything may use each.
-    pub(super) fn shared(&self) -> Self {
+    pub(crate) fn shared(&self) -> Self {
         let Self { all, count, .. } = *self;
         Self { server: all, load: all, backend: all, count, all, description: self.description.clone() }
     }
 
     /// In words.
-    pub(super) fn describe(&self) -> &str {
+    pub(crate) fn describe(&self) -> &str {
         &self.description
     }
 }
 
 /// Runs this thread on `cores`, and with it what it starts from now on.
-pub(super) fn run_on(cores: &CpuSet) {
+pub(crate) fn run_on(cores: &CpuSet) {
     // Where that is not allowed, the report's figures are those of any core.
     let _ = sched_setaffinity(None, cores);
 }

@@ -1,39 +1,39 @@
 //! Tables, the same for every form.
 
-use super::figures::{Figures, Metric};
-use super::results::{CandidateResult, CaseResult};
-use crate::report::{rate, three_digits};
-use crate::statistics::Ratio;
+use crate::figures::{Figures, Metric};
+use crate::results::{CandidateResult, CaseResult};
+use thruway_bench::report::{rate, three_digits};
+use thruway_bench::statistics::Ratio;
 
 /// A table of text; the first column names what the rows are about.
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Whether it is made of words, which may be wrapped, and not of figures.
-    pub(super) is_prose: bool,
-    pub(super) caption: String,
-    pub(super) heads: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) is_prose: bool,
+    pub(crate) caption: String,
+    pub(crate) heads: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Of figures.
-    pub(super) fn new(caption: impl Into<String>, heads: Vec<String>, rows: Vec<Vec<String>>) -> Self {
+    pub(crate) fn new(caption: impl Into<String>, heads: Vec<String>, rows: Vec<Vec<String>>) -> Self {
         Self { is_prose: false, caption: caption.into(), heads, rows }
     }
 
     /// Of words.
-    pub(super) fn prose(caption: impl Into<String>, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
+    pub(crate) fn prose(caption: impl Into<String>, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
         let heads = heads.iter().map(|head| (*head).to_owned()).collect();
         Self { is_prose: true, ..Self::new(caption, heads, rows) }
     }
 
     /// Nothing if there are no rows.
-    pub(super) fn or_nothing(self) -> Option<Self> {
+    pub(crate) fn or_nothing(self) -> Option<Self> {
         (!self.rows.is_empty()).then_some(self)
     }
 }
 
 /// A row for each candidate, a column for each case: medians.
-pub(super) fn by_case(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
+pub(crate) fn by_case(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
     let rows = names(cases).into_iter().filter_map(|name| {
         let cells: Vec<_> = cases
             .iter()
@@ -45,7 +45,7 @@ pub(super) fn by_case(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
 }
 
 /// The same with what is ours as a multiple of what is theirs.
-pub(super) fn ratios_by_case(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
+pub(crate) fn ratios_by_case(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
     let rows = names(cases).into_iter().skip(1).filter_map(|name| {
         let cells: Vec<_> = cases
             .iter()
@@ -57,7 +57,7 @@ pub(super) fn ratios_by_case(cases: &[&CaseResult], metric: Metric) -> Option<Ta
 }
 
 /// A row for each case, a column for each candidate, and what is ours as a multiple of each other's.
-pub(super) fn by_candidate(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
+pub(crate) fn by_candidate(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
     let names = names(cases);
     let mut heads = vec!["case".to_owned()];
     heads.extend(names.iter().map(|name| (*name).to_owned()));
@@ -72,7 +72,7 @@ pub(super) fn by_candidate(cases: &[&CaseResult], metric: Metric) -> Option<Tabl
 }
 
 /// All figures of ours: a row for each case.
-pub(super) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
+pub(crate) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
     let figures = IN_FULL.iter().map(|metric| metric.label());
     let heads = ["case"].into_iter().chain(figures).chain(["answered", "success"]);
     let heads = heads.map(str::to_owned).collect();
@@ -85,7 +85,7 @@ pub(super) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
 }
 
 /// How many requests of each candidate were answered, and how many failed.
-pub(super) fn outcomes(cases: &[&CaseResult]) -> Option<Table> {
+pub(crate) fn outcomes(cases: &[&CaseResult]) -> Option<Table> {
     let rows = names(cases).into_iter().filter_map(|name| {
         let cells = cases.iter().map(|case| {
             let rounds = &case.candidate(name)?.rounds;
@@ -98,7 +98,7 @@ pub(super) fn outcomes(cases: &[&CaseResult]) -> Option<Table> {
 }
 
 /// The names of all candidates, ours first.
-pub(super) fn names<'a>(cases: &[&'a CaseResult]) -> Vec<&'a str> {
+pub(crate) fn names<'a>(cases: &[&'a CaseResult]) -> Vec<&'a str> {
     let mut names = Vec::new();
     for candidate in cases.iter().flat_map(|case| &case.candidates) {
         if !names.contains(&candidate.name.as_str()) {
@@ -109,16 +109,16 @@ pub(super) fn names<'a>(cases: &[&'a CaseResult]) -> Vec<&'a str> {
 }
 
 /// A ratio with its interval.
-pub(super) fn with_interval(Ratio { median, low, high, .. }: Ratio) -> String {
+pub(crate) fn with_interval(Ratio { median, low, high, .. }: Ratio) -> String {
     format!("{} ({} to {})", three_digits(median), three_digits(low), three_digits(high))
 }
 
 /// What is measured in `ours` as a multiple of what is in `theirs`.
-pub(super) fn ratio(metric: Metric, ours: &CandidateResult, theirs: &CandidateResult) -> Option<Ratio> {
+pub(crate) fn ratio(metric: Metric, ours: &CandidateResult, theirs: &CandidateResult) -> Option<Ratio> {
     metric.ratio(&ours.rounds, &theirs.rounds)
 }
 
-pub(super) fn median(metric: Metric, rounds: &[Figures]) -> Option<String> {
+pub(crate) fn median(metric: Metric, rounds: &[Figures]) -> Option<String> {
     metric.summary(rounds).map(|summary| metric.format(summary.median))
 }
 
@@ -128,12 +128,12 @@ fn columns(caption: &str, cases: &[&CaseResult], rows: Vec<Vec<String>>) -> Tabl
 }
 
 /// Without the workload, which stands above the table.
-pub(super) fn shortened(name: &str) -> &str {
+pub(crate) fn shortened(name: &str) -> &str {
     name.split_once(' ').map_or(name, |(_, rest)| rest)
 }
 
 /// A row, if there is anything in it.
-pub(super) fn row(name: &str, cells: Vec<Option<String>>) -> Option<Vec<String>> {
+pub(crate) fn row(name: &str, cells: Vec<Option<String>>) -> Option<Vec<String>> {
     if cells.iter().all(Option::is_none) {
         return None;
     }

@@ -1,11 +1,11 @@
 //! The cases of W6: gateways before a backend that keeps its connections, before one that closes them, with very few and very many
 //! clients, on shared cores, with much in the config, and while that is read again.
 
-use super::cases::{Between, Case, Circumstance, Peers, Request, Workload};
-use super::floor::RELAY;
+use crate::cases::{Between, Case, Circumstance, Peers, Request, Workload};
+use crate::floor::RELAY;
 
 /// All of them, in the order in which they run.
-pub(super) fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let sizes =
         [("", Between::Gateways, 0), (" before a closing backend", Between::GatewaysBeforeClosing, 2)];
     let mut cases: Vec<_> = sizes.into_iter().flat_map(by_size).collect();
@@ -68,10 +68,10 @@ fn small(name: &str, connections: u32) -> Case {
 const NEWEST_AND_RELAY: &[&str] = &["haproxy-newest", RELAY];
 
 /// With two hundred clients, and with ten thousand.
-pub(super) const TWO_HUNDRED: &str = "gateway 2 B c=200";
-pub(super) const TEN_THOUSAND: &str = "gateway 2 B c=10000";
+pub(crate) const TWO_HUNDRED: &str = "gateway 2 B c=200";
+pub(crate) const TEN_THOUSAND: &str = "gateway 2 B c=10000";
 
-pub(super) const SIZES: [(&str, &str, u64); 3] = [
+pub(crate) const SIZES: [(&str, &str, u64); 3] = [
     ("2 B", "/ok", 2),
     ("4 KB", "/download?bytes=4096", 4096),
     ("1 MB", "/download?bytes=1048576", 1_048_576),

@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::gateway::{self, SIZES};
-use crate::probe::McpServerFacts;
-use crate::requests::McpOperation;
-use crate::{Era, FoundTool};
+use crate::gateway::{self, SIZES};
+use thruway_bench::McpOperation;
+use thruway_bench::McpServerFacts;
+use thruway_bench::{Era, FoundTool};
 
 /// A workload, in the order in which reports tell of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Workload {
+pub(crate) enum Workload {
     /// W1: small answers on persistent connections.
     Plaintext,
     /// W2: the same, several requests sent before an answer is read.
@@ -38,40 +38,40 @@ pub enum Workload {
 
 /// One load of one workload, made on several candidates in turn.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// The workload it belongs to.
-    pub workload: Workload,
+    pub(crate) workload: Workload,
     /// Its name in reports; each has its own.
-    pub name: String,
+    pub(crate) name: String,
     /// What is asked.
-    pub request: Request,
+    pub(crate) request: Request,
     /// Connections at the same time; of no concern over pipes.
-    pub connections: u32,
+    pub(crate) connections: u32,
     /// Requests that are unanswered on a connection, or on a pipe, at the same time: over HTTP/2, streams.
-    pub pipeline: u16,
+    pub(crate) pipeline: u16,
     /// Whether TLS is spoken.
-    pub security: Security,
+    pub(crate) security: Security,
     /// Whether HTTP/2 is spoken, without asking: TLS is a workload of its own.
-    pub is_http2: bool,
+    pub(crate) is_http2: bool,
     /// Whether a connection has more than one request.
-    pub is_persistent: bool,
+    pub(crate) is_persistent: bool,
     /// Requests a second in an open loop; nothing in a closed one.
-    pub rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// How much is measured at a time.
-    pub amount: Amount,
+    pub(crate) amount: Amount,
     /// Between what the comparison is.
-    pub between: Between,
+    pub(crate) between: Between,
     /// Where it happens, and what else meanwhile.
-    pub circumstance: Circumstance,
+    pub(crate) circumstance: Circumstance,
     /// Who takes part besides ours.
-    pub peers: Peers,
+    pub(crate) peers: Peers,
     /// What is left out first when time is short: the highest. 0 has what a workload is known by.
-    pub rank: u8,
+    pub(crate) rank: u8,
 }
 
 /// Whether TLS is spoken, and how connections begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Security {
+pub(crate) enum Security {
     /// It is not.
     None,
     /// Sessions are resumed.
@@ -82,7 +82,7 @@ pub enum Security {
 
 /// What is asked of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Request {
+pub(crate) enum Request {
     /// GET of this target, whose answer has so many octets of content.
     Get(&'static str, u64),
     /// A message of MCP.
@@ -91,7 +91,7 @@ pub enum Request {
 
 /// An operation of MCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// `ping`, or `server/discover`, which is in its place in the modern era.
     Ping,
     /// `tools/call` of `echo`.
@@ -110,7 +110,7 @@ pub enum Operation {
 
 /// How much is measured at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Amount {
+pub(crate) enum Amount {
     /// As long as the suite says for each.
     Time,
     /// So many requests, which take about so long.
@@ -120,7 +120,7 @@ pub enum Amount {
 /// What is compared in a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Between {
+pub(crate) enum Between {
     /// Servers, under the same load.
     Servers,
     /// Gateways before a backend that keeps its connections.
@@ -137,7 +137,7 @@ pub enum Between {
 
 impl Between {
     /// Whether the server is the same for all candidates.
-    pub const fn is_about_generators(self) -> bool {
+    pub(crate) const fn is_about_generators(self) -> bool {
         matches!(self, Self::Generators | Self::PipeGenerators)
     }
 
@@ -148,7 +148,7 @@ impl Between {
 
 /// Where a load happens, and what else meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Circumstance {
+pub(crate) enum Circumstance {
     /// The server has a core of its own, and nobody touches it.
     Usual,
     /// The server, what stands behind it and the load generator share all cores.
@@ -159,7 +159,7 @@ pub enum Circumstance {
 
 /// Who takes part in a case besides ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Peers {
+pub(crate) enum Peers {
     /// All that can, but for those that take part only where they are named.
     All,
     /// The same, and those of these names.
@@ -172,7 +172,7 @@ pub enum Peers {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Plaintext,
         Self::Pipelining,
         Self::Persistence,
@@ -185,7 +185,7 @@ impl Workload {
     ];
 
     /// What it is called on the command line.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Plaintext => "plaintext",
             Self::Pipelining => "pipelining",
@@ -200,7 +200,7 @@ impl Workload {
     }
 
     /// What it is called in reports.
-    pub const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Plaintext => "W1: small answers on persistent connections",
             Self::Pipelining => "W2: with and without pipelining",
@@ -217,11 +217,11 @@ impl Workload {
 
 impl Operation {
     /// Every operation, in the order of reports.
-    pub const ALL: [Self; 7] =
+    pub(crate) const ALL: [Self; 7] =
         [Self::Ping, Self::Echo, Self::Add, Self::Read, Self::Tools, Self::Resources, Self::Prompts];
 
     /// What it is called in reports.
-    pub const fn label(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Ping => "ping",
             Self::Echo => "tools/call echo",
@@ -234,7 +234,7 @@ impl Operation {
     }
 
     /// As it is sent to a server that says this of itself.
-    pub fn on(self, facts: &McpServerFacts) -> McpOperation {
+    pub(crate) fn on(self, facts: &McpServerFacts) -> McpOperation {
         let call = |name: &str, arguments: Value| {
             let known = facts.tools.iter().find(|tool| tool.name == name).cloned();
             let tool =
@@ -269,7 +269,7 @@ impl Security {
 }
 
 impl Case {
-    pub(super) fn new(
+    pub(crate) fn new(
         workload: Workload,
         name: impl Into<String>,
         request: Request,
@@ -294,17 +294,17 @@ impl Case {
     }
 
     /// Whether so many connections are held that what they take of the server's memory is of interest.
-    pub const fn holds_connections(&self) -> bool {
+    pub(crate) const fn holds_connections(&self) -> bool {
         self.is_crowded() && self.rate.is_some()
     }
 
     /// Whether it has ten thousand connections, which take their time.
-    pub const fn is_crowded(&self) -> bool {
+    pub(crate) const fn is_crowded(&self) -> bool {
         self.connections >= CROWD
     }
 
     /// The command that makes this load, for a measured time of `duration`; the address is that of the server.
-    pub fn command(&self, duration: Duration) -> String {
+    pub(crate) fn command(&self, duration: Duration) -> String {
         let mut words = match self.request {
             Request::Get(target, _) => {
                 let scheme = if self.security == Security::None { "http" } else { "https" };
@@ -348,7 +348,7 @@ impl Case {
 }
 
 /// The cases of these workloads, in the order in which they run.
-pub fn cases(workloads: &[Workload]) -> Vec<Case> {
+pub(crate) fn cases(workloads: &[Workload]) -> Vec<Case> {
     let all = [
         plaintext(),
         pipelining(),

@@ -4,9 +4,9 @@ use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::results::SuiteReport;
-use super::sections::{self, RatioBar, Section};
-use crate::report::{Bar, STYLE, bars};
+use crate::results::SuiteReport;
+use crate::sections::{self, RatioBar, Section};
+use thruway_bench::report::{Bar, STYLE, bars};
 
 /// What the template shows of a section.
 #[derive(Serialize)]
@@ -28,7 +28,7 @@ struct ShownTable {
 
 impl SuiteReport {
     /// As a page for browsers.
-    pub fn to_html(&self) -> String {
+    pub(crate) fn to_html(&self) -> String {
         let shown: Vec<Shown> = sections::all(self).into_iter().map(Shown::of).collect();
         let mut templates = Environment::new();
         let rendered = templates.add_template("suite.html", TEMPLATE).and_then(|()| {

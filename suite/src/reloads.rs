@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Tells it for as long as this exists.
-pub(super) struct Reloads {
+pub(crate) struct Reloads {
     over: Sender<()>,
     thread: JoinHandle<u32>,
 }
@@ -18,7 +18,7 @@ pub(super) struct Reloads {
 impl Reloads {
     /// Sends SIGHUP to process `server` every 200 ms, when the upstream at the end of its `config` is another than before: what did not change
     /// would not be replaced.
-    pub(super) fn begin(server: u32, config: PathBuf) -> Self {
+    pub(crate) fn begin(server: u32, config: PathBuf) -> Self {
         let (over, is_over) = channel();
         let pid = i32::try_from(server).ok().and_then(Pid::from_raw);
         let thread = thread::spawn(move || {
@@ -38,7 +38,7 @@ impl Reloads {
     }
 
     /// Stops; how often it was told.
-    pub(super) fn end(self) -> u32 {
+    pub(crate) fn end(self) -> u32 {
         drop(self.over);
         self.thread.join().unwrap_or(0)
     }

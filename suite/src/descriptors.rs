@@ -3,17 +3,17 @@
 use rustix::process::{Resource, getrlimit};
 
 /// How many a process may have; nothing where there is no limit.
-pub(super) fn limit() -> Option<u64> {
+pub(crate) fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
 /// How many a process needs that has so many connections.
-pub(super) fn needed(connections: u32) -> u64 {
+pub(crate) fn needed(connections: u32) -> u64 {
     u64::from(connections) + BESIDES
 }
 
 /// For how many clients a process has room that takes `each` descriptors for one of them; nothing where there is no limit.
-pub(super) fn room_for_clients(each: u64) -> Option<u32> {
+pub(crate) fn room_for_clients(each: u64) -> Option<u32> {
     limit().map(|limit| room_within(limit, each))
 }
 

@@ -4,31 +4,30 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cases::{Between, Case, Circumstance, Peers, Request, Security};
+use crate::plan::{Plan, PlannedCase};
+use crate::results::{CandidateResult, CaseResult, LeftOut};
 use thruway_bench::compare::measure_in_turn;
-use thruway_bench::suite::{
-    Between, CandidateResult, Case, CaseResult, Circumstance, LeftOut, Peers, Plan, PlannedCase, Request,
-    Security,
-};
 use thruway_net::Clock;
 
-use super::contender::{Cell, Contender, Entry, What};
-use super::cores::run_on;
-use super::descriptors;
-use super::found::Found;
-use super::generators::Generator;
-use super::peers::Role;
-use super::server::{Ground, Server};
-use crate::bench::progress::ProgressLine;
-use crate::config::Failure;
+use crate::contender::{Cell, Contender, Entry, What};
+use crate::cores::run_on;
+use crate::descriptors;
+use crate::found::Found;
+use crate::generators::Generator;
+use crate::peers::Role;
+use crate::server::{Ground, Server};
+use crate::terminal::Failure;
+use crate::terminal::ProgressLine;
 
 /// What is measured with, and what was measured so far.
-pub(super) struct Session<'a> {
-    pub(super) servers: &'a [Found],
-    pub(super) python: Option<PathBuf>,
-    pub(super) ground: Ground<'a>,
-    pub(super) limit: Duration,
-    pub(super) results: Vec<CaseResult>,
-    pub(super) left_out: Vec<LeftOut>,
+pub(crate) struct Session<'a> {
+    pub(crate) servers: &'a [Found],
+    pub(crate) python: Option<PathBuf>,
+    pub(crate) ground: Ground<'a>,
+    pub(crate) limit: Duration,
+    pub(crate) results: Vec<CaseResult>,
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// When it began, and how far it should be.
@@ -40,7 +39,7 @@ struct Progress<'a> {
 
 impl Session<'_> {
     /// Those cases of `all` that can be measured here, with the number of their candidates.
-    pub(super) fn feasible(&mut self, all: Vec<Case>) -> Vec<PlannedCase> {
+    pub(crate) fn feasible(&mut self, all: Vec<Case>) -> Vec<PlannedCase> {
         let mut feasible = Vec::new();
         for case in all {
             let candidates = self.entries(&case).len();
@@ -56,7 +55,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// The order of the rounds cannot be kept.
-    pub(super) fn run(&mut self, plan: &Plan) -> Result<(), Failure> {
+    pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), Failure> {
         let progress = Progress { plan, start: Clock::system().now_exact(), limit: self.limit };
         for name in &plan.left_out {
             self.leave_out(name, "there is no time for it within `--limit`");

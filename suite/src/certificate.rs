@@ -8,10 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{KeyPair, generate_simple_self_signed};
 
-use crate::config::Failure;
+use crate::terminal::Failure;
 
 /// A certificate and its key, in PEM.
-pub(super) struct Certificate {
+pub(crate) struct Certificate {
     certificate: String,
     key: String,
 }
@@ -21,7 +21,7 @@ impl Certificate {
     ///
     /// # Errors
     /// There is no randomness to be had.
-    pub(super) fn make() -> Result<Self, Failure> {
+    pub(crate) fn make() -> Result<Self, Failure> {
         let unmade = |error| Failure::new(format!("no certificate can be made: {error}"));
         let made = generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
         let made: rcgen::CertifiedKey<KeyPair> = made.map_err(unmade)?;
@@ -33,7 +33,7 @@ impl Certificate {
     ///
     /// # Errors
     /// It cannot be written there.
-    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         let Self { certificate, key } = self;
         fs::write(directory.join(CERTIFICATE), certificate)?;
         fs::write(directory.join(KEY), key)?;
@@ -48,9 +48,9 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 /// Names of the files.
-pub(super) const CERTIFICATE: &str = "certificate.pem";
-pub(super) const KEY: &str = "key.pem";
-pub(super) const BOTH: &str = "certificate-and-key.pem";
+pub(crate) const CERTIFICATE: &str = "certificate.pem";
+pub(crate) const KEY: &str = "key.pem";
+pub(crate) const BOTH: &str = "certificate-and-key.pem";
 
 /// RFC 7468 §2.
 const LINE: usize = 64;

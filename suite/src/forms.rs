@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::figures::Metric;
-use super::results::SuiteReport;
-use super::sections::{self, Section};
-use super::tables::Table;
-use crate::report::quoted;
+use crate::figures::Metric;
+use crate::results::SuiteReport;
+use crate::sections::{self, Section};
+use crate::tables::Table;
+use thruway_bench::report::quoted;
 
 impl SuiteReport {
     /// As Markdown.
-    pub fn to_markdown(&self) -> String {
+    pub(crate) fn to_markdown(&self) -> String {
         let mut text = "# The suite of Thruway\n".to_owned();
         for section in sections::all(self) {
             markdown(&mut text, &section);
@@ -19,7 +19,7 @@ impl SuiteReport {
     }
 
     /// For a terminal: the summary.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let summary = sections::summary(self);
         let mut text = summary.paragraphs.join("\n");
         text.push('\n');
@@ -30,7 +30,7 @@ impl SuiteReport {
     }
 
     /// As CSV: a line for each candidate and round. Times are in microseconds.
-    pub fn to_csv(&self) -> String {
+    pub(crate) fn to_csv(&self) -> String {
         let mut csv = "workload,case,candidate,round,answered,failed".to_owned();
         for metric in CSV {
             let _ = write!(csv, ",{}", metric.label().replace(['/', ' '], "_"));

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::results::{Environment, Tool};
 use rustix::process::{Resource, getrlimit};
-use thruway_bench::suite::{Environment, Tool};
 
-use super::cores::Cores;
-use super::found::{Found, first_line};
+use crate::cores::Cores;
+use crate::found::{Found, first_line};
 
 /// Where and on what is measured.
-pub(super) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environment {
+pub(crate) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environment {
     let unknown = || "unknown".to_owned();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
     Environment {

@@ -1,27 +1,27 @@
 //! The servers that can take part, as a table: what they are, how they are started, how they are set up.
 
-use thruway_bench::suite::Workload;
+use crate::cases::Workload;
 
-use super::descriptors;
+use crate::descriptors;
 
 /// A server that can take part; ours is one of them.
-pub(super) struct Peer {
+pub(crate) struct Peer {
     /// Its name on the command line and in reports.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// How it is set up, for reports.
-    pub(super) about: &'static str,
+    pub(crate) about: &'static str,
     /// Where its program is.
-    pub(super) program: Program,
+    pub(crate) program: Program,
     /// Where its version is found.
-    pub(super) version: Version,
+    pub(crate) version: Version,
     /// What it can be, each with how it is started.
-    pub(super) setups: &'static [Setup],
+    pub(crate) setups: &'static [Setup],
     /// The workloads that it has no part in nevertheless.
-    pub(super) not_in: &'static [Workload],
+    pub(crate) not_in: &'static [Workload],
 }
 
 /// Where a program is.
-pub(super) enum Program {
+pub(crate) enum Program {
     /// It is the one whose servers are measured.
     Ours,
     /// In the `PATH`.
@@ -31,7 +31,7 @@ pub(super) enum Program {
 }
 
 /// Where a version is found.
-pub(super) enum Version {
+pub(crate) enum Version {
     /// The first line that the program prints with this argument.
     Printed(&'static str),
     /// The entry of this package in `Cargo.lock`.
@@ -44,7 +44,7 @@ pub(super) enum Version {
 
 /// What a server can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// It has `GET /plaintext`.
     Http,
     /// It has `POST /mcp`.
@@ -63,10 +63,10 @@ pub(super) enum Role {
 
 /// How a server is started to be one thing. `{address}`, `{host}`, `{port}`, `{directory}`, `{content}`, `{config}`, `{backend}`, `{backend_port}`, `{certificate}`, `{key}` and
 /// `{certificate_and_key}` are filled in.
-pub(super) struct Setup {
-    pub(super) role: Role,
-    pub(super) arguments: &'static [&'static str],
-    pub(super) config: Option<&'static str>,
+pub(crate) struct Setup {
+    pub(crate) role: Role,
+    pub(crate) arguments: &'static [&'static str],
+    pub(crate) config: Option<&'static str>,
 }
 
 const fn setup(role: Role, arguments: &'static [&'static str]) -> Setup {
@@ -114,7 +114,7 @@ const fn ours(name: &'static str, about: &'static str, setups: &'static [Setup])
 }
 
 /// Ours behind gateways, at nine addresses with the same port.
-pub(super) const BACKEND: Setup = setup(
+pub(crate) const BACKEND: Setup = setup(
     Role::Http,
     &[
         "serve",
@@ -150,7 +150,7 @@ const NGINX: &[&str] = &["-p", "{directory}", "-e", "stderr", "-c", "{config}"];
 const HAPROXY: &[&str] = &["-db", "-f", "{config}"];
 
 /// All of them, ours first.
-pub(super) const PEERS: &[Peer] = &[
+pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "thruway",
         about: "ours, one worker",
@@ -161,16 +161,12 @@ pub(super) const PEERS: &[Peer] = &[
             setup(Role::Mcp, &["mcp", "serve", "--listen", "{address}", "--workers", "1"]),
             setup(Role::Pipes, &["mcp", "serve", "--stdio"]),
             configured(Role::Gateway, GATEWAY, GATEWAY_THRUWAY),
-            configured(Role::Tls, &["serve", "{config}"], include_str!("../../../peers/tls-thruway.toml")),
-            configured(
-                Role::Http2,
-                &["serve", "{config}"],
-                include_str!("../../../peers/http2-thruway.toml"),
-            ),
+            configured(Role::Tls, &["serve", "{config}"], include_str!("../peers/tls-thruway.toml")),
+            configured(Role::Http2, &["serve", "{config}"], include_str!("../peers/http2-thruway.toml")),
             configured(
                 Role::Http2Gateway,
                 &["serve", "{config}"],
-                include_str!("../../../peers/http2-gateway-thruway.toml"),
+                include_str!("../peers/http2-gateway-thruway.toml"),
             ),
         ],
         not_in: &[],
@@ -181,11 +177,11 @@ pub(super) const PEERS: &[Peer] = &[
         program: Program::Installed("nginx"),
         version: Version::Printed("-v"),
         setups: &[
-            configured(Role::Http, NGINX, include_str!("../../../peers/nginx.conf")),
+            configured(Role::Http, NGINX, include_str!("../peers/nginx.conf")),
             configured(Role::Gateway, NGINX, GATEWAY_NGINX),
-            configured(Role::Tls, NGINX, include_str!("../../../peers/tls-nginx.conf")),
-            configured(Role::Http2, NGINX, include_str!("../../../peers/http2-nginx.conf")),
-            configured(Role::Http2Gateway, NGINX, include_str!("../../../peers/http2-gateway-nginx.conf")),
+            configured(Role::Tls, NGINX, include_str!("../peers/tls-nginx.conf")),
+            configured(Role::Http2, NGINX, include_str!("../peers/http2-nginx.conf")),
+            configured(Role::Http2Gateway, NGINX, include_str!("../peers/http2-gateway-nginx.conf")),
         ],
         not_in: &[],
     },
@@ -195,10 +191,10 @@ pub(super) const PEERS: &[Peer] = &[
         program: Program::Installed("haproxy"),
         version: Version::Printed("-v"),
         setups: &[
-            configured(Role::Http, HAPROXY, include_str!("../../../peers/haproxy.cfg")),
+            configured(Role::Http, HAPROXY, include_str!("../peers/haproxy.cfg")),
             configured(Role::Gateway, HAPROXY, GATEWAY_HAPROXY),
-            configured(Role::Tls, HAPROXY, include_str!("../../../peers/tls-haproxy.cfg")),
-            configured(Role::Http2Gateway, HAPROXY, include_str!("../../../peers/http2-gateway-haproxy.cfg")),
+            configured(Role::Tls, HAPROXY, include_str!("../peers/tls-haproxy.cfg")),
+            configured(Role::Http2Gateway, HAPROXY, include_str!("../peers/http2-gateway-haproxy.cfg")),
         ],
         not_in: &[],
     },
@@ -207,52 +203,48 @@ pub(super) const PEERS: &[Peer] = &[
         about: "as a gateway with splice, larger buffers and connections shared by all clients; where there is something to splice",
         program: Program::Installed("haproxy"),
         version: Version::Printed("-v"),
-        setups: &[configured(
-            Role::Gateway,
-            HAPROXY,
-            include_str!("../../../peers/gateway-haproxy-tuned.cfg"),
-        )],
+        setups: &[configured(Role::Gateway, HAPROXY, include_str!("../peers/gateway-haproxy-tuned.cfg"))],
         not_in: &[],
     },
     ours(
         "thruway-realistic",
         "ours as a gateway with 20 routes, 3 upstreams of 3 servers, fields rewritten, access log, metrics and checks",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-realistic.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-realistic.toml"))],
     ),
     ours(
         "thruway-routes",
         "ours as a gateway with 20 routes",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-routes.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-routes.toml"))],
     ),
     ours(
         "thruway-servers",
         "ours as a gateway with 3 servers",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-servers.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-servers.toml"))],
     ),
     ours(
         "thruway-access-log",
         "ours as a gateway with an access log",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-access-log.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-access-log.toml"))],
     ),
     ours(
         "thruway-metrics",
         "ours as a gateway with metrics",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-metrics.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-metrics.toml"))],
     ),
     ours(
         "thruway-checks",
         "ours as a gateway that checks 3 servers every second",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-checks.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-checks.toml"))],
     ),
     ours(
         "thruway-rewriting",
         "ours as a gateway that rewrites fields",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-rewriting.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-rewriting.toml"))],
     ),
     ours(
         "thruway-policies",
         "ours as a gateway with three policies",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-policies.toml"))],
+        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-policies.toml"))],
     ),
     Peer {
         name: "h2o",
@@ -260,8 +252,8 @@ pub(super) const PEERS: &[Peer] = &[
         program: Program::Installed("h2o"),
         version: Version::Printed("-v"),
         setups: &[
-            configured(Role::Http, &["-c", "{config}"], include_str!("../../../peers/h2o.conf")),
-            configured(Role::Http2, &["-c", "{config}"], include_str!("../../../peers/http2-h2o.conf")),
+            configured(Role::Http, &["-c", "{config}"], include_str!("../peers/h2o.conf")),
+            configured(Role::Http2, &["-c", "{config}"], include_str!("../peers/http2-h2o.conf")),
         ],
         not_in: &[],
     },
@@ -366,30 +358,30 @@ pub(super) const PEERS: &[Peer] = &[
 /// It takes two descriptors for each client.
 const RELAY: &str = "relay";
 
-const GATEWAY_NGINX: &str = include_str!("../../../peers/gateway-nginx.conf");
-const GATEWAY_HAPROXY: &str = include_str!("../../../peers/gateway-haproxy.cfg");
-const GATEWAY_THRUWAY: &str = include_str!("../../../peers/gateway-thruway.toml");
+const GATEWAY_NGINX: &str = include_str!("../peers/gateway-nginx.conf");
+const GATEWAY_HAPROXY: &str = include_str!("../peers/gateway-haproxy.cfg");
+const GATEWAY_THRUWAY: &str = include_str!("../peers/gateway-thruway.toml");
 
 /// A backend that closes after each response.
-pub(super) const CLOSING_BACKEND: &str = include_str!("../../../peers/closing.py");
+pub(crate) const CLOSING_BACKEND: &str = include_str!("../peers/closing.py");
 
 impl Peer {
     /// Whether it takes part only where a case names it: another setup or version of one that takes part anyway, or who cannot do all that others do.
-    pub(super) fn is_extra(&self) -> bool {
+    pub(crate) fn is_extra(&self) -> bool {
         const EXTRAS: &[&str] = &["haproxy-tuned", "haproxy-newest", "nginx-newest", "axum-flush", RELAY];
         let is_ours = matches!(self.program, Program::Ours);
         is_ours && self.name != PEERS[0].name || EXTRAS.contains(&self.name)
     }
 
     /// How many connections it is given instead of `wanted`, if it has descriptors for fewer.
-    pub(super) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
+    pub(crate) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
         // Others share connections to the backend between clients, or queue requests.
         let room = if self.name == RELAY { descriptors::room_for_clients(2) } else { None };
         room.filter(|room| *room < wanted)
     }
 
     /// How it is started to be `role`, if it can be.
-    pub(super) fn setup(&self, role: Role) -> Option<&'static Setup> {
+    pub(crate) fn setup(&self, role: Role) -> Option<&'static Setup> {
         self.setups.iter().find(|setup| setup.role == role)
     }
 }
@@ -398,7 +390,7 @@ impl Peer {
 mod tests {
     use std::collections::BTreeSet;
 
-    use thruway_bench::suite::{Between, Peers, cases};
+    use crate::cases::{Between, Peers, cases};
 
     use super::*;
 
@@ -418,7 +410,7 @@ mod tests {
         let extras: Vec<_> = PEERS.iter().filter(|peer| peer.is_extra()).collect();
         assert!(!PEERS[0].is_extra() && extras.len() == 13);
         for extra in extras {
-            let is_named = |case: &thruway_bench::suite::Case| match case.peers {
+            let is_named = |case: &crate::cases::Case| match case.peers {
                 Peers::Only(named) | Peers::AllAnd(named) => named.contains(&extra.name),
                 Peers::All | Peers::None => false,
             };

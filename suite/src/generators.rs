@@ -6,18 +6,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::cases::{Amount, Case, Request, Security, Workload};
+use crate::figures::{Figures, kept};
+use crate::results::Tool;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tempfile::TempDir;
-use thruway_bench::suite::{Amount, Case, Figures, Request, Security, Tool, Workload, kept};
 use thruway_bench::{StopFlag, cpu_of_ended, usage};
 use thruway_net::Clock;
 
-use super::found::{first_line, on_path};
-use super::server::{Ground, Server};
+use crate::found::{first_line, on_path};
+use crate::server::{Ground, Server};
 
 /// Another load generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Generator {
+pub(crate) enum Generator {
     Wrk,
     Ab,
     H2load,
@@ -34,7 +36,7 @@ struct Printed {
 impl Generator {
     const ALL: [Self; 3] = [Self::Wrk, Self::Ab, Self::H2load];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Wrk => "wrk",
             Self::Ab => "ab",
@@ -43,7 +45,7 @@ impl Generator {
     }
 
     /// Those that can make the load of `case`, whether they are there or not.
-    pub(super) fn of(case: &Case) -> &'static [Self] {
+    pub(crate) fn of(case: &Case) -> &'static [Self] {
         match case.workload {
             Workload::Plaintext | Workload::Tls => &[Self::Wrk, Self::H2load],
             Workload::Pipelining => &[Self::Wrk],
@@ -54,12 +56,12 @@ impl Generator {
     }
 
     /// Whether it is on this machine.
-    pub(super) fn is_there(self) -> bool {
+    pub(crate) fn is_there(self) -> bool {
         on_path(self.name()).is_some()
     }
 
     /// All that are on this machine, with their versions.
-    pub(super) fn versions() -> Vec<Tool> {
+    pub(crate) fn versions() -> Vec<Tool> {
         let there = Self::ALL.into_iter().filter(|generator| generator.is_there());
         let tool = |generator: Self| {
             let argument = match generator {
@@ -77,7 +79,7 @@ impl Generator {
     ///
     /// # Errors
     /// Why there are no figures.
-    pub(super) fn load(
+    pub(crate) fn load(
         self,
         case: &Case,
         duration: Duration,

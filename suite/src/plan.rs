@@ -2,48 +2,48 @@
 
 use std::time::Duration;
 
-use super::cases::{Amount, Between, Case, Circumstance, Request};
+use crate::cases::{Amount, Between, Case, Circumstance, Request};
 
 /// How long and how often is to be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Each time.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// How often each candidate is loaded in each case.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// All of it together.
-    pub limit: Duration,
+    pub(crate) limit: Duration,
 }
 
 /// A case that will be measured.
 #[derive(Clone, PartialEq, Debug)]
-pub struct PlannedCase {
+pub(crate) struct PlannedCase {
     /// The case. Its number of requests may be less than in the table.
-    pub case: Case,
+    pub(crate) case: Case,
     /// How many candidates it has.
-    pub candidates: usize,
+    pub(crate) candidates: usize,
 }
 
 /// What will be measured.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// How long each time.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// How often each candidate is loaded in each case.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// What is measured, in this order: first what each workload is known by, in case that it takes longer than expected.
-    pub cases: Vec<PlannedCase>,
+    pub(crate) cases: Vec<PlannedCase>,
     /// The names of those for which there is no time.
-    pub left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Plan {
     /// How long each candidate is loaded before it is measured, if it has no more than a few connections.
-    pub const WARM_UP: Duration = Duration::from_millis(200);
+    pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
     /// How long `case` is loaded before it is measured: so long that each of its connections has been answered, by slower servers too. All
     /// of them are open before.
-    pub fn warm_up_of(case: &Case) -> Duration {
+    pub(crate) fn warm_up_of(case: &Case) -> Duration {
         match case {
             // At a rate that slow servers have too.
             _ if case.holds_connections() => SECOND * 2,
@@ -54,7 +54,7 @@ impl Plan {
     }
 
     /// As much of `cases` as fits.
-    pub fn new(mut cases: Vec<PlannedCase>, asked: Asked) -> Self {
+    pub(crate) fn new(mut cases: Vec<PlannedCase>, asked: Asked) -> Self {
         cases.sort_by_key(|planned| planned.case.rank);
         let Asked { duration, rounds, limit } = asked;
         let mut plan = Self { duration, rounds, cases, left_out: Vec::new() };
@@ -63,7 +63,7 @@ impl Plan {
     }
 
     /// About how long it takes from cell `cell` of case `case` on. A cell is one candidate in one round.
-    pub fn estimated_from(&self, case: usize, cell: usize) -> Duration {
+    pub(crate) fn estimated_from(&self, case: usize, cell: usize) -> Duration {
         let of = |planned: &PlannedCase| {
             let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
             let cells = self.cell(&planned.case) * count(planned.candidates * self.rounds);
@@ -78,7 +78,7 @@ impl Plan {
     }
 
     /// How long `case` is measured each time, if its amount is a time.
-    pub fn duration_of(&self, case: &Case) -> Duration {
+    pub(crate) fn duration_of(&self, case: &Case) -> Duration {
         match case {
             // A dozen requests on each connection.
             _ if case.is_crowded() && !case.holds_connections() => self.duration.max(SECOND * 2),
@@ -167,8 +167,8 @@ const PAUSE: Duration = Duration::from_millis(150);
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::{Peers, Workload, cases};
     use super::*;
+    use crate::cases::{Peers, Workload, cases};
 
     /// Every case, with `candidates` of them where it names nobody.
     fn planned(candidates: usize) -> Vec<PlannedCase> {

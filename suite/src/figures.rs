@@ -3,72 +3,72 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Handshakes, Report, octets, rate, time};
-use crate::statistics::{Ratio, Summary};
+use thruway_bench::report::{Handshakes, Report, octets, rate, time};
+use thruway_bench::statistics::{Ratio, Summary};
 
 /// What one load has shown. Times are in microseconds; four digits are kept.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Requests that were answered as expected.
-    pub answered: u64,
+    pub(crate) answered: u64,
     /// Requests that failed.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// What there is to say about the first kind of failure; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub failure: String,
+    pub(crate) failure: String,
     /// Seconds that were measured.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Requests a second that were answered as expected.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Times of requests; absent where there was no answer, or another load generator tells none that could be compared.
-    pub times: Option<SpreadOfTimes>,
+    pub(crate) times: Option<SpreadOfTimes>,
     /// Octets a second that were received.
-    pub received_rate: Option<f64>,
+    pub(crate) received_rate: Option<f64>,
     /// Handshakes of TLS; absent where connections persist, or without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handshakes: Option<Handshakes>,
+    pub(crate) handshakes: Option<Handshakes>,
     /// CPU time of the server for each answer.
-    pub server_cpu: Option<f64>,
+    pub(crate) server_cpu: Option<f64>,
     /// CPU time of the load generator for each answer.
-    pub generator_cpu: Option<f64>,
+    pub(crate) generator_cpu: Option<f64>,
     /// Whether the load generator, and not the server, was likely the limit.
-    pub is_generator_limit: bool,
+    pub(crate) is_generator_limit: bool,
     /// Connections for which listeners of the machine had no room.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub listen_drops: u64,
+    pub(crate) listen_drops: u64,
     /// How much the resident memory of the server has grown for each connection, in octets, where that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_per_connection: Option<f64>,
+    pub(crate) memory_per_connection: Option<f64>,
 }
 
 /// How long requests took.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SpreadOfTimes {
+pub(crate) struct SpreadOfTimes {
     /// The shortest.
-    pub min: f64,
+    pub(crate) min: f64,
     /// Their mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Their standard deviation.
-    pub deviation: f64,
+    pub(crate) deviation: f64,
     /// Half of them were not longer.
-    pub p50: f64,
+    pub(crate) p50: f64,
     /// 90 of 100.
-    pub p90: f64,
+    pub(crate) p90: f64,
     /// 95 of 100.
-    pub p95: f64,
+    pub(crate) p95: f64,
     /// 98 of 100.
-    pub p98: f64,
+    pub(crate) p98: f64,
     /// 99 of 100.
-    pub p99: f64,
+    pub(crate) p99: f64,
     /// The longest.
-    pub max: f64,
+    pub(crate) max: f64,
 }
 
 /// What is read from figures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "`label` has the words")]
-pub enum Metric {
+pub(crate) enum Metric {
     Rate,
     ServerCpu,
     GeneratorCpu,
@@ -90,7 +90,7 @@ impl Figures {
     /// Those of a report; `memory_before` is the resident memory of the server before there were connections, where what they take is
     /// of interest.
     #[expect(clippy::cast_precision_loss, reason = "four digits are kept")]
-    pub fn of(report: &Report, memory_before: Option<u64>) -> Self {
+    pub(crate) fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let times = &report.response_time;
         let server = report.server.as_ref();
         let grown = |before: u64| {
@@ -140,20 +140,20 @@ const fn is_zero(count: &u64) -> bool {
 }
 
 /// Four digits, which is what figures are worth.
-pub fn kept(value: f64) -> f64 {
+pub(crate) fn kept(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 impl Figures {
     /// Whether requests were answered, and none failed.
-    pub const fn is_clean(&self) -> bool {
+    pub(crate) const fn is_clean(&self) -> bool {
         self.answered > 0 && self.failed == 0
     }
 }
 
 impl Metric {
     /// What it is called.
-    pub const fn label(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Rate => "requests/s",
             Self::ServerCpu => "server CPU per request",
@@ -175,7 +175,7 @@ impl Metric {
 
     /// A value with its unit.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole octets are shown")]
-    pub fn format(self, value: f64) -> String {
+    pub(crate) fn format(self, value: f64) -> String {
         match self {
             Self::Rate | Self::HandshakeRate => rate(value),
             Self::ReceivedRate | Self::MemoryPerConnection => octets(value as u64),
@@ -184,12 +184,12 @@ impl Metric {
     }
 
     /// Whether more is better.
-    pub const fn is_more_better(self) -> bool {
+    pub(crate) const fn is_more_better(self) -> bool {
         matches!(self, Self::Rate | Self::ReceivedRate | Self::HandshakeRate)
     }
 
     /// The figure, where there is one.
-    pub fn of(self, figures: &Figures) -> Option<f64> {
+    pub(crate) fn of(self, figures: &Figures) -> Option<f64> {
         let times = figures.times.as_ref();
         match self {
             Self::Rate => Some(figures.rate),
@@ -211,24 +211,24 @@ impl Metric {
     }
 
     /// The median of some rounds and their spread.
-    pub(super) fn summary(self, rounds: &[Figures]) -> Option<Summary> {
+    pub(crate) fn summary(self, rounds: &[Figures]) -> Option<Summary> {
         Summary::of(&self.values(rounds)?)
     }
 
     /// What is measured in `ours` as a multiple of what is in `theirs`, round by round; `None` of too few rounds, or where requests
     /// failed: who does not do the work is not compared with who does.
-    pub(super) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
+    pub(crate) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
         let pairs: Vec<_> = self.clean_values(ours)?.into_iter().zip(self.clean_values(theirs)?).collect();
         if pairs.len() < PAIRS_MIN { None } else { Ratio::of_pairs(&pairs) }
     }
 
     /// The values of all rounds, if no request failed in any.
-    pub(super) fn clean_values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
+    pub(crate) fn clean_values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
         self.values(rounds).filter(|_| rounds.iter().all(Figures::is_clean))
     }
 
     /// The values of all rounds.
-    pub(super) fn values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
+    pub(crate) fn values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
         rounds.iter().map(|figures| self.of(figures)).collect()
     }
 }

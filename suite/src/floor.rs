@@ -1,22 +1,22 @@
 //! The floor of W6: what a relay costs that reads no HTTP, beside ours and beside the other gateways.
 
-use super::cases::Between;
-use super::figures::Metric;
-use super::gateway::{TEN_THOUSAND, TWO_HUNDRED};
-use super::results::CaseResult;
-use super::tables::{self, Table};
-use crate::statistics::Ratio;
+use crate::cases::Between;
+use crate::figures::Metric;
+use crate::gateway::{TEN_THOUSAND, TWO_HUNDRED};
+use crate::results::CaseResult;
+use crate::tables::{self, Table};
+use thruway_bench::statistics::Ratio;
 
 /// Who does nothing but pass on octets.
-pub(super) const RELAY: &str = "relay";
+pub(crate) const RELAY: &str = "relay";
 
 /// What the figures of the relay mean, if there are any.
-pub(super) fn about(cases: &[&CaseResult]) -> Option<String> {
+pub(crate) fn about(cases: &[&CaseResult]) -> Option<String> {
     (!with_relay(cases).is_empty()).then(|| ABOUT.to_owned())
 }
 
 /// The relay beside each gateway, and what is left of the rates with ten thousand clients.
-pub(super) fn tables(cases: &[&CaseResult]) -> Vec<Table> {
+pub(crate) fn tables(cases: &[&CaseResult]) -> Vec<Table> {
     let cases = with_relay(cases);
     let metrics = [Metric::ServerCpu, Metric::Rate, Metric::P99];
     let beside = metrics.iter().filter_map(|metric| beside(&cases, *metric));

@@ -6,29 +6,29 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use thruway_bench::suite::LeftOut;
+use crate::results::LeftOut;
 
-use super::args::SuiteArgs;
-use super::peers::{PEERS, Peer, Program, Version};
-use crate::config::Failure;
+use crate::args::SuiteArgs;
+use crate::peers::{PEERS, Peer, Program, Version};
+use crate::terminal::Failure;
 
 /// A server that can be started.
 #[derive(Clone)]
-pub(super) struct Found {
-    pub(super) peer: &'static Peer,
-    pub(super) program: PathBuf,
-    pub(super) version: String,
+pub(crate) struct Found {
+    pub(crate) peer: &'static Peer,
+    pub(crate) program: PathBuf,
+    pub(crate) version: String,
 }
 
 /// What is there, ours first, and what is not.
-pub(super) struct Finds {
-    pub(super) servers: Vec<Found>,
-    pub(super) left_out: Vec<LeftOut>,
+pub(crate) struct Finds {
+    pub(crate) servers: Vec<Found>,
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 impl Finds {
     /// Looks for those peers that `args` ask for.
-    pub(super) fn look(args: &SuiteArgs) -> Result<Self, Failure> {
+    pub(crate) fn look(args: &SuiteArgs) -> Result<Self, Failure> {
         check_names(&args.peers)?;
         let peers_from = args.peers_from.clone().or_else(|| env::var_os(PEERS_VARIABLE).map(PathBuf::from));
         if let Some(directory) = peers_from.as_ref().filter(|directory| !directory.is_dir()) {
@@ -93,7 +93,7 @@ fn find(peer: &Peer, ours: Option<&Path>, peers_from: Option<&Path>) -> Result<P
 }
 
 /// The program of this name in the `PATH`, or where servers are when they are not meant for everybody.
-pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     directories.map(|directory| directory.join(name)).find(|program| is_program(program))
@@ -116,7 +116,7 @@ fn version(peer: &Peer, program: &Path, peers_from: Option<&Path>) -> String {
 }
 
 /// The first line that a command prints, whatever its status and wherever: `wrk -v` fails.
-pub(super) fn first_line(command: &mut Command) -> Option<String> {
+pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let printed = if output.stdout.is_empty() { output.stderr } else { output.stdout };
     let line = String::from_utf8_lossy(&printed).lines().next()?.trim().to_owned();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_bench::suite::{Amount, CandidateResult, Case, Figures, Operation, Request, Security, Workload};
+use crate::cases::{Amount, Case, Operation, Request, Security, Workload};
+use crate::figures::Figures;
+use crate::results::CandidateResult;
 use thruway_bench::{
     ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load, LoadOptions, Manner,
     McpRequests, McpServerFacts, Pace, ProcessGroups, Report, Requests, Revision, SessionUse, StopFlag,
@@ -12,25 +14,25 @@ use thruway_bench::{
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
-use super::cores::run_on;
-use super::found::Found;
-use super::generators::Generator;
-use super::hand_written::HandWritten;
-use super::peers::Role;
-use super::reloads::Reloads;
-use super::server::{Ground, Server};
-use crate::bench::progress::ProgressLine;
+use crate::cores::run_on;
+use crate::found::Found;
+use crate::generators::Generator;
+use crate::hand_written::HandWritten;
+use crate::peers::Role;
+use crate::reloads::Reloads;
+use crate::server::{Ground, Server};
+use crate::terminal::ProgressLine;
 
 /// What is to be loaded, and under which name.
 #[derive(Clone)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) what: What,
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) what: What,
 }
 
 /// What is to be loaded.
 #[derive(Clone)]
-pub(super) enum What {
+pub(crate) enum What {
     /// This server, being that.
     Server(Found, Role),
     /// The server of ours that is shared, by another load generator, or by ours if there is none.
@@ -43,19 +45,19 @@ pub(super) enum What {
 
 /// What is common to the cells of a case.
 #[derive(Clone, Copy)]
-pub(super) struct Cell<'a> {
-    pub(super) case: &'a Case,
-    pub(super) duration: Duration,
-    pub(super) warm_up: Duration,
-    pub(super) ground: Ground<'a>,
+pub(crate) struct Cell<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) duration: Duration,
+    pub(crate) warm_up: Duration,
+    pub(crate) ground: Ground<'a>,
     /// What gateways stand before.
-    pub(super) backend: Option<&'a Server>,
+    pub(crate) backend: Option<&'a Server>,
     /// The server of ours that all load generators load.
-    pub(super) shared: Option<&'a Server>,
+    pub(crate) shared: Option<&'a Server>,
 }
 
 /// One of those that are loaded.
-pub(super) struct Contender {
+pub(crate) struct Contender {
     entry: Entry,
     subject: Option<Subject>,
     rounds: Vec<Figures>,
@@ -87,19 +89,19 @@ impl Drop for Piped {
 
 impl Contender {
     /// Starts what is to be loaded. Why that was not possible is part of the result.
-    pub(super) fn start(entry: Entry, cell: Cell<'_>) -> Self {
+    pub(crate) fn start(entry: Entry, cell: Cell<'_>) -> Self {
         let mut contender =
             Self { entry, subject: None, rounds: Vec::new(), failure: None, fewer_connections: None };
         contender.prepare(cell);
         contender
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.entry.name
     }
 
     /// What came of it.
-    pub(super) fn into_result(self) -> CandidateResult {
+    pub(crate) fn into_result(self) -> CandidateResult {
         CandidateResult {
             name: self.entry.name,
             rounds: self.rounds,
@@ -109,7 +111,7 @@ impl Contender {
     }
 
     /// Loads it once. One that has failed is not loaded again.
-    pub(super) fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) {
+    pub(crate) fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) {
         // What connections leave behind in a server would be no growth in the next round.
         let is_lasting = cell.case.workload == Workload::Connections || cell.case.is_crowded();
         if is_lasting && !self.rounds.is_empty() {

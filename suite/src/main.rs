@@ -1,56 +1,87 @@
-//! `thruway bench suite`.
+//! `thruway-suite`: the workloads of published reports, as loads for Thruway and its peers, and the report about them.
+//! `cargo xtask bench` builds the peers and calls it.
 
-// what is asked for
+// the arguments and the output
 mod args;
+mod terminal;
 
-// who takes part
+// the cases
+mod cases;
+mod gateway;
+mod plan;
+
+// the peers
 mod peers;
 mod found;
 mod generators;
 mod hand_written;
 
-// where
+// the machine and the servers on it
 mod certificate;
 mod cores;
 mod descriptors;
 mod machine;
 mod server;
 
-// what is done
+// the runs
 mod reloads;
 mod contender;
 mod session;
 
-pub(crate) use args::SuiteArgs;
+// the results
+mod figures;
+mod results;
+
+// the report
+mod targets;
+mod floor;
+mod sections;
+mod tables;
+mod forms;
+mod html;
+
+#[cfg(test)]
+mod tests;
 
 use std::fs;
+use std::io::{Write as _, stderr};
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::Parser as _;
 use thruway_bench::ProcessGroups;
-use thruway_bench::suite::{Asked, Case, Plan, ServerFacts, SuiteReport, SuiteSettings, Workload, cases};
 use thruway_net::{Clock, raise_descriptor_limit};
 
-use super::args::Form;
-use super::output::{self, EXIT_FAILED, EXIT_INTERRUPTED};
-use super::progress::stop_flag;
-use crate::config::Failure;
+use args::{Form, SuiteArgs};
+use cases::{Case, Workload, cases};
 use certificate::Certificate;
 use cores::{Cores, run_on};
 use found::{Finds, Found, on_path};
 use generators::Generator;
+use plan::{Asked, Plan};
+use results::{ServerFacts, SuiteReport, SuiteSettings};
 use server::Ground;
 use session::Session;
+use terminal::{EXIT_FAILED, EXIT_INTERRUPTED, Failure, stop_flag};
+
+fn main() -> ExitCode {
+    run(&SuiteArgs::parse()).unwrap_or_else(|failure| {
+        let _ = write!(stderr(), "{failure}");
+        ExitCode::from(EXIT_UNUSABLE)
+    })
+}
+
+/// Exit code for arguments that cannot be used; that of clap.
+const EXIT_UNUSABLE: u8 = 2;
 
 /// Measures a suite, or makes the reports of one that was measured before.
-pub(super) fn run(args: &SuiteArgs) -> Result<ExitCode, Failure> {
+fn run(args: &SuiteArgs) -> Result<ExitCode, Failure> {
     if args.schema {
-        output::print(&format!("{:#}", SuiteReport::schema().as_value()))?;
+        terminal::print(&format!("{:#}", SuiteReport::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(directory) = &args.report {
         fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-        output::check(Some(&directory.join(JSON)))?;
     }
     let report = match &args.from {
         Some(path) => read(path)?,
@@ -135,7 +166,7 @@ fn settings(args: &SuiteArgs, plan: &Plan) -> SuiteSettings {
 fn command_line(args: &SuiteArgs) -> String {
     use clap::ValueEnum as _;
     let name = args.name.and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
-    let mut words = vec![format!("thruway bench suite {}", name.unwrap_or_default())];
+    let mut words = vec![format!("thruway-suite {}", name.unwrap_or_default())];
     words.push(format!("--limit {}", humantime::format_duration(args.limit).to_string().replace(' ', "")));
     words.push(format!(
         "--duration {}",
@@ -146,7 +177,7 @@ fn command_line(args: &SuiteArgs) -> String {
         words.extend((!list.is_empty()).then(|| format!("{option} '{}'", list.join(","))));
     }
     // Where peers were built is another place on each machine.
-    words.extend(args.peers_from.is_some().then(|| "--peers-from bench".to_owned()));
+    words.extend(args.peers_from.is_some().then(|| "--peers-from peers".to_owned()));
     words.join(" ")
 }
 
@@ -174,11 +205,11 @@ fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
 
 fn show(report: &SuiteReport, args: &SuiteArgs) -> Result<(), Failure> {
     if let Some(directory) = &args.report {
-        output::write(Some(&directory.join("report.md")), || report.to_markdown())?;
-        output::write(Some(&directory.join("report.html")), || report.to_html() + "\n")?;
-        output::write(Some(&directory.join(JSON)), || report.to_json() + "\n")?;
+        terminal::write(&directory.join("report.md"), &report.to_markdown())?;
+        terminal::write(&directory.join("report.html"), &(report.to_html() + "\n"))?;
+        terminal::write(&directory.join(JSON), &(report.to_json() + "\n"))?;
     }
-    output::print(&match args.output {
+    terminal::print(&match args.output {
         Form::Text => report.to_text(),
         Form::Json => report.to_json(),
         Form::Csv => report.to_csv(),
@@ -189,7 +220,7 @@ fn show(report: &SuiteReport, args: &SuiteArgs) -> Result<(), Failure> {
 fn read(path: &Path) -> Result<SuiteReport, Failure> {
     let failure = |error: String| {
         Failure::new(format!("`{}` cannot be used: {error}", path.display()))
-            .with_hint("it is to be what `thruway bench suite … --output json` has printed")
+            .with_hint("it is to be what `thruway-suite … --output json` has printed")
     };
     let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
     SuiteReport::from_json(&text).map_err(failure)

@@ -1,15 +1,14 @@
-//! What can be typed after `thruway bench suite`.
+//! What can be typed after `thruway-suite`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cases::Workload;
 use clap::ValueEnum;
-use thruway_bench::suite::Workload;
-
-use crate::bench::args::{Form, parse_time};
 
 /// Run the workloads of published reports, beside the peers that are found on this machine
-#[derive(clap::Args)]
+#[derive(clap::Parser)]
+#[command(name = "thruway-suite", version)]
 #[command(after_help = AFTER)]
 pub(crate) struct SuiteArgs {
     /// The workload
@@ -30,10 +29,10 @@ pub(crate) struct SuiteArgs {
     /// Only these peers; `none` for ours alone [default: all that are found]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// The folder `bench` of the repository, in which peers were built by `cargo xtask bench` [default: `$THRUWAY_PEERS`]
+    /// The folder `peers` of the repository, in which peers were built by `cargo xtask bench` [default: `$THRUWAY_PEERS`]
     #[arg(long, value_name = "DIR")]
     pub(crate) peers_from: Option<PathBuf>,
-    /// The `thruway` whose servers are measured [default: this one]
+    /// The `thruway` whose servers are measured [default: the one beside this program]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
     /// Write `report.md`, `report.html` and `report.json` into this directory
@@ -78,7 +77,7 @@ pub(crate) enum SuiteName {
 
 impl SuiteName {
     /// The workloads that it stands for.
-    pub(super) fn workloads(self) -> Vec<Workload> {
+    pub(crate) fn workloads(self) -> Vec<Workload> {
         match self {
             Self::Plaintext => vec![Workload::Plaintext],
             Self::Pipelining => vec![Workload::Pipelining],
@@ -102,12 +101,35 @@ const AFTER: &str = r"Servers have a core of their own, and so has the load gene
 and h2o, as far as they are installed; wrk, ab and h2load check the load generator.
 
 Examples:
-  thruway bench suite plaintext --limit 1m --peers nginx
-  thruway bench suite all --peers-from bench --report docs/reports
-  thruway bench suite --from docs/reports/report.json --output markdown
+  thruway-suite plaintext --limit 1m --peers nginx
+  thruway-suite all --peers-from peers --report target/suite
+  thruway-suite --from target/suite/report.json --output markdown
 
 Exit codes:
   0    Every request was answered as expected
   1    Some were not, or a server has died
   2    The arguments cannot be used, or nothing could be measured
   130  It was interrupted; what was measured is reported. At a second signal it ends at once";
+
+/// The form of the report on the standard output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum Form {
+    /// Tables for people
+    #[default]
+    Text,
+    /// JSON; its schema is printed by `--schema`
+    Json,
+    /// A line of names, a line for each load
+    Csv,
+    /// Tables in Markdown
+    Markdown,
+}
+
+/// Parses a time that is more than 0, such as `500ms` or `2m`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time.is_zero() => Err("it must be more than 0".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -3,148 +3,148 @@
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::cases::{Between, Workload};
-use super::figures::Figures;
-use crate::report::unreadable;
+use crate::cases::{Between, Workload};
+use crate::figures::Figures;
+use thruway_bench::report::unreadable;
 
 /// What a suite has measured. Fields may be added to it; none changes its meaning or its unit without another `format`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SuiteReport {
+pub(crate) struct SuiteReport {
     /// `thruway-bench-suite/1`.
-    pub format: String,
+    pub(crate) format: String,
     /// Where and on what it was measured.
-    pub environment: Environment,
+    pub(crate) environment: Environment,
     /// How long and how often.
-    pub settings: SuiteSettings,
+    pub(crate) settings: SuiteSettings,
     /// The servers that took part.
-    pub servers: Vec<ServerFacts>,
+    pub(crate) servers: Vec<ServerFacts>,
     /// The cases, in the order in which they were measured.
-    pub cases: Vec<CaseResult>,
+    pub(crate) cases: Vec<CaseResult>,
     /// What was not measured.
-    pub left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<LeftOut>,
     /// Whether it was ended from outside.
-    pub is_interrupted: bool,
+    pub(crate) is_interrupted: bool,
     /// How long it took, in seconds.
-    pub elapsed_seconds: f64,
+    pub(crate) elapsed_seconds: f64,
 }
 
 /// Where and on what was measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Environment {
+pub(crate) struct Environment {
     /// When it began, in UTC.
-    pub date: String,
+    pub(crate) date: String,
     /// The version of ours, and its commit where that is known.
-    pub version: String,
+    pub(crate) version: String,
     /// Whether ours was compiled without optimisation: then its figures say nothing about it.
-    pub is_debug_build: bool,
+    pub(crate) is_debug_build: bool,
     /// The processor.
-    pub cpu: String,
+    pub(crate) cpu: String,
     /// How many cores this process may use.
-    pub cores: u64,
+    pub(crate) cores: u64,
     /// What runs on which core.
-    pub placement: String,
+    pub(crate) placement: String,
     /// The version of the kernel.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// Memory in octets.
-    pub memory: u64,
+    pub(crate) memory: u64,
     /// Descriptors that a process may have; absent where there is no limit.
-    pub descriptors: Option<u64>,
+    pub(crate) descriptors: Option<u64>,
     /// Other load generators.
-    pub tools: Vec<Tool>,
+    pub(crate) tools: Vec<Tool>,
 }
 
 /// A program that is no server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Tool {
+pub(crate) struct Tool {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// What it says of its version.
-    pub version: String,
+    pub(crate) version: String,
 }
 
 /// How long and how often was measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SuiteSettings {
+pub(crate) struct SuiteSettings {
     /// What was asked for, as it is typed.
-    pub command: String,
+    pub(crate) command: String,
     /// How long each candidate is loaded each time, in seconds, where a number of requests says nothing else.
-    pub duration_seconds: f64,
+    pub(crate) duration_seconds: f64,
     /// How long it is loaded before that.
-    pub warm_up_seconds: f64,
+    pub(crate) warm_up_seconds: f64,
     /// How often in each case.
-    pub rounds: u64,
+    pub(crate) rounds: u64,
     /// How long all of it was to take at most.
-    pub limit_seconds: f64,
+    pub(crate) limit_seconds: f64,
 }
 
 /// A server that took part.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ServerFacts {
+pub(crate) struct ServerFacts {
     /// Its name in the tables.
-    pub name: String,
+    pub(crate) name: String,
     /// Its version.
-    pub version: String,
+    pub(crate) version: String,
     /// How it is set up.
-    pub about: String,
+    pub(crate) about: String,
     /// How it is started.
-    pub command: String,
+    pub(crate) command: String,
     /// Its config, if it has one.
-    pub config: Option<String>,
+    pub(crate) config: Option<String>,
 }
 
 /// What was measured in a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CaseResult {
+pub(crate) struct CaseResult {
     /// The workload it belongs to.
-    pub workload: Workload,
+    pub(crate) workload: Workload,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// What was compared.
-    pub between: Between,
+    pub(crate) between: Between,
     /// The command that makes the load.
-    pub command: String,
+    pub(crate) command: String,
     /// Connections at the same time.
-    pub connections: u64,
+    pub(crate) connections: u64,
     /// Requests that are unanswered on a connection, or on a pipe, at the same time.
-    pub pipeline: u64,
+    pub(crate) pipeline: u64,
     /// Those that were loaded; the first is ours.
-    pub candidates: Vec<CandidateResult>,
+    pub(crate) candidates: Vec<CandidateResult>,
 }
 
 /// What one candidate has shown in a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CandidateResult {
+pub(crate) struct CandidateResult {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its figures, by round.
-    pub rounds: Vec<Figures>,
+    pub(crate) rounds: Vec<Figures>,
     /// Why there are no more of them than there are; absent if nothing happened.
-    pub failure: Option<String>,
+    pub(crate) failure: Option<String>,
     /// Connections at the same time, where it has room for fewer than the case has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub connections: Option<u64>,
+    pub(crate) connections: Option<u64>,
 }
 
 /// Something that was not measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     /// A server, a tool or a case.
-    pub what: String,
+    pub(crate) what: String,
     /// Why.
-    pub because: String,
+    pub(crate) because: String,
 }
 
 impl SuiteReport {
     /// `thruway-bench-suite/1`.
-    pub const FORMAT: &str = "thruway-bench-suite/1";
+    pub(crate) const FORMAT: &str = "thruway-bench-suite/1";
 
     /// The JSON Schema of what a suite has measured.
-    pub fn schema() -> Schema {
+    pub(crate) fn schema() -> Schema {
         schema_for!(SuiteReport)
     }
 
     /// As JSON.
-    pub fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
@@ -152,7 +152,7 @@ impl SuiteReport {
     ///
     /// # Errors
     /// It is something else.
-    pub fn from_json(text: &str) -> Result<Self, String> {
+    pub(crate) fn from_json(text: &str) -> Result<Self, String> {
         let report: Self = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         if report.format == Self::FORMAT {
             Ok(report)
@@ -162,18 +162,18 @@ impl SuiteReport {
     }
 
     /// Whether every request of every load was answered as expected, and every candidate lived to the end.
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.candidates()
             .all(|candidate| candidate.failure.is_none() && candidate.rounds.iter().all(Figures::is_clean))
     }
 
     /// Whether there are any figures.
-    pub fn has_figures(&self) -> bool {
+    pub(crate) fn has_figures(&self) -> bool {
         self.candidates().any(|candidate| !candidate.rounds.is_empty())
     }
 
     /// The case of this name.
-    pub(super) fn case(&self, name: &str) -> Option<&CaseResult> {
+    pub(crate) fn case(&self, name: &str) -> Option<&CaseResult> {
         self.cases.iter().find(|case| case.name == name)
     }
 
@@ -184,17 +184,17 @@ impl SuiteReport {
 
 impl CaseResult {
     /// The first candidate, which is ours, if it has figures.
-    pub(super) fn ours(&self) -> Option<&CandidateResult> {
+    pub(crate) fn ours(&self) -> Option<&CandidateResult> {
         self.candidates.first().filter(|ours| !ours.rounds.is_empty())
     }
 
     /// The others that have figures.
-    pub(super) fn others(&self) -> impl Iterator<Item = &CandidateResult> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = &CandidateResult> {
         self.candidates.iter().skip(1).filter(|other| !other.rounds.is_empty())
     }
 
     /// The candidate of this name, if it has figures.
-    pub(super) fn candidate(&self, name: &str) -> Option<&CandidateResult> {
+    pub(crate) fn candidate(&self, name: &str) -> Option<&CandidateResult> {
         self.candidates.iter().find(|candidate| candidate.name == name && !candidate.rounds.is_empty())
     }
 }

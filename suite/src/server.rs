@@ -11,17 +11,17 @@ use rustix::thread::CpuSet;
 use tempfile::TempDir;
 use thruway_bench::{ProcessGroups, StartedServer, StopFlag};
 
-use super::certificate::{self, Certificate};
-use super::cores::{Cores, run_on};
-use super::found::Found;
-use super::peers::{BACKEND, CLOSING_BACKEND, Role, Setup};
+use crate::certificate::{self, Certificate};
+use crate::cores::{Cores, run_on};
+use crate::found::Found;
+use crate::peers::{BACKEND, CLOSING_BACKEND, Role, Setup};
 
 /// A running server.
-pub(super) struct Server {
+pub(crate) struct Server {
     // Dropped in this order: the directory goes when nobody uses it any more.
     started: StartedServer,
     directory: TempDir,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 /// Why there is no server.
@@ -39,11 +39,11 @@ impl From<String> for NotStarted {
 
 /// What is needed to start servers.
 #[derive(Clone, Copy)]
-pub(super) struct Ground<'a> {
-    pub(super) cores: &'a Cores,
-    pub(super) groups: &'a ProcessGroups,
-    pub(super) stop: &'a StopFlag,
-    pub(super) certificate: &'a Certificate,
+pub(crate) struct Ground<'a> {
+    pub(crate) cores: &'a Cores,
+    pub(crate) groups: &'a ProcessGroups,
+    pub(crate) stop: &'a StopFlag,
+    pub(crate) certificate: &'a Certificate,
 }
 
 impl Server {
@@ -51,7 +51,7 @@ impl Server {
     ///
     /// # Errors
     /// Why there is none, with what it has printed.
-    pub(super) fn start(
+    pub(crate) fn start(
         found: &Found,
         role: Role,
         backend: Option<SocketAddr>,
@@ -71,7 +71,7 @@ impl Server {
     ///
     /// # Errors
     /// Why there is none, with what it has printed.
-    pub(super) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
         let start = || Self::try_to_start(ours, &BACKEND, None, &ground.cores.backend, ground);
         match start() {
             // Nobody has the port at one address, but somebody may have at another.
@@ -85,7 +85,7 @@ impl Server {
     ///
     /// # Errors
     /// Why there is none, with what it has printed.
-    pub(super) fn start_closing_backend(python: &Path, ground: Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn start_closing_backend(python: &Path, ground: Ground<'_>) -> Result<Self, String> {
         let directory = directory()?;
         let script = directory.path().join("closing.py");
         fs::write(&script, CLOSING_BACKEND).map_err(in_words)?;
@@ -138,23 +138,23 @@ impl Server {
         }
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.started.id()
     }
 
     /// Where its config is.
-    pub(super) fn config(&self) -> PathBuf {
+    pub(crate) fn config(&self) -> PathBuf {
         self.directory.path().join(CONFIG)
     }
 
     /// Why it has ended, if it has.
-    pub(super) fn death(&mut self) -> Option<String> {
+    pub(crate) fn death(&mut self) -> Option<String> {
         let status = self.started.status()?;
         Some(self.with_what_it_printed(&format!("it has ended: {status}")))
     }
 
     /// Adds the end of what it has printed to what may be its fault.
-    pub(super) fn with_what_it_printed(&self, what: &str) -> String {
+    pub(crate) fn with_what_it_printed(&self, what: &str) -> String {
         let printed = fs::read(self.directory.path().join(PRINTED)).unwrap_or_default();
         // Where it was is nobody's business, and gone.
         let directory = self.directory.path().to_string_lossy();
@@ -235,7 +235,7 @@ const GRACE: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::suite::peers::{PEERS, Peer, Program, Version};
+    use crate::peers::{PEERS, Peer, Program, Version};
 
     /// A peer that is started as `sh -c SCRIPT`.
     const fn shell(setups: &'static [Setup]) -> Peer {
