@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::record::{Record, Times};
+use crate::record::Record;
+use crate::times::Times;
 
 /// What there is to say of them.
 pub(crate) struct CutOff {

@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 use thruway_client::ConnectError;
 use thruway_net::tls::TlsFailure;
 
-use crate::worker::OpenError;
-
 /// One row for each kind: its name and the words for people.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $words:literal)*) => {
@@ -170,15 +168,6 @@ impl Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         Self { kind: error.into(), detail: Detail::Connect(error) }
-    }
-}
-
-impl From<OpenError> for Failure {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Connect(error) => error.into(),
-            OpenError::NotHttp2 => Self::of(FailureKind::NotHttp2),
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::record::Times;
+use crate::times::Times;
 
 /// Response times of those requests that were meant to start in the first third of the measured time, and in the last.
 #[derive(Clone, Debug)]

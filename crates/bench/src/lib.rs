@@ -19,13 +19,19 @@ mod fan_out;
 
 // what came of it
 mod failure;
-mod record;
+mod times;
 mod lateness;
+mod record;
 mod cut_off;
 mod over_time;
 mod process;
 mod listen_queue;
+mod progress;
 mod run;
+
+// how people ask for it
+mod plan;
+mod started_server;
 
 // what that means
 pub mod statistics;
@@ -38,9 +44,15 @@ pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
 pub use listen_queue::ListenQueue;
 pub use over_time::OverTime;
+pub use plan::{
+    HttpOptions, InvalidOperations, LoadOptions, McpOperations, OperationKind, PlanError, TlsOptions,
+    describe_operations, parse_url, reachable_address, read_content, resolve_origin,
+    without_connection_option,
+};
 pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
 pub use process::{Usage, cpu_of_ended, usage};
-pub use record::{Interval, Record, Times};
+pub use progress::{Progress, Stage};
+pub use record::{Interval, Record};
 pub use report::{
     Connections, ErrorCount, Generator, Handshakes, Octets, Part, Point, Report, RequestCounts, ServerCost,
     Settings, Status, TimesReport, octets, rate, time,
@@ -50,9 +62,11 @@ pub use requests::{
     InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
     Url, read_lines,
 };
-pub use run::{Load, LoadTls, Outcome, Progress, RunError, ServerUse, Stage, WorkerUse};
+pub use run::{Load, Outcome, RunError, ServerUse};
 pub use schedule::{Pace, Schedule};
+pub use started_server::{KilledGroups, ProcessGroups, StartError, StartedServer};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
 pub use thruway_mcp::{Era, Revision};
-pub use worker::{Connect, Handshake, Manner, OpenError, Opened, Share, Worker};
+pub use times::Times;
+pub use worker::{Connect, Handshake, LoadTls, Manner, OpenError, Opened, Share, Worker, WorkerUse};

@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
-use thruway_net::tls::{TlsConnector, TlsServerName};
 
 use crate::listen_queue::ListenQueue;
 use crate::over_time::OverTime;
 use crate::process::{self, Meter, Usage};
-use crate::record::{Interval, Record, Times};
+use crate::progress::{Progress, Stage};
+use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::Pace;
 use crate::stdio::ChildServer;
 use crate::stop::{Limit, StopFlag, share};
-use crate::worker::{Manner, OpenError, Share, ThreadPlan, WorkerThread};
+use crate::times::Times;
+use crate::worker::{LoadTls, Manner, OpenError, Share, ThreadPlan, WorkerThread, WorkerUse};
 
 /// A load.
 #[derive(Clone)]
@@ -46,15 +47,6 @@ pub struct Load {
     pub stop: StopFlag,
     /// The process whose cost is to be told.
     pub server: Option<u32>,
-}
-
-/// How TLS is spoken with a server.
-#[derive(Clone, Debug)]
-pub struct LoadTls {
-    /// Whom to trust, and whether sessions are resumed.
-    pub connector: Arc<TlsConnector>,
-    /// Whose certificate the server must have.
-    pub server_name: TlsServerName,
 }
 
 /// What a load has shown.
@@ -84,15 +76,6 @@ pub struct Outcome {
     pub deliveries: Option<Times>,
 }
 
-/// What a thread of the load generator has used while it measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WorkerUse {
-    /// CPU time.
-    pub cpu: Duration,
-    /// How long it had something to do, and no core to do it on.
-    pub waited: Duration,
-}
-
 /// What a server has cost while it was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerUse {
@@ -106,37 +89,6 @@ pub struct ServerUse {
     pub resident_max_bytes: u64,
     /// Whether some of its CPU time is missing: processes have ended that nobody waited for.
     pub is_incomplete: bool,
-}
-
-/// How far a load is.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Progress {
-    /// What is going on.
-    pub stage: Stage,
-    /// Requests that were answered as expected, in the intervals that are over.
-    pub answered: u64,
-    /// Requests that failed, in the intervals that are over.
-    pub failed: u64,
-    /// Answers a second in the last interval.
-    pub rate: f64,
-    /// The 99th percentile of the response times in the last interval.
-    pub p99: Duration,
-}
-
-/// What a load does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// It opens the connections that are to be there at the start.
-    Connecting {
-        /// How many are open.
-        opened: usize,
-        /// How many there will be.
-        connections: usize,
-    },
-    /// It makes requests that are not measured.
-    WarmingUp,
-    /// It has measured for so long.
-    Measuring(Duration),
 }
 
 /// Why a load could not begin.
@@ -162,20 +114,14 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-impl Stage {
-    /// Behind the connections; `measured` is how long it measures, if it does.
-    pub(crate) const fn of(measured: Option<Duration>) -> Self {
-        match measured {
-            Some(measured) => Self::Measuring(measured),
-            None => Self::WarmingUp,
+impl RunError {
+    /// Returns the next step for the user of `thruway bench`, if there is one.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect(_, error) => error.hint(),
+            Self::ServerMissing(_) => Some("`--pid` is the number of the server's process"),
+            Self::System(_) => None,
         }
-    }
-}
-
-impl WorkerUse {
-    /// What was used since.
-    pub(crate) const fn since(self, before: Self) -> Self {
-        Self { cpu: self.cpu.saturating_sub(before.cpu), waited: self.waited.saturating_sub(before.waited) }
     }
 }
 
@@ -443,13 +389,6 @@ impl Watcher {
             rate,
             p99: last.map_or(Duration::ZERO, |(_, part)| part.response.percentile(99.0)),
         }
-    }
-}
-
-impl Progress {
-    const fn connecting(opened: usize, connections: usize) -> Self {
-        let stage = Stage::Connecting { opened, connections };
-        Self { stage, answered: 0, failed: 0, rate: 0.0, p99: Duration::ZERO }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use thruway_net::Clock;
+
 use crate::stop::Limit;
 
 /// How requests are spread over time.
@@ -24,6 +26,12 @@ pub enum Pace {
 }
 
 impl Pace {
+    /// Returns random arrivals at `rate`. Without a `seed`, they are others each time; that seed is short enough to type.
+    pub fn poisson(rate: f64, seed: Option<u64>) -> Self {
+        let any_seed = || u64::from(Clock::system().now_exact().subsec_nanos()) % 1_000_000;
+        Self::Poisson { rate, seed: seed.unwrap_or_else(any_seed) }
+    }
+
     /// The rate that is offered; `None` for a closed loop, which takes what it gets.
     pub const fn rate(self) -> Option<f64> {
         match self {

@@ -59,8 +59,8 @@ mod config;
 mod error;
 mod timers;
 mod connection;
+mod upgrade;
 pub mod http2;
-mod websocket;
 
 // those that wait
 mod pool;
@@ -82,5 +82,5 @@ pub use dns::DnsResolver;
 pub use error::{Error, Retry, Side};
 pub use pool::{Pool, PoolConfig};
 pub use resolve::{Resolve, Resolved, Resolving, ResolvingFor, SystemResolver, resolve};
+pub use upgrade::{WebSocketAccept, websocket_accept};
 pub use upstream_stream::UpstreamStream;
-pub use websocket::{WebSocketAccept, websocket_accept};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::record::Times;
+use crate::times::Times;
 
 /// What subscribers hear of one publication after the other. Time comes in as an argument.
 pub(super) struct Hearing {

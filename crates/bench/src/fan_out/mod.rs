@@ -26,9 +26,10 @@ use tokio::time::timeout;
 use crate::failure::{Failure, FailureKind};
 use crate::listen_queue::ListenQueue;
 use crate::process::{self, Meter, Usage};
-use crate::run::{Load, Outcome, Progress, RunError, ServerUse, Stage, WorkerUse};
+use crate::progress::{Progress, Stage};
+use crate::run::{Load, Outcome, RunError, ServerUse};
 use crate::stop::Limit;
-use crate::worker::thread_use;
+use crate::worker::{WorkerUse, thread_use};
 use hearing::Hearing;
 use tally::Tally;
 
@@ -334,6 +335,24 @@ impl fmt::Display for FanOutError {
 }
 
 impl std::error::Error for FanOutError {}
+
+impl FanOutError {
+    /// Returns the next step for the user of `thruway bench`, if there is one.
+    pub fn hint(&self, fan_out: &FanOut) -> Option<String> {
+        let hint = match self {
+            Self::Publish(_) | Self::ToolError => {
+                "is that a tool of the server, and are those its `--arguments`?"
+            }
+            Self::Run(error) => return error.hint().map(str::to_owned),
+            Self::Subscribe(_) => "does the server let that resource be subscribed to?",
+            Self::Told(_) => {
+                let (tool, uri) = (fan_out.tool.escape_debug(), fan_out.uri.escape_debug());
+                return Some(format!("does `{tool}` change `{uri}`?"));
+            }
+        };
+        Some(hint.to_owned())
+    }
+}
 
 const LOOK: Duration = Duration::from_millis(200);
 

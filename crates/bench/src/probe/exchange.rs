@@ -11,10 +11,10 @@ use thruway_mcp::Revision;
 use thruway_mcp::schema::methods;
 use thruway_net::Transport;
 
-use super::ProbeError;
+use super::error::ProbeError;
 use crate::requests::{Endpoint, MESSAGE_BYTES_MAX, SingleMessage};
-use crate::run::LoadTls;
 use crate::stdio::Pipes;
+use crate::worker::LoadTls;
 
 /// A way to a server.
 pub(super) enum Channel<'a> {

@@ -1,11 +1,17 @@
-//! Which revision, and which tools.
+//! What is asked before a load: which revision, and which tools.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use thruway_client::UpstreamAddr;
 use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, Revision, param_headers};
 
-use super::ProbeError;
-use super::exchange::Channel;
+use super::error::ProbeError;
+use super::exchange::{Channel, Way};
+use crate::requests::Endpoint;
+use crate::stdio::{ChildServer, Pipes};
+use crate::worker::LoadTls;
 
 /// What a server has told of itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,11 +47,50 @@ impl FoundTool {
     }
 }
 
-/// Finds the first of `revisions` that is spoken, and asks for the tools.
-pub(super) async fn ask(
-    channel: &mut Channel<'_>,
+/// Asks a server over Streamable HTTP, in `tls` if that is spoken. The first of `revisions` that it speaks is taken.
+///
+/// # Errors
+/// It speaks none, or not so that it could be understood.
+pub fn probe_http(
+    endpoint: &Endpoint,
+    address: &UpstreamAddr,
+    tls: Option<&LoadTls>,
     revisions: &[Revision],
+    within: Duration,
 ) -> Result<McpServerFacts, ProbeError> {
+    run(within, async || {
+        let way = Way { address, tls, within };
+        let mut channel = Channel::Http { endpoint, way, session: Vec::new() };
+        let facts = ask(&mut channel, revisions).await;
+        channel.end_session().await?;
+        facts
+    })
+}
+
+/// Asks a child over its pipes. In the legacy era its session has begun then, in the revision that is returned.
+///
+/// # Errors
+/// It speaks none of `revisions`, or not so that it could be understood.
+pub fn probe_child(
+    child: &ChildServer,
+    revisions: &[Revision],
+    within: Duration,
+) -> Result<McpServerFacts, ProbeError> {
+    run(within, async || {
+        let (input, output) = child.descriptors()?;
+        let mut channel = Channel::Pipes { pipes: Pipes::watch(input, output)?, unread: Vec::new() };
+        ask(&mut channel, revisions).await
+    })
+}
+
+fn run<T>(within: Duration, asked: impl AsyncFnOnce() -> Result<T, ProbeError>) -> Result<T, ProbeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let timed = async { tokio::time::timeout(within, asked()).await };
+    runtime.block_on(timed).unwrap_or(Err(ProbeError::TimedOut))
+}
+
+/// Finds the first of `revisions` that is spoken, and asks for the tools.
+async fn ask(channel: &mut Channel<'_>, revisions: &[Revision]) -> Result<McpServerFacts, ProbeError> {
     let mut agreed = Err(ProbeError::RevisionUnknown);
     for revision in revisions {
         agreed = agree(channel, *revision).await;

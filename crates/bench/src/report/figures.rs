@@ -52,6 +52,9 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
+/// Stands for an unknown figure.
+pub(super) const NONE: &str = "–";
+
 #[cfg(test)]
 mod tests {
     use super::*;

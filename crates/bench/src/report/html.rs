@@ -4,10 +4,12 @@ use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
 use serde::Serialize;
 
+use super::contents::{Part, Report};
 use super::figures::{rate, three_digits, time};
 use super::plot::{Bar, Line, Plot, bars};
-use super::{Part, Report, text};
-use crate::compare::{Comparison, Metric, Verdict};
+use super::text;
+use crate::compare::comparison::Comparison;
+use crate::compare::verdict::{Metric, Pair, Verdict};
 
 /// What the template shows of a load.
 #[derive(Serialize)]
@@ -44,7 +46,7 @@ struct ShownPair {
 type Series<'a> = (&'a str, fn(&Part) -> f64);
 
 /// The page about some loads, and about how they compare.
-pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
+pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
     let mut templates = Environment::new();
     let shown: Vec<Shown> = reports.iter().map(shown).collect();
     let pairs = comparison.map(|comparison| comparison.pairs.iter().map(shown_pair).collect::<Vec<_>>());
@@ -154,7 +156,7 @@ fn shortened(name: &str) -> String {
     format!("{start}…")
 }
 
-fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
+fn shown_pair(pair: &Pair) -> ShownPair {
     let is_rate = pair.metric == Metric::AchievedRate;
     ShownPair {
         candidate: shortened(&pair.candidate),

@@ -1,10 +1,12 @@
-//! A table for people at a terminal, readable without colour.
+//! Reports as tables: plain text for a terminal, readable without color, and Markdown.
 
 use std::fmt::Write as _;
 
-use super::figures::{count, octets, rate, three_digits, time};
-use super::{Generator, Handshakes, Report, TimesReport};
+use super::contents::{Generator, Handshakes, Report};
+use super::figures::{NONE, count, octets, rate, three_digits, time};
+use super::times::TimesReport;
 
+/// The report as plain text.
 pub(super) fn report(report: &Report) -> String {
     let mut text = format!("{}\n{}\n\n", report.target, manner(report));
     rows(&mut text, &overview(report));
@@ -17,6 +19,41 @@ pub(super) fn report(report: &Report) -> String {
         let _ = write!(text, "\nwarning: {warning}\n");
     }
     text
+}
+
+/// The report as Markdown.
+pub(super) fn markdown(report: &Report) -> String {
+    let mut markdown = format!("# {}\n\n{}\n\n", escaped(&report.target), manner(report));
+    markdown_table(&mut markdown, ["", ""], &overview(report));
+    markdown.push_str("\n| time | p50 | p90 | p99 | p99.9 | max |\n|---|--:|--:|--:|--:|--:|\n");
+    let rows = [("response", &report.response_time), ("service", &report.service_time)];
+    let shown = if report.offered_rate.is_some() { &rows[..] } else { &rows[1..] };
+    for (name, times) in shown {
+        let _ = write!(markdown, "| {name} |");
+        for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
+            let _ = write!(markdown, " {} |", times.told(value));
+        }
+        markdown.push('\n');
+    }
+    if !report.errors.is_empty() {
+        markdown.push('\n');
+        markdown_table(&mut markdown, ["failed", "how"], &errors(report));
+    }
+    for warning in &report.warnings {
+        let _ = write!(markdown, "\n**Warning:** {warning}\n");
+    }
+    markdown
+}
+
+fn markdown_table(markdown: &mut String, heads: [&str; 2], rows: &[[String; 2]]) {
+    let _ = write!(markdown, "| {} | {} |\n|---|---|\n", heads[0], heads[1]);
+    for [name, value] in rows {
+        let _ = writeln!(markdown, "| {} | {} |", escaped(name), escaped(value));
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
 }
 
 /// How it was loaded, in a line.
@@ -235,6 +272,3 @@ fn rows(text: &mut String, rows: &[[String; 2]]) {
 fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
-
-/// Stands for a figure that there is none of.
-pub(super) const NONE: &str = "–";

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures;
 use crate::cut_off::CutOff;
-use crate::record::Times;
+use crate::times::Times;
 
 /// A distribution of times, all in microseconds and exact to a thousandth.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +87,7 @@ impl TimesReport {
     /// One of these times in words: a bound is told as one, and a dash if nothing was measured.
     pub(super) fn told(&self, time: f64) -> String {
         if self.count == 0 {
-            return super::text::NONE.to_owned();
+            return figures::NONE.to_owned();
         }
         let is_bound = self.at_least_from.is_some_and(|from| time >= from);
         format!("{}{}", if is_bound { "≥ " } else { "" }, figures::time(time))

@@ -1,9 +1,8 @@
 //! What is expected of an answer.
 
-use std::fmt;
-
 use sha2::{Digest as _, Sha256};
 
+use super::error::InvalidDigest;
 use crate::failure::{Detail, Failure, FailureKind};
 
 /// What an answer must be to count as one. By default, any status of 2xx or 3xx, with any content.
@@ -78,18 +77,6 @@ impl Answer {
         }
     }
 }
-
-/// Text that is no digest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct InvalidDigest;
-
-impl fmt::Display for InvalidDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a SHA-256 digest is 64 hexadecimal digits, as `sha256sum` prints it")
-    }
-}
-
-impl std::error::Error for InvalidDigest {}
 
 #[cfg(test)]
 mod tests {

@@ -2,95 +2,21 @@
 //! them is of no concern here.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
-use thruway_client::ConnectError;
-use thruway_net::tls::TlsFailure;
-use thruway_net::{Deadline, Transport};
+use thruway_net::Deadline;
 
+use super::dispatch::Worker;
+use super::opening::{Connect, Opened};
+use super::plan::{Phase, Taken, Ticket};
+use super::protocol::{Ended, Spoken};
 use super::streams::Streams;
 use super::wire::Wire;
-use super::{Phase, Taken, Ticket, Worker};
 use crate::failure::{Failure, FailureKind};
-
-/// Opens connections to the server that is loaded.
-pub trait Connect {
-    /// What a connection is.
-    type Transport: Transport;
-
-    /// Opens one.
-    fn connect(&self) -> impl Future<Output = Result<Opened<Self::Transport>, OpenError>>;
-}
-
-/// A connection that was opened.
-#[derive(Debug)]
-pub struct Opened<T> {
-    /// The connection.
-    pub transport: T,
-    /// What came before, in TLS.
-    pub handshake: Option<Handshake>,
-}
-
-impl<T> From<T> for Opened<T> {
-    fn from(transport: T) -> Self {
-        Self { transport, handshake: None }
-    }
-}
-
-/// A handshake of TLS.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Handshake {
-    /// With certificates.
-    Full,
-    /// Of a session that was known.
-    Resumed,
-}
-
-/// Why there is no connection to send requests on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpenError {
-    /// There is none.
-    Connect(ConnectError),
-    /// There is one, and the server did not agree to speak HTTP/2 on it (ALPN).
-    NotHttp2,
-}
-
-impl OpenError {
-    /// Whether it was waited in vain.
-    pub(crate) const fn is_timeout(self) -> bool {
-        matches!(self, Self::Connect(ConnectError::TimedOut | ConnectError::Tls(TlsFailure::TimedOut)))
-    }
-}
-
-/// A connection with the requests on it, in the version of HTTP that is spoken.
-pub(super) trait Spoken<T> {
-    /// A connection over `transport`, of which nobody has read or written anything.
-    fn new(transport: T, worker: &Worker) -> Self;
-
-    /// When to look at it although nothing has happened.
-    fn deadline(&self, worker: &Worker) -> Option<Duration>;
-
-    /// Takes a request, to be sent with the next turn.
-    fn ask(&mut self, worker: &Worker, ticket: Ticket);
-
-    /// Reads what has come, sends what may start.
-    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended>;
-}
-
-/// What became of a connection.
-pub(super) enum Ended {
-    /// The load is over.
-    Over,
-    /// It has ended; what it owed is recorded.
-    Closed,
-    /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112 §9.6, RFC 9113 §6.8).
-    Unhandled(VecDeque<Ticket>),
-}
 
 struct Lane {
     worker: Rc<Worker>,
@@ -237,23 +163,6 @@ impl Lane {
         .await;
     }
 }
-
-impl From<ConnectError> for OpenError {
-    fn from(error: ConnectError) -> Self {
-        Self::Connect(error)
-    }
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connect(error) => error.fmt(f),
-            Self::NotHttp2 => f.write_str("the server does not agree to speak HTTP/2"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);

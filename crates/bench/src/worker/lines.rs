@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use thruway_net::Transport;
 
-use super::flush::poll_flush;
-use super::{Answered, Phase, Taken, Ticket, Worker};
+use super::dispatch::Worker;
+use super::plan::{Answered, Phase, Taken, Ticket};
+use super::protocol::poll_flush;
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Conversation, MESSAGE_BYTES_MAX, Reading, read};
 
@@ -40,34 +41,29 @@ struct Pending {
     request_bytes: u64,
 }
 
-impl Worker {
-    /// The future of a pair of pipes; it ends with the load, or the load with it.
-    pub(crate) async fn lane_of_lines<T: Transport>(
-        self: Rc<Self>,
-        transport: T,
-        conversation: Conversation,
-    ) {
-        let deadline = self.deadlines.register();
-        self.record.borrow_mut().connections_opened += 1;
-        let mut lines = Lines {
-            worker: &self,
-            transport,
-            conversation,
-            output: Vec::new(),
-            written: 0,
-            kept: Vec::new(),
-            pending: VecDeque::with_capacity(self.manner.pipeline),
-            late: VecDeque::new(),
-            silences: 0,
-        };
-        poll_fn(|cx| {
-            deadline.set_waker(cx.waker());
-            let ended = lines.poll(cx);
-            deadline.set(lines.deadline());
-            ended
-        })
-        .await;
-    }
+/// The future of a pair of pipes; it ends with the load, or the load with it.
+pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, conversation: Conversation) {
+    let deadline = worker.deadlines.register();
+    worker.record.borrow_mut().connections_opened += 1;
+    let pending = VecDeque::with_capacity(worker.manner.pipeline);
+    let mut lines = Lines {
+        worker: &worker,
+        transport,
+        conversation,
+        output: Vec::new(),
+        written: 0,
+        kept: Vec::new(),
+        pending,
+        late: VecDeque::new(),
+        silences: 0,
+    };
+    poll_fn(|cx| {
+        deadline.set_waker(cx.waker());
+        let ended = lines.poll(cx);
+        deadline.set(lines.deadline());
+        ended
+    })
+    .await;
 }
 
 impl<T: Transport> Lines<'_, T> {

@@ -16,14 +16,35 @@ use futures_util::stream;
 use rustix::time::{ClockId, clock_gettime};
 use thruway_client::{ConnectError, UpstreamAddr, UpstreamStream, connect, secure};
 use thruway_net::Clock;
+use thruway_net::tls::{TlsConnector, TlsServerName};
 use tokio::runtime::{Builder, LocalOptions};
 
+use super::dispatch::Worker;
+use super::lines::drive_lines;
+use super::opening::{Connect, Handshake, OpenError, Opened};
+use super::plan::{Manner, Share};
 use super::timer::Timer;
-use super::{Connect, Handshake, Manner, OpenError, Opened, Share, Worker};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
-use crate::run::{LoadTls, WorkerUse};
 use crate::stdio::Pipes;
+
+/// How TLS is spoken with a server.
+#[derive(Clone, Debug)]
+pub struct LoadTls {
+    /// Whom to trust, and whether sessions are resumed.
+    pub connector: Arc<TlsConnector>,
+    /// Whose certificate the server must have.
+    pub server_name: TlsServerName,
+}
+
+/// What a thread of the load generator has used while it measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerUse {
+    /// CPU time.
+    pub cpu: Duration,
+    /// How long it had something to do, and no core to do it on.
+    pub waited: Duration,
+}
 
 /// What a thread needs to know.
 #[derive(Clone)]
@@ -219,7 +240,7 @@ async fn drive(
     // A short load is over before anybody looks.
     let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
     let wakes = std::future::poll_fn(|cx| {
-        let outcome = worker.poll_timer(&mut timer, cx);
+        let outcome = timer.poll_worker(&worker, cx);
         if before.get().is_none() && clock.now() >= measured_from {
             before.set(Some(thread_use()));
         }
@@ -248,12 +269,19 @@ fn start_lanes(
 ) -> io::Result<Vec<tokio::task::JoinHandle<()>>> {
     if let (Some(pipes), Some(conversation)) = (&plan.pipes, plan.requests.conversation()) {
         let pipes = Pipes::watch(pipes.0.try_clone()?, pipes.1.try_clone()?)?;
-        return Ok(vec![tokio::task::spawn_local(worker.clone().lane_of_lines(pipes, conversation))]);
+        return Ok(vec![tokio::task::spawn_local(drive_lines(worker.clone(), pipes, conversation))]);
     }
     let lanes = first.into_iter().enumerate().map(|(lane, first)| {
         tokio::task::spawn_local(Rc::clone(worker).lane(lane, connector(plan, lane), first))
     });
     Ok(lanes.collect())
+}
+
+impl WorkerUse {
+    /// What was used since.
+    pub(crate) const fn since(self, before: Self) -> Self {
+        Self { cpu: self.cpu.saturating_sub(before.cpu), waited: self.waited.saturating_sub(before.waited) }
+    }
 }
 
 /// What this thread has used so far.

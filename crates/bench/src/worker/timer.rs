@@ -12,6 +12,8 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::dispatch::Worker;
+
 /// Wakes one task at a time of the monotonic clock, which is that of [`Clock`](thruway_net::Clock).
 pub(super) struct Timer {
     descriptor: AsyncFd<OwnedFd>,
@@ -31,7 +33,7 @@ impl Timer {
     }
 
     /// Ready when the timer has gone off since this was called last. Otherwise the task of `cx` is woken at `at`.
-    pub(super) fn poll_until(&mut self, cx: &mut Context<'_>, at: Duration) -> Poll<io::Result<()>> {
+    fn poll_until(&mut self, cx: &mut Context<'_>, at: Duration) -> Poll<io::Result<()>> {
         if self.set_to != Some(at) {
             let expiration = Itimerspec { it_interval: NONE, it_value: timespec(at) };
             timerfd_settime(self.descriptor.get_ref(), TimerfdTimerFlags::ABSTIME, &expiration)?;
@@ -41,6 +43,18 @@ impl Timer {
         ready!(self.descriptor.poll_read_ready(cx))?.clear_ready();
         self.set_to = None;
         Poll::Ready(Ok(()))
+    }
+
+    /// Does what is due in `worker` whenever its time has come; ready only if the timer fails.
+    pub(super) fn poll_worker(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let at = worker.poll_next_wake(cx);
+        if let Poll::Ready(outcome) = self.poll_until(cx, at) {
+            outcome?;
+            worker.wake_due();
+            // Those that were woken look first: only then it is known for when the timer is to be set.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 }
 

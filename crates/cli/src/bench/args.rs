@@ -3,25 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use clap::builder::StyledStr;
-use clap::{Subcommand, ValueEnum};
-use thruway_bench::Expected;
+use thruway_bench::{Expected, LoadOptions};
 use thruway_net::tls::TlsVersion;
-
-use super::mcp::McpArgs;
-use super::suite::SuiteArgs;
-
-/// Load servers and measure what they do
-#[derive(Subcommand)]
-pub(crate) enum BenchCommand {
-    Http(HttpArgs),
-    Compare(CompareArgs),
-    Ramp(RampArgs),
-    Mcp(Box<McpArgs>),
-    Suite(SuiteArgs),
-    Wrk(WrkArgs),
-    Ab(AbArgs),
-}
 
 /// Load a server with HTTP requests
 #[derive(clap::Args)]
@@ -333,17 +318,10 @@ impl Default for LoadArgs {
     }
 }
 
-impl HttpLoadArgs {
-    /// What is expected of answers.
-    pub(crate) const fn expected(&self) -> Expected {
-        Expected { status: self.status, content_bytes: self.length, sha256: self.sha256 }
-    }
-}
-
 /// Nothing, or more.
 fn parse_pause(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(time) if time > TIME_MAX => Err("it must be less than a year".to_owned()),
+        Ok(time) if time > LoadOptions::DURATION_MAX => Err("it must be less than a year".to_owned()),
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
@@ -381,9 +359,6 @@ fn parse_percent(text: &str) -> Result<f64, &'static str> {
 pub(super) fn verbatim(text: &str) -> StyledStr {
     text.replace("{n}", "{\u{1b}[0mn}").into()
 }
-
-/// What a load may take.
-pub(super) const TIME_MAX: Duration = Duration::from_hours(365 * 24);
 
 const AFTER_HTTP: &str = r#"Placeholders in paths, header fields and content:
   {n}       The number of the request, from 0

@@ -5,16 +5,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use thruway_bench::compare::{Candidate, Comparison, Sample};
-use thruway_bench::{Load, Report, Settings, StopFlag};
+use thruway_bench::compare::{BaselineError, Candidate, Comparison, Sample, measure_in_turn};
+use thruway_bench::{Load, ProcessGroups, Report, Settings, StartedServer, StopFlag, reachable_address};
 
 use super::args::{CompareArgs, Form};
-use super::groups::ProcessGroups;
 use super::http::measure;
+use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, failure, not_planned, not_started};
 use super::progress::ProgressLine;
-use super::rounds::measure_in_turn;
-use super::started::Started;
-use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
+use super::{load, output, progress};
 use crate::config::Failure;
 
 /// One of those that are compared.
@@ -23,7 +21,7 @@ struct Contender {
     load: Load,
     /// What is to be started for this, if anything.
     command: Option<String>,
-    started: Option<Started>,
+    started: Option<StartedServer>,
     reports: Vec<Report>,
 }
 
@@ -38,18 +36,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("there is nothing to compare it with")
             .with_hint("give two URLs, or a `--baseline`: JSON of `bench compare` or `bench http`"));
     }
-    if let Some(Err((name, known))) =
-        baseline.as_ref().map(|baseline| Comparison::can_be_told(args.rounds as usize, baseline))
-    {
-        let message = format!(
-            "{} rounds beside {known} of `{}` in the baseline cannot tell a regression",
-            args.rounds,
-            name.escape_debug()
-        );
-        return Err(Failure::new(message).with_hint(
-            "four rounds on each side can; more can tell a smaller one: `--rounds 10`. The rounds of a \
-                 report of `bench http` are the parts of its time: load for longer",
-        ));
+    if let Some(baseline) = &baseline {
+        baseline.check_rounds(args.rounds as usize).map_err(not_a_baseline)?;
     }
     if args.load.content.as_deref() == Some("-") {
         return Err(Failure::new(
@@ -59,13 +47,17 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     }
     output::check(args.html.as_deref())?;
     let groups = ProcessGroups::default();
-    let stop = interrupt::stop_flag(&groups)?;
+    let stop = progress::stop_flag(&groups)?;
     let mut contenders: Vec<_> =
         args.targets.iter().map(|target| Contender::of(target, args, &stop)).collect::<Result<_, _>>()?;
-    load::check_tls(&args.load.load, contenders.iter().any(|contender| contender.load.tls.is_some()))?;
+    let is_tls = contenders.iter().any(|contender| contender.load.tls.is_some());
+    args.load.load.options().check_tls(is_tls).map_err(not_planned)?;
     let settings = Settings::of(&contenders[0].load);
     if let Some(baseline) = &baseline {
-        check_baseline(baseline, &contenders, &settings)?;
+        let names = contenders.iter().map(|contender| contender.name.as_str());
+        if !baseline.check_baseline(names, &settings).map_err(not_a_baseline)? {
+            eprintln!("warning: {BASELINE_WITHOUT_SETTINGS}");
+        }
     }
     for contender in &mut contenders {
         contender.start(&groups, &stop)?;
@@ -108,16 +100,17 @@ impl Contender {
     fn start(&mut self, groups: &ProcessGroups, stop: &StopFlag) -> Result<(), Failure> {
         let addresses = &self.load.addresses;
         let Some(command) = &self.command else {
-            self.load.addresses = load::reachable(addresses)?;
+            self.load.addresses = vec![reachable_address(addresses).map_err(not_planned)?];
             return Ok(());
         };
-        if let Ok(reached) = load::reachable(addresses) {
-            return Err(Failure::new(format!("somebody listens on {} already", reached[0]))
+        if let Ok(reached) = reachable_address(addresses) {
+            return Err(Failure::new(format!("somebody listens on {reached} already"))
                 .with_hint("each command needs a port of its own that nobody has"));
         }
-        let started = self.started.insert(Started::start(command, groups)?);
+        let started = StartedServer::start(command, groups).map_err(not_started)?;
+        let started = self.started.insert(started);
         self.load.server = Some(started.id());
-        self.load.addresses = started.wait_until_ready(addresses, stop)?;
+        self.load.addresses = vec![started.wait_until_ready(addresses, stop).map_err(not_started)?];
         Ok(())
     }
 
@@ -138,40 +131,15 @@ fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopF
         if stop.is_set() {
             return Ok(ControlFlow::Break(()));
         }
-        contender.started.as_mut().map_or(Ok(()), Started::still_runs)?;
+        contender.started.as_mut().map_or(Ok(()), StartedServer::still_runs).map_err(not_started)?;
         contender.reports.push(report);
         Ok(ControlFlow::Continue(()))
     })
 }
 
-/// A baseline of others, or of another load, would let everything pass.
-fn check_baseline(
-    baseline: &Comparison,
-    contenders: &[Contender],
-    settings: &Settings,
-) -> Result<(), Failure> {
-    let known: Vec<_> =
-        contenders.iter().filter_map(|contender| baseline.counterpart(&contender.name)).collect();
-    if known.is_empty() {
-        return Err(Failure::new("the baseline has none of these candidates")
-            .with_hint("names are the URLs: compare the same ones"));
-    }
-    if let Some(failed) = known.iter().find(|known| known.has_failed()) {
-        let message = format!("requests to `{}` failed in the baseline", failed.name.escape_debug());
-        return Err(Failure::new(message).with_hint("take one in which every request is answered"));
-    }
-    let Some(others) = &baseline.settings else {
-        eprintln!("warning: the baseline does not say how it was loaded, which may have been in another way");
-        return Ok(());
-    };
-    match &settings.differences(others)[..] {
-        [] => Ok(()),
-        differences => Err(Failure::new(format!(
-            "the baseline is of another load: {}",
-            differences.join(", ").escape_debug()
-        ))
-        .with_hint("load as it was loaded then, or take another baseline")),
-    }
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn not_a_baseline(error: BaselineError) -> Failure {
+    failure(&error, Some(error.hint()))
 }
 
 fn concluded(contenders: &[Contender], baseline: Option<&Comparison>) -> Comparison {
@@ -231,3 +199,6 @@ fn read_baseline(path: &Path) -> Result<Comparison, Failure> {
     let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
     Comparison::from_json(&text).map_err(failure)
 }
+
+const BASELINE_WITHOUT_SETTINGS: &str =
+    "the baseline does not say how it was loaded, which may have been in another way";

@@ -1,13 +1,14 @@
-//! `thruway bench http`.
+//! `thruway bench http`, and the same with the arguments of other tools: `thruway bench wrk` and `thruway bench ab`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use thruway_bench::{Load, Report};
+use thruway_bench::{Load, ProcessGroups, Report, without_connection_option};
 
-use super::args::{Form, HttpArgs, ReportArgs};
-use super::groups::ProcessGroups;
+use super::args::{AbArgs, HttpArgs, HttpLoadArgs, LoadArgs, ReportArgs, WrkArgs};
+use super::output::failure;
 use super::progress::ProgressLine;
-use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
+use super::{load, output, progress};
 use crate::config::Failure;
 
 /// Loads a server and reports.
@@ -17,31 +18,77 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     output::check(args.report.html.as_deref())?;
-    let stop = interrupt::stop_flag(&ProcessGroups::default())?;
+    let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = Load { server: args.report.pid, ..load::build(&args.targets, &args.load, &stop)? };
     let report = measure(&args.targets.join(" "), &load, &ProgressLine::new(""))?;
-    show(&report, &args.report)
-}
-
-/// Prints a report and writes its page; the exit code says what it says.
-pub(super) fn show(report: &Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
-    output::print(&match args.output {
-        Form::Text => report.to_text(),
-        Form::Json => report.to_json(),
-        Form::Csv => report.to_csv(),
-        Form::Markdown => report.to_markdown(),
-    })?;
-    output::write(args.html.as_deref(), || report.to_html())?;
-    Ok(match report {
-        Report { is_interrupted: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
-        report if report.is_clean() => ExitCode::SUCCESS,
-        _ => ExitCode::from(EXIT_FAILED),
-    })
+    output::show_report(&report, &args.report)
 }
 
 /// Makes a load, with a line about how it goes.
 pub(super) fn measure(target: &str, load: &Load, line: &ProgressLine) -> Result<Report, Failure> {
     let outcome = load.run(&mut |progress| line.show(load, progress));
     line.finish();
-    Ok(Report::new(target, load, &outcome.map_err(|error| load::unreachable(&error))?))
+    Ok(Report::new(target, load, &outcome.map_err(|error| failure(&error, error.hint()))?))
+}
+
+/// As `wrk` would.
+pub(super) fn run_wrk(args: &WrkArgs) -> Result<ExitCode, Failure> {
+    if args.script.is_some() {
+        return Err(Failure::new("scripts are not run").with_hint(
+            "`thruway bench http` has `--method`, `--content`, `-H`, `--pipeline`, and `@FILE` with requests that differ",
+        ));
+    }
+    if u32::from(args.threads) > args.connections {
+        let message = format!("{} threads cannot share {} connections", args.threads, args.connections);
+        return Err(
+            Failure::new(message).with_hint("each thread needs a connection: fewer `-t`, or more `-c`")
+        );
+    }
+    let (header, closes) = without_connection_option(&args.header);
+    let load = LoadArgs {
+        connections: args.connections,
+        workers: args.threads,
+        duration: args.duration,
+        timeout: args.timeout,
+        is_not_persistent: closes,
+        header,
+        ..LoadArgs::default()
+    };
+    run_preset(&args.url, HttpLoadArgs { load, ..HttpLoadArgs::default() })
+}
+
+/// As `ab` would, with HTTP/1.1: without `-k`, a connection for each request.
+pub(super) fn run_ab(args: &AbArgs) -> Result<ExitCode, Failure> {
+    let (mut header, closes) = without_connection_option(&args.header);
+    header.extend(args.content_type.iter().map(|value| format!("Content-Type: {value}")));
+    if !args.cookie.is_empty() {
+        header.push(format!("Cookie: {}", args.cookie.join("; ")));
+    }
+    let load = LoadArgs {
+        connections: args.concurrency,
+        requests: args.time_limit.is_none().then_some(args.requests),
+        duration: Duration::from_secs(args.time_limit.unwrap_or(1)),
+        timeout: Duration::from_secs(args.timeout),
+        is_not_persistent: closes || !args.is_persistent,
+        header,
+        ..LoadArgs::default()
+    };
+    let content = args.content.as_ref().or(args.put.as_ref()).map(|file| format!("@{file}"));
+    run_preset(&args.url, HttpLoadArgs { load, method: method(args), content, ..HttpLoadArgs::default() })
+}
+
+fn method(args: &AbArgs) -> Option<String> {
+    let implied = if args.is_head {
+        Some("HEAD")
+    } else if args.put.is_some() {
+        Some("PUT")
+    } else {
+        None
+    };
+    args.method.clone().or_else(|| implied.map(str::to_owned))
+}
+
+fn run_preset(url: &str, load: HttpLoadArgs) -> Result<ExitCode, Failure> {
+    let targets = vec![url.to_owned()];
+    run(&HttpArgs { targets, load, report: ReportArgs::default() })
 }

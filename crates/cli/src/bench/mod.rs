@@ -2,30 +2,39 @@
 
 // what is asked for
 mod args;
-mod requests;
 mod load;
+
+// what is shown
+mod output;
+mod progress;
 
 // what is done
 mod http;
-mod presets;
-mod rounds;
-mod groups;
-mod started;
 mod compare;
 mod ramp;
 mod mcp;
 mod suite;
 
-// what is shown
-mod interrupt;
-mod progress;
-mod output;
-
-pub(crate) use args::BenchCommand;
-
 use std::process::ExitCode;
 
+use clap::Subcommand;
+
 use crate::config::Failure;
+use args::{AbArgs, CompareArgs, HttpArgs, RampArgs, WrkArgs};
+use mcp::McpArgs;
+use suite::SuiteArgs;
+
+/// Load servers and measure what they do
+#[derive(Subcommand)]
+pub(crate) enum BenchCommand {
+    Http(HttpArgs),
+    Compare(CompareArgs),
+    Ramp(RampArgs),
+    Mcp(Box<McpArgs>),
+    Suite(SuiteArgs),
+    Wrk(WrkArgs),
+    Ab(AbArgs),
+}
 
 /// Does what `command` says.
 pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
@@ -35,13 +44,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
         BenchCommand::Ramp(args) => ramp::run(args),
         BenchCommand::Mcp(args) => mcp::run(args),
         BenchCommand::Suite(args) => suite::run(args),
-        BenchCommand::Wrk(args) => presets::run_wrk(args),
-        BenchCommand::Ab(args) => presets::run_ab(args),
+        BenchCommand::Wrk(args) => http::run_wrk(args),
+        BenchCommand::Ab(args) => http::run_ab(args),
     }
 }
-
-/// A request failed, or a comparison shows a regression.
-const EXIT_FAILED: u8 = 1;
-
-/// Ended by a signal: what the shell says of SIGINT.
-const EXIT_INTERRUPTED: u8 = 130;

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use thruway_bench::ramp::{Ramp, Search, Step};
-use thruway_bench::{Load, Pace, rate};
+use thruway_bench::{Load, Pace, ProcessGroups, rate};
 
 use super::args::{Form, RampArgs};
-use super::groups::ProcessGroups;
 use super::http::measure;
+use super::output::{EXIT_FAILED, EXIT_INTERRUPTED};
 use super::progress::ProgressLine;
-use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
+use super::{load, output, progress};
 use crate::config::Failure;
 
 /// Finds the highest rate that a server holds.
@@ -18,7 +18,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         output::print(&format!("{:#}", Ramp::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = interrupt::stop_flag(&ProcessGroups::default())?;
+    let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = load::build(&args.targets, &args.load, &stop)?;
     let target = args.targets.join(" ");
     let p99_limit = args.p99.as_secs_f64() * 1e6;

@@ -4,10 +4,9 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use thruway_message::{Authority, FieldLinesBuf};
+use thruway_message::{Authority, FieldLinesBuf, InvalidFieldLine};
 
-use super::ClientError;
-use super::request::append;
+use super::error::ClientError;
 
 /// Where many requests go: a URL that has been taken apart, and the field lines that each of them has (RFC 9110 §4.2).
 ///
@@ -152,6 +151,21 @@ impl Hasher for ByOrigin {
         self.0
     }
 }
+
+/// Adds a field line to those that a caller may write.
+pub(super) fn append(
+    field_lines: &mut FieldLinesBuf,
+    name: &str,
+    value: impl AsRef<[u8]>,
+) -> Result<(), InvalidFieldLine> {
+    if OUR_FIELDS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+        return Err(InvalidFieldLine::Name);
+    }
+    field_lines.append(name, value)
+}
+
+/// They route and frame the request.
+pub(super) const OUR_FIELDS: [&str; 3] = ["content-length", "host", "transfer-encoding"];
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{ClientError, Response};
+use super::error::ClientError;
+use super::response::Response;
 
 /// One event of a stream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -23,11 +24,14 @@ pub struct Events {
     decoder: EventDecoder,
 }
 
-impl Events {
-    pub(super) fn new(response: Response) -> Self {
-        Self { response, decoder: EventDecoder::new(EVENT_BYTES_MAX) }
+impl Response {
+    /// Reads the content as a stream of events.
+    pub fn events(self) -> Events {
+        Events { response: self, decoder: EventDecoder::new(EVENT_BYTES_MAX) }
     }
+}
 
+impl Events {
     /// Allows events of so many octets. Default 4 MiB.
     pub fn event_bytes_max(mut self, octets: usize) -> Self {
         self.decoder.event_bytes_max = octets;

@@ -1,14 +1,22 @@
-//! A request in the making.
+//! Requests, put together and sent.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
+use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_http1::{self as http1, BodyLength, RequestToWrite, write_request_head};
-use thruway_message::{FieldLinesBuf, InvalidFieldLine, Method};
+use thruway_message::{FieldLinesBuf, InvalidFieldLine, Method, OwnedResponseHead};
 use thruway_net::PooledBuffer;
+use tokio::runtime::{self, Handle};
 
-use super::{Client, ClientError, Destination, Response};
-use crate::{RequestToSend, Timeouts};
+use super::destination::{Destination, OUR_FIELDS, append};
+use super::drive::{Driven, now};
+use super::error::ClientError;
+use super::http_client::Client;
+use super::idle::Home;
+use super::response::Response;
+use crate::{Connection, Error, RequestToSend, ResponseEvent, Timeouts};
 
 /// A request that is put together. Nothing happens before [`send`](Self::send).
 #[derive(Debug)]
@@ -16,16 +24,16 @@ use crate::{RequestToSend, Timeouts};
 pub struct Request<'c> {
     client: &'c Client,
     method: Method<'static>,
-    pub(super) destination: Result<Destination, ClientError>,
+    destination: Result<Destination, ClientError>,
     fields: Cow<'c, FieldLinesBuf>,
     invalid: Option<InvalidFieldLine>,
-    pub(super) content: Bytes,
-    pub(super) timeouts: Timeouts,
-    pub(super) is_idempotent: bool,
+    content: Bytes,
+    timeouts: Timeouts,
+    is_idempotent: bool,
 }
 
 impl<'c> Request<'c> {
-    pub(super) fn new(
+    fn new(
         client: &'c Client,
         method: Method<'static>,
         destination: Result<Destination, ClientError>,
@@ -94,7 +102,7 @@ impl<'c> Request<'c> {
     }
 
     /// How it is framed.
-    pub(super) fn to_send(&self) -> RequestToSend {
+    fn to_send(&self) -> RequestToSend {
         RequestToSend::new(self.method, self.body_length())
     }
 
@@ -103,7 +111,7 @@ impl<'c> Request<'c> {
     }
 
     /// The octets of its head.
-    pub(super) fn head(&self, destination: &Destination) -> Result<PooledBuffer, ClientError> {
+    fn head(&self, destination: &Destination) -> Result<PooledBuffer, ClientError> {
         if let Some(invalid) = self.invalid {
             return Err(ClientError::FieldInvalid(invalid));
         }
@@ -120,17 +128,66 @@ impl<'c> Request<'c> {
     }
 }
 
-/// Adds a field line to those that a caller may write.
-pub(super) fn append(
-    field_lines: &mut FieldLinesBuf,
-    name: &str,
-    value: impl AsRef<[u8]>,
-) -> Result<(), InvalidFieldLine> {
-    if OUR_FIELDS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
-        return Err(InvalidFieldLine::Name);
+impl Client {
+    /// A GET of `url`.
+    pub fn get(&self, url: &str) -> Request<'_> {
+        self.request(Method::Get, url)
     }
-    field_lines.append(name, value)
-}
 
-/// They route and frame the request.
-const OUR_FIELDS: [&str; 3] = ["content-length", "host", "transfer-encoding"];
+    /// A POST to `url`.
+    pub fn post(&self, url: &str) -> Request<'_> {
+        self.request(Method::Post, url)
+    }
+
+    /// A request of any method.
+    pub fn request(&self, method: Method<'static>, url: &str) -> Request<'_> {
+        Request::new(self, method, Destination::parse(url), self.config.exchange.timeouts)
+    }
+
+    /// A request of any method, to where others go too.
+    pub fn request_to(&self, method: Method<'static>, destination: &Destination) -> Request<'_> {
+        Request::new(self, method, Ok(destination.clone()), self.config.exchange.timeouts)
+    }
+
+    async fn execute(&self, request: &Request<'_>) -> Result<Response, ClientError> {
+        let destination = request.destination.as_ref().map_err(Clone::clone)?;
+        let head = request.head(destination)?;
+        let (started, is_idempotent) = (now(), request.is_idempotent);
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        if let Some(connection) = self.idle.acquire(runtime, destination.origin()) {
+            match self.exchange(request, destination, &head, connection, started, runtime).await {
+                Err(error) if error.retry().blames_nobody(true) && error.retry().allows(is_idempotent) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        // Apart, as most requests find a connection that waits.
+        let stream = Box::pin(self.connect(request.timeouts.total, destination, started)).await?;
+        let connection = Connection::new(stream, &self.config.exchange);
+        Ok(self.exchange(request, destination, &head, connection, started, runtime).await?)
+    }
+
+    /// Sends the request on `connection`, and waits for the final head.
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        destination: &Destination,
+        head: &[u8],
+        connection: Connection,
+        started: Duration,
+        runtime: Option<runtime::Id>,
+    ) -> Result<Response, Error> {
+        let mut exchange =
+            connection.start(request.to_send(), started, |output| output.extend_from_slice(head));
+        exchange.set_timeouts(request.timeouts);
+        let mut driven = Driven::new(exchange, request.content.clone());
+        let (head, length) = poll_fn(|cx| {
+            driven.poll_with(cx, |event| match event {
+                ResponseEvent::Final(head, length) => Some((OwnedResponseHead::from(head), length)),
+                _ => None,
+            })
+        })
+        .await?;
+        let home = Home { idle: self.idle.clone(), runtime, destination: destination.clone() };
+        Ok(Response::new(head, length, driven, home))
+    }
+}

@@ -9,7 +9,8 @@ use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, FieldValue, OwnedResponseHead, ResponseHead, StatusCode};
 
 use super::drive::Driven;
-use super::{ClientError, Events, Home};
+use super::error::ClientError;
+use super::idle::Home;
 use crate::ResponseEvent;
 
 /// A response whose head has come. Its content comes as fast as it is read; whoever does not want it drops it, and with
@@ -83,11 +84,6 @@ impl Response {
             Some(error) => Err(error),
             None => Ok(all.freeze()),
         }
-    }
-
-    /// Reads the content as a stream of events.
-    pub fn events(self) -> Events {
-        Events::new(self)
     }
 
     /// The trailer section, once the content has been read to its end.

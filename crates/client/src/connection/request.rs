@@ -7,7 +7,8 @@ use thruway_http1::{write_chunk, write_chunk_end, write_chunk_start, write_last_
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Pipe, Transport};
 
-use super::{Exchange, Sending, State};
+use super::exchange::Exchange;
+use super::state::{Sending, State};
 use crate::Error;
 
 impl<T: Transport> Exchange<T> {
@@ -147,36 +148,6 @@ impl<T: Transport> Exchange<T> {
     /// before.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         self.0.poll_flush(cx, now)
-    }
-}
-
-impl Sending {
-    /// What is to be sent when `sent` octets of `remaining` were.
-    const fn after(remaining: u64, sent: usize) -> Self {
-        match remaining - sent as u64 {
-            0 => Self::Complete,
-            remaining => Self::Octets { remaining },
-        }
-    }
-}
-
-impl<T> State<T> {
-    /// Sends nothing more.
-    #[cold]
-    pub(super) fn stop_sending(&mut self) {
-        self.sending = Sending::Stopped;
-        self.output.clear();
-        self.timers.stalled_since = None;
-        self.timers.continue_until = None;
-    }
-
-    /// Whether content must still wait for `100 (Continue)`.
-    fn must_wait(&mut self, now: Duration) -> bool {
-        let must_wait = self.timers.continue_until.is_some_and(|until| now < until);
-        if !must_wait {
-            self.timers.continue_until = None;
-        }
-        must_wait
     }
 }
 

@@ -1,15 +1,15 @@
 //! The response in: read into the thread's buffer, parsed there, and lent from there.
 
+use std::cell::Cell;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use thruway_http1::{self as http1, BodyLength, ClientEvent};
-use thruway_message::{FieldLines, ResponseHead, StatusCode};
+use thruway_http1::{BodyLength, ClientEvent, HeadIndex, Limits};
+use thruway_message::{FieldLines, ResponseHead};
 use thruway_net::{PooledBuffer, Transport};
 
-use super::hot::HotBuffers;
-use super::{Phase, State};
+use super::state::{Phase, State};
 use crate::Error;
 
 /// What has come of a response. Borrows from the buffer that it was read into.
@@ -263,72 +263,6 @@ impl<'e, T: Transport> Turn<'e, T> {
     }
 }
 
-impl<T> State<T> {
-    /// Octets came: content has not stopped, but a head may still come too slowly.
-    #[inline]
-    pub(super) fn note_received(&mut self) {
-        match &mut self.phase {
-            Phase::ExpectHead { has_received } => *has_received = true,
-            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,
-        }
-    }
-
-    fn handle_interim(&mut self, status: StatusCode) {
-        self.timers.owed_since = None;
-        if status == StatusCode::CONTINUE {
-            self.timers.continue_until = None;
-        }
-    }
-
-    /// A response that is not a success comes from an upstream that does not want the rest of the request; whoever
-    /// succeeds may still be reading it (RFC 9112 §9.5).
-    #[inline]
-    fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
-        self.timers.owed_since = None;
-        self.timers.continue_until = None;
-        self.phase = Phase::ExpectContent { is_refusal: status.as_u16() >= 400 };
-        if body_length == BodyLength::NONE {
-            self.handle_end();
-        } else if !status.is_success() && !self.is_request_sent() {
-            self.stop_sending();
-        }
-    }
-
-    /// Whether a connection that fails now has ended as if the upstream had closed it, which is the end of content without
-    /// a length. An upstream that refuses a request and closes with octets of it unread resets the connection by that (RFC 9112
-    /// §9.6): its refusal is worth more to the client than the doubt whether the explanation is complete.
-    fn may_end_by_reset(&self) -> bool {
-        self.phase == Phase::ExpectContent { is_refusal: true }
-    }
-
-    /// The response is complete: there is nothing to send the rest of the request for.
-    #[inline]
-    fn handle_end(&mut self) {
-        self.phase = Phase::Complete;
-        if !self.is_request_sent() {
-            self.stop_sending();
-        }
-    }
-
-    /// Only the request as a whole can be answered by a tunnel (RFC 9110 §7.8): what is still to be sent would end up in
-    /// it.
-    fn handle_tunnel(&mut self) -> Result<(), Error> {
-        if !self.is_request_sent() {
-            return Err(Error::HeadMalformed(http1::Error::UnexpectedMessage));
-        }
-        self.phase = Phase::Tunnel;
-        Ok(())
-    }
-
-    #[cold]
-    fn malformed(&self, rule: http1::Error) -> Error {
-        match self.phase {
-            Phase::ExpectHead { .. } => Error::HeadMalformed(rule),
-            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => Error::ContentMalformed(rule),
-        }
-    }
-}
-
 impl<T: Transport> Drop for Turn<'_, T> {
     /// Keeps what is left for the next turn.
     #[inline]
@@ -349,3 +283,54 @@ impl<T: Transport> Drop for Turn<'_, T> {
         }
     }
 }
+
+/// What a connection needs while it is read from, and only then.
+struct HotBuffers {
+    input: Box<[u8]>,
+    /// Where the field lines stand of the head or trailer section that was parsed last.
+    index: HeadIndex,
+}
+
+impl HotBuffers {
+    /// Takes the thread's buffers, with room for what a connection needs that needs `input_bytes`. Two turns at the same
+    /// time are rare; the second gets buffers of its own.
+    #[inline]
+    fn take(input_bytes: usize) -> Box<Self> {
+        let known = HOT.take().filter(|buffers| buffers.input.len() >= input_bytes);
+        known.unwrap_or_else(|| Self::new(input_bytes))
+    }
+
+    /// Gives them back to the thread.
+    #[inline]
+    fn give_back(self: Box<Self>) {
+        HOT.set(Some(self));
+    }
+
+    #[cold]
+    fn new(input_bytes: usize) -> Box<Self> {
+        let input = vec![0; input_bytes.max(INPUT_BYTES)].into_boxed_slice();
+        Box::new(Self { input, index: HeadIndex::with_capacity(FIELD_LINES) })
+    }
+}
+
+thread_local! {
+    static HOT: Cell<Option<Box<HotBuffers>>> = const { Cell::new(None) };
+}
+
+/// How long an input must be for everything that comes in one piece to fit, and something behind it.
+pub(super) fn input_bytes(limits: &Limits) -> usize {
+    let head_bytes_max = STATUS_LINE_BYTES_MAX + limits.header_section_bytes as usize;
+    let trailer_bytes_max = limits.trailer_section_bytes as usize + limits.chunk_extension_bytes as usize;
+    head_bytes_max.max(trailer_bytes_max) + ROOM_BYTES
+}
+
+/// What one read takes at most. For large content, fewer and larger reads save a fifth of a relay's time against 64 KiB.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// Enough for the field lines of most heads; the index grows for others.
+const FIELD_LINES: usize = 128;
+
+/// As `thruway-http1` allows.
+const STATUS_LINE_BYTES_MAX: usize = 1024;
+
+const ROOM_BYTES: usize = 16 << 10;

@@ -6,7 +6,6 @@
 //! Nothing is kept here: whoever asks knows when to ask again. Neither DNSSEC nor DNS over TLS is spoken: the servers of names, and
 //! the way to them, are trusted as they are by the system's resolver.
 
-mod hosts;
 mod message;
 mod exchange;
 
@@ -55,7 +54,7 @@ impl DnsResolver {
         let name = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let known = match name.parse() {
             Ok(address) => vec![address],
-            Err(_) => hosts::find(&std::fs::read_to_string(&self.hosts).unwrap_or_default(), name),
+            Err(_) => find_in_hosts(&std::fs::read_to_string(&self.hosts).unwrap_or_default(), name),
         };
         if !known.is_empty() {
             return Ok(Resolved::new(known, port, None));
@@ -124,3 +123,14 @@ const DNS_PORT: u16 = 53;
 
 /// So that more than one server is asked before whoever asks has lost patience.
 const TIMEOUT_SECONDS_MAX: u32 = 2;
+
+/// The addresses that `text`, a file as `/etc/hosts` (hosts(5)), has for `name`, whose case makes no difference.
+fn find_in_hosts(text: &str, name: &str) -> Vec<IpAddr> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let lines = text.lines().filter_map(|line| {
+        let mut words = line.split('#').next()?.split_ascii_whitespace();
+        let address = words.next()?.parse().ok()?;
+        words.any(|word| word.eq_ignore_ascii_case(name)).then_some(address)
+    });
+    lines.collect()
+}

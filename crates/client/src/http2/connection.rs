@@ -1,6 +1,5 @@
 //! One connection, which has room for many exchanges.
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -17,7 +16,8 @@ use thruway_net::{Clock, Deadline, Deadlines, Transport};
 
 use super::exchange::{Exchange, Parts, Sending};
 use super::head::Spoken;
-use super::octets::{Heard, Octets};
+use super::octets::Octets;
+use super::state::{Counted, State};
 use crate::{Config, Error, RequestToSend};
 
 /// How connections of HTTP/2 are kept. How large responses may be, and how long they may take, says [`Config`], as for HTTP/1.1.
@@ -68,28 +68,6 @@ pub struct Connection {
     scheme: Scheme,
     /// How many exchanges it has room for at a time, if the upstream has: each has its window in that of the connection.
     exchanges_max: usize,
-}
-
-/// What the connection, its exchanges and its driver know of each other.
-#[derive(Default)]
-pub(super) struct State {
-    exchanges: Cell<usize>,
-    heard: Rc<Heard>,
-    /// Exchanges that were let go of before their end.
-    given_up: Cell<u32>,
-    /// How often the upstream was asked whether it is there, since it has answered a request last.
-    asked: Cell<u32>,
-    /// How many octets had come when it was asked last, or has answered that.
-    asked_behind: Cell<u64>,
-    /// Whether an exchange has begun since, or it is in doubt whether the upstream is there.
-    has_begun: Cell<bool>,
-    /// Wakes the driver.
-    watching: RefCell<Option<Waker>>,
-    /// No exchange is to begin any more: all that was to be has been, or so many were given up.
-    is_over: Cell<bool>,
-    /// Whether the library has taken note of the upstream's settings, and who waits for that.
-    has_settings: Cell<bool>,
-    awaiting_settings: RefCell<Vec<Waker>>,
 }
 
 /// Moves the octets of a connection until that has ended. To be run beside the exchanges, on the same thread.
@@ -244,59 +222,6 @@ impl Doubt {
     }
 }
 
-/// Counts an exchange, or the tunnel that has become of it, as long as that is there.
-pub struct Counted {
-    state: Rc<State>,
-    is_complete: bool,
-}
-
-impl Counted {
-    fn new(state: Rc<State>) -> Self {
-        state.exchanges.set(state.exchanges.get() + 1);
-        state.has_begun.set(true);
-        Self { state, is_complete: false }
-    }
-
-    /// Something of the response was taken. What had come before the upstream was asked is no answer to anything.
-    pub(super) fn note_answered(&self) {
-        if self.state.heard.octets() > self.state.asked_behind.get() {
-            self.state.asked.set(0);
-        }
-    }
-
-    /// The response is complete.
-    pub(super) const fn note_complete(&mut self) {
-        self.is_complete = true;
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let state = &self.state;
-        state.exchanges.set(state.exchanges.get() - 1);
-        if !self.is_complete {
-            state.given_up.set(state.given_up.get() + 1);
-        }
-        if state.given_up.get() >= GIVEN_UP_MAX {
-            state.is_over.set(true);
-        }
-    }
-}
-
-impl State {
-    /// Tells those who wait for the upstream's settings, if the library has them. It has acted on all that has come when it waits for more.
-    fn note_settings(&self) {
-        if !self.has_settings.get() && self.heard.has_settings() {
-            self.has_settings.set(true);
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        self.awaiting_settings.take().into_iter().for_each(Waker::wake);
-    }
-}
-
 /// Marks the connection as over when its driver is.
 struct Ending(Rc<State>);
 
@@ -401,12 +326,6 @@ impl fmt::Debug for Connection {
     }
 }
 
-impl fmt::Debug for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Counted")
-    }
-}
-
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver").finish_non_exhaustive()
@@ -426,7 +345,6 @@ const RESETS_REMEMBERED: usize = 1024;
 /// Each frame that comes on a stream of which it knows no longer it answers with a reset, and after so many it ends the connection, with all
 /// exchanges. Another connection is opened before that.
 const LATE_FRAMES_MAX: usize = 1 << 16;
-const GIVEN_UP_MAX: u32 = 1 << 12;
 
 /// Servers of gRPC take it for an attack when they are asked a fourth time without having answered a request between, unless five minutes
 /// have passed (`too_many_pings`).

@@ -12,18 +12,18 @@ use thruway_http1::{self as http1, BodyLength, ResponseTo};
 use thruway_message::{FieldLines, FieldLinesBuf};
 use thruway_net::Http2Stream;
 
-use super::connection::Counted;
 use super::head::{Received, field_map};
-use super::upgrade::Upgrade;
-use crate::timers::Timers;
+use super::state::Counted;
+use crate::timers::{Awaited, Timers};
+use crate::upgrade::Upgrade;
 use crate::{Config, Error, ResponseEvent, Timeouts};
 
 /// A request and its response, while they are exchanged. Dropping it resets the stream, if that is not over; the connection goes on.
 pub struct Exchange {
-    pub(super) sending: Sending,
-    pub(super) phase: Phase,
-    pub(super) timers: Timers,
-    pub(super) config: Config,
+    sending: Sending,
+    phase: Phase,
+    timers: Timers,
+    config: Config,
     response_to: ResponseTo,
     upgrade: Option<Upgrade>,
 
@@ -71,7 +71,7 @@ pub(super) enum Sending {
 
 /// What of the response is still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+enum Phase {
     ExpectHead,
     ExpectContent,
     Complete,
@@ -121,7 +121,7 @@ impl Exchange {
     }
 
     /// Whether all of the request was given to the library.
-    pub(super) fn is_request_sent(&self) -> bool {
+    fn is_request_sent(&self) -> bool {
         self.first.is_empty() && !self.wants_content()
     }
 
@@ -384,6 +384,33 @@ fn error_before_head(error: &h2::Error) -> Error {
         Some(_) if error.is_remote() && error.is_go_away() => Error::StreamRefused,
         Some(_) if error.is_reset() => Error::StreamReset,
         _ => Error::ClosedBeforeResponse,
+    }
+}
+
+impl Exchange {
+    /// When to poll again although nothing has happened.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.timers.deadline(self.awaited(), &self.config.timeouts)
+    }
+
+    /// Nothing came. Takes note of it if the upstream is to send something, and fails if it has had its time.
+    fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
+        let awaited = self.awaited();
+        let is_owed = awaited == Awaited::Content || self.is_request_sent();
+        self.timers.wait_to_read(is_owed, awaited, &self.config.timeouts, now)
+    }
+
+    /// Nothing could be sent. Takes note of it, and fails if the upstream has had its time.
+    fn wait_to_write(&mut self, now: Duration) -> Result<(), Error> {
+        self.timers.wait_to_write(self.awaited(), &self.config.timeouts, now)
+    }
+
+    const fn awaited(&self) -> Awaited {
+        match self.phase {
+            Phase::ExpectHead => Awaited::Head,
+            Phase::ExpectContent => Awaited::Content,
+            Phase::Complete | Phase::Tunnel => Awaited::Nothing,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use thruway_message::{
     Version,
 };
 
-use super::upgrade::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// A request as the library has it, made of one as HTTP/1.1 writes it.
 pub struct Spoken {

@@ -8,13 +8,13 @@
 //! and a success of that the 101 that answers an upgrade.
 
 mod octets;
-mod upgrade;
 mod head;
-mod connection;
+mod state;
 mod exchange;
-mod timers;
+mod connection;
 
-pub use connection::{Connection, Counted, Doubt, Driver, Http2Config};
+pub use connection::{Connection, Doubt, Driver, Http2Config};
 pub use exchange::{Exchange, Tunnel};
 pub use head::Spoken;
 pub use octets::{Heard, Octets};
+pub use state::Counted;

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use thruway_http1::ResponseTo;
 use thruway_message::FieldLines;
 
-use super::SessionUse;
 use super::content::Content;
-use super::message::{INITIALIZE_ID, Messages, id_of};
+use super::message::{INITIALIZE_ID, Messages, SessionUse, id_of};
 use super::reading::Reading;
 use crate::failure::{Detail, Failure, FailureKind};
 

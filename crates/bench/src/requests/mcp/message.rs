@@ -6,9 +6,9 @@ use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, Revision, header_value};
 use thruway_message::{FieldName, FieldValue, Method};
 
-use super::SessionUse;
+use crate::requests::error::InvalidRequest;
 use crate::requests::template::{Template, mixed, write_number};
-use crate::requests::{InvalidRequest, Url};
+use crate::requests::url::Url;
 
 /// An operation as people ask for it.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,6 +32,17 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// Whether the connection goes on after the answer.
     pub is_persistent: bool,
+}
+
+/// How long sessions of the legacy era are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionUse {
+    /// There are none: each request stands for itself, as all do in the modern era.
+    None,
+    /// The first request of a connection begins one, which lasts as long as the connection.
+    PerConnection,
+    /// Each request has its own, from `initialize` to `DELETE`; all of that is its time.
+    PerCall,
 }
 
 /// All messages of a load.

@@ -12,6 +12,7 @@ use thruway_net::Transport;
 pub(super) struct Watched<T> {
     transport: T,
     sight: Rc<Sight>,
+    spare: Rc<SpareBuffer>,
     ahead: Option<Ahead>,
 }
 
@@ -22,9 +23,18 @@ struct Ahead {
     filled: usize,
 }
 
-thread_local! {
-    /// The buffer of all connections that have read nothing ahead.
-    static SPARE: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
+/// The buffer of all connections of a worker that have read nothing ahead.
+#[derive(Default)]
+pub(in crate::worker) struct SpareBuffer(Cell<Option<Box<[u8]>>>);
+
+impl SpareBuffer {
+    fn take(&self) -> Box<[u8]> {
+        self.0.take().unwrap_or_else(|| vec![0; AHEAD_BYTES].into_boxed_slice())
+    }
+
+    fn give_back(&self, bytes: Box<[u8]>) {
+        self.0.set(Some(bytes));
+    }
 }
 
 /// What is seen of a connection.
@@ -104,8 +114,8 @@ fn greeting(mut head: [u8; FRAME_HEAD_BYTES], filled: usize, octets: &[u8]) -> G
 }
 
 impl<T> Watched<T> {
-    pub(super) const fn new(transport: T, sight: Rc<Sight>) -> Self {
-        Self { transport, sight, ahead: None }
+    pub(super) const fn new(transport: T, sight: Rc<Sight>, spare: Rc<SpareBuffer>) -> Self {
+        Self { transport, sight, spare, ahead: None }
     }
 }
 
@@ -118,13 +128,13 @@ impl<T: Transport> Watched<T> {
             // The connection comes again by itself.
             return Poll::Pending;
         }
-        let mut octets = SPARE.take().unwrap_or_else(|| vec![0; AHEAD_BYTES].into_boxed_slice());
+        let mut octets = self.spare.take();
         let task = self.sight.task.borrow();
         let filled = match self.transport.poll_read(&mut Context::from_waker(&task), &mut octets) {
             Poll::Ready(Ok(filled)) => filled,
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             Poll::Pending => {
-                SPARE.set(Some(octets));
+                self.spare.give_back(octets);
                 return Poll::Pending;
             }
         };
@@ -135,21 +145,21 @@ impl<T: Transport> Watched<T> {
 
 impl Ahead {
     /// Moves as much as fits into `buffer`; what is left, if anything is.
-    fn take(mut self, buffer: &mut [u8]) -> (usize, Option<Self>) {
+    fn take(mut self, buffer: &mut [u8], spare: &SpareBuffer) -> (usize, Option<Self>) {
         let length = buffer.len().min(self.filled - self.taken);
         buffer[..length].copy_from_slice(&self.octets[self.taken..self.taken + length]);
         self.taken += length;
         if self.taken < self.filled {
             return (length, Some(self));
         }
-        SPARE.set(Some(self.octets));
+        spare.give_back(self.octets);
         (length, None)
     }
 }
 
 impl<T: Transport> Transport for Watched<T> {
     fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let (read, ahead) = ready!(self.poll_ahead())?.take(buffer);
+        let (read, ahead) = ready!(self.poll_ahead())?.take(buffer, &self.spare);
         self.ahead = ahead;
         Poll::Ready(Ok(read))
     }
@@ -215,7 +225,7 @@ mod tests {
     fn what_was_read_at_once_is_given_piece_by_piece() {
         let (peer, end) = thruway_testkit::pipe();
         let sight = Rc::new(Sight::default());
-        let mut watched = Watched::new(end, sight.clone());
+        let mut watched = Watched::new(end, sight.clone(), Rc::default());
         let sent: Vec<u8> = [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &[7; 5000], &[8; 3000]].concat();
         peer.send(&sent);
         let mut cx = Context::from_waker(Waker::noop());

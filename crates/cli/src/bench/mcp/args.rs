@@ -1,7 +1,7 @@
 //! What can be typed after `thruway bench mcp`.
 
 use clap::ValueEnum;
-use thruway_bench::{Revision, SessionUse};
+use thruway_bench::{McpOperations, OperationKind, Revision, SessionUse};
 
 use crate::bench::args::{LoadArgs, ReportArgs, verbatim};
 
@@ -82,6 +82,20 @@ pub(crate) enum SessionName {
     None,
 }
 
+impl From<OperationName> for OperationKind {
+    fn from(name: OperationName) -> Self {
+        match name {
+            OperationName::Call => Self::Call,
+            OperationName::List => Self::List,
+            OperationName::Ping => Self::Ping,
+            OperationName::Discover => Self::Discover,
+            OperationName::Resources => Self::Resources,
+            OperationName::Read => Self::Read,
+            OperationName::Prompts => Self::Prompts,
+        }
+    }
+}
+
 impl From<SessionName> for SessionUse {
     fn from(name: SessionName) -> Self {
         match name {
@@ -93,9 +107,16 @@ impl From<SessionName> for SessionUse {
 }
 
 impl McpArgs {
-    /// The operations with their weights.
-    pub(super) fn operations(&self) -> Vec<(OperationName, u32)> {
-        if self.mix.is_empty() { vec![(self.operation, 1)] } else { self.mix.clone() }
+    /// The operations that these arguments describe.
+    pub(super) fn operations(&self) -> McpOperations {
+        let single = [(self.operation, 1)];
+        let names = if self.mix.is_empty() { &single[..] } else { &self.mix[..] };
+        McpOperations {
+            kinds: names.iter().map(|(name, weight)| ((*name).into(), *weight)).collect(),
+            tool: self.tool.clone(),
+            arguments: self.arguments.clone(),
+            uri: self.uri.clone(),
+        }
     }
 
     /// How it is loaded: a child has no connections, and a window instead of a pipeline.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use thruway_bench::suite::{Amount, CandidateResult, Case, Figures, Operation, Request, Security, Workload};
 use thruway_bench::{
-    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Load, Manner, McpRequests,
-    McpServerFacts, Pace, Report, Requests, Revision, SessionUse, StopFlag, Url, probe_child, probe_http,
-    usage,
+    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load, LoadOptions, Manner,
+    McpRequests, McpServerFacts, Pace, ProcessGroups, Report, Requests, Revision, SessionUse, StopFlag,
+    TlsOptions, Url, probe_child, probe_http, usage,
 };
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
@@ -18,10 +18,7 @@ use super::generators::Generator;
 use super::hand_written::HandWritten;
 use super::peers::Role;
 use super::reloads::Reloads;
-use super::server::{Ground, Server, told};
-use crate::bench::args::LoadArgs;
-use crate::bench::groups::ProcessGroups;
-use crate::bench::load::{assemble, tls, unreachable};
+use super::server::{Ground, Server};
 use crate::bench::progress::ProgressLine;
 
 /// What is to be loaded, and under which name.
@@ -252,7 +249,7 @@ fn run(
     };
     line.finish();
     let report = outcome.map(|outcome| Report::new("", &load, &outcome));
-    report.map_err(|error| told(&unreachable(&error)))
+    report.map_err(|error| error.to_string())
 }
 
 /// A server that was started, and what it is loaded with.
@@ -288,9 +285,9 @@ fn http_load(cell: Cell<'_>, server: &Server) -> Result<Load, String> {
             Arc::new(messages(operation, &facts, Some(&endpoint), cell.case)?)
         }
     };
-    let args = load_args(cell);
-    let tls = tls(&url(server, scheme, "/")?, "http/1.1", &args).map_err(|failure| told(&failure))?;
-    let load = assemble(requests, vec![address], &args, cell.ground.stop);
+    let options = load_options(cell);
+    let tls = options.tls(&url(server, scheme, "/")?, "http/1.1").map_err(|error| error.to_string())?;
+    let load = options.load(requests, vec![address], cell.ground.stop);
     let manner = Manner { is_http2: cell.case.is_http2, ..load.manner };
     Ok(Load { server: Some(server.id()), tls, manner, ..with_rate(load, cell.case) })
 }
@@ -309,7 +306,7 @@ fn child(found: &Found, cell: Cell<'_>) -> Result<Subject, String> {
     let piped = Piped { child, groups: cell.ground.groups.clone() };
     let facts = probe_child(&piped.child, &REVISIONS, PROBE_TIMEOUT).map_err(|error| error.to_string())?;
     let requests = Arc::new(messages(operation, &facts, None, cell.case)?);
-    let load = assemble(requests, Vec::new(), &load_args(cell), cell.ground.stop);
+    let load = load_options(cell).load(requests, Vec::new(), cell.ground.stop);
     let load = Load { server: Some(piped.child.id()), ..load };
     Ok(Subject::Child(Box::new(piped), load))
 }
@@ -331,23 +328,21 @@ fn url(server: &Server, scheme: &str, target: &str) -> Result<Url, String> {
     Url::parse(&format!("{scheme}://{}{target}", server.address)).map_err(|error| error.to_string())
 }
 
-fn load_args(cell: Cell<'_>) -> LoadArgs {
+fn load_options(cell: Cell<'_>) -> LoadOptions {
     let case = cell.case;
-    let requests = match case.amount {
-        Amount::Time => None,
-        Amount::Requests(requests, _) => Some(requests),
+    let limit = match case.amount {
+        Amount::Time => Limit::Duration(cell.duration),
+        Amount::Requests(requests, _) => Limit::Requests(requests),
     };
-    LoadArgs {
+    let resume = case.security != Security::Full;
+    LoadOptions {
         connections: case.connections,
-        duration: cell.duration,
-        requests,
+        limit,
         warm_up: cell.warm_up,
         pipeline: case.pipeline,
-        is_not_persistent: !case.is_persistent,
-        is_insecure: true,
-        is_classical: true,
-        is_without_resumption: case.security == Security::Full,
-        ..LoadArgs::default()
+        is_persistent: case.is_persistent,
+        tls: TlsOptions { verify: false, post_quantum: false, resume, ..TlsOptions::default() },
+        ..LoadOptions::default()
     }
 }
 

@@ -11,14 +11,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use thruway_bench::suite::{Case, Figures, kept};
-use thruway_bench::{Revision, StopFlag, usage};
+use thruway_bench::{ProcessGroups, Revision, StopFlag, usage};
 use thruway_net::Clock;
 
 use super::cores::run_on;
 use super::found::Found;
 use super::peers::Role;
 use super::server::Ground;
-use crate::bench::groups::ProcessGroups;
 
 /// A server of ours on pipes. It is ended when this is dropped.
 pub(super) struct HandWritten {

@@ -27,12 +27,13 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use thruway_bench::ProcessGroups;
 use thruway_bench::suite::{Asked, Case, Plan, ServerFacts, SuiteReport, SuiteSettings, Workload, cases};
 use thruway_net::{Clock, raise_descriptor_limit};
 
 use super::args::Form;
-use super::groups::ProcessGroups;
-use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, output};
+use super::output::{self, EXIT_FAILED, EXIT_INTERRUPTED};
+use super::progress::stop_flag;
 use crate::config::Failure;
 use certificate::Certificate;
 use cores::{Cores, run_on};
@@ -70,7 +71,7 @@ pub(super) fn run(args: &SuiteArgs) -> Result<ExitCode, Failure> {
 fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let cases = chosen(args)?;
     let groups = ProcessGroups::default();
-    let stop = interrupt::stop_flag(&groups)?;
+    let stop = stop_flag(&groups)?;
     raise_descriptor_limit();
     let cores = Cores::share_out();
     let finds = Finds::look(args)?;

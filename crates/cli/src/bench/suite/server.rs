@@ -9,20 +9,17 @@ use std::time::Duration;
 
 use rustix::thread::CpuSet;
 use tempfile::TempDir;
-use thruway_bench::StopFlag;
+use thruway_bench::{ProcessGroups, StartedServer, StopFlag};
 
 use super::certificate::{self, Certificate};
 use super::cores::{Cores, run_on};
 use super::found::Found;
 use super::peers::{BACKEND, CLOSING_BACKEND, Role, Setup};
-use crate::bench::groups::ProcessGroups;
-use crate::bench::started::Started;
-use crate::config::Failure;
 
 /// A running server.
 pub(super) struct Server {
     // Dropped in this order: the directory goes when nobody uses it any more.
-    started: Started,
+    started: StartedServer,
     directory: TempDir,
     pub(super) address: SocketAddr,
 }
@@ -129,12 +126,12 @@ impl Server {
         let printed = File::create(directory.path().join(PRINTED)).map_err(in_words)?;
         command.stderr(printed).env("THRUWAY_LOG", "warn");
         run_on(cores);
-        let started = Started::of(&mut command, name, ground.groups, GRACE);
+        let started = StartedServer::of(&mut command, name, ground.groups, GRACE);
         run_on(&ground.cores.load);
-        let started = started.map_err(|failure| told(&failure))?;
+        let started = started.map_err(|error| error.to_string())?;
         let mut server = Self { started, directory, address };
         let ready = server.started.wait_until_ready(&[address.into()], ground.stop);
-        let why = ready.map_err(|failure| server.with_what_it_printed(&told(&failure))).err();
+        let why = ready.map_err(|failure| server.with_what_it_printed(&failure.to_string())).err();
         match why {
             Some(why) => Err(NotStarted { why, has_ended: server.started.status().is_some() }),
             None => Ok(server),
@@ -222,13 +219,6 @@ fn free_address() -> io::Result<SocketAddr> {
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` wants it")]
 fn in_words(error: io::Error) -> String {
     error.to_string()
-}
-
-/// What a failure says, in one line and without what stands before it on a terminal.
-pub(super) fn told(failure: &Failure) -> String {
-    let text = failure.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// The lengths that are asked for.

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use thruway_bench::compare::measure_in_turn;
 use thruway_bench::suite::{
     Between, CandidateResult, Case, CaseResult, Circumstance, LeftOut, Peers, Plan, PlannedCase, Request,
     Security,
@@ -18,7 +19,6 @@ use super::generators::Generator;
 use super::peers::Role;
 use super::server::{Ground, Server};
 use crate::bench::progress::ProgressLine;
-use crate::bench::rounds::measure_in_turn;
 use crate::config::Failure;
 
 /// What is measured with, and what was measured so far.
@@ -108,7 +108,7 @@ impl Session<'_> {
         let mut cells = 0;
         measure_in_turn(&mut contenders, rounds, |contender, round| {
             if ground.stop.is_set() || progress.is_over() {
-                return Ok(ControlFlow::Break(()));
+                return Ok::<_, Failure>(ControlFlow::Break(()));
             }
             let left = minutes(progress.left(place, cells));
             let what = format!("{}, round {} of {rounds}, {}", case.name, round + 1, contender.name());

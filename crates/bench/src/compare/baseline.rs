@@ -1,0 +1,98 @@
+//! Checks that a comparison can be the baseline of another.
+
+use std::fmt;
+
+use super::comparison::Comparison;
+use crate::report::Settings;
+
+/// Why a comparison cannot be the baseline of another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BaselineError {
+    /// Requests to this candidate failed.
+    Failed(String),
+    /// It has other candidates.
+    OtherCandidates,
+    /// It is of another load; these settings differ.
+    OtherLoad(Vec<String>),
+    /// There are too few rounds to tell a regression.
+    Rounds {
+        /// Rounds of the new comparison.
+        rounds: usize,
+        /// Rounds of the candidate in the baseline.
+        known: usize,
+        /// The candidate.
+        name: String,
+    },
+}
+
+impl Comparison {
+    /// Checks that so many rounds tell a regression against this baseline.
+    ///
+    /// # Errors
+    /// They are too few.
+    pub fn check_rounds(&self, rounds: usize) -> Result<(), BaselineError> {
+        Self::can_be_told(rounds, self).map_err(|(name, known)| BaselineError::Rounds {
+            rounds,
+            known,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Checks that this baseline fits candidates with these names under a load with these settings. Returns `false` if it
+    /// does not say how it was loaded.
+    ///
+    /// # Errors
+    /// A regression could not be found with it.
+    pub fn check_baseline<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+        settings: &Settings,
+    ) -> Result<bool, BaselineError> {
+        let known: Vec<_> = names.filter_map(|name| self.counterpart(name)).collect();
+        if known.is_empty() {
+            return Err(BaselineError::OtherCandidates);
+        }
+        if let Some(failed) = known.iter().find(|known| known.has_failed()) {
+            return Err(BaselineError::Failed(failed.name.clone()));
+        }
+        let Some(own) = &self.settings else { return Ok(false) };
+        let differences = settings.differences(own);
+        if differences.is_empty() { Ok(true) } else { Err(BaselineError::OtherLoad(differences)) }
+    }
+}
+
+impl BaselineError {
+    /// Returns the next step for the user of `thruway bench`.
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "take one in which every request is answered",
+            Self::OtherCandidates => "names are the URLs: compare the same ones",
+            Self::OtherLoad(_) => "load as it was loaded then, or take another baseline",
+            Self::Rounds { .. } => {
+                "four rounds on each side can; more can tell a smaller one: `--rounds 10`. The rounds of a \
+                 report of `bench http` are the parts of its time: load for longer"
+            }
+        }
+    }
+}
+
+impl fmt::Display for BaselineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(name) => {
+                write!(f, "requests to `{}` failed in the baseline", name.escape_debug())
+            }
+            Self::OtherCandidates => f.write_str("the baseline has none of these candidates"),
+            Self::OtherLoad(differences) => {
+                write!(f, "the baseline is of another load: {}", differences.join(", ").escape_debug())
+            }
+            Self::Rounds { rounds, known, name } => write!(
+                f,
+                "{rounds} rounds beside {known} of `{}` in the baseline cannot tell a regression",
+                name.escape_debug()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BaselineError {}

@@ -1,0 +1,227 @@
+//! The comparison itself: pairs of candidates in every metric, and warnings about them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::verdict::{Candidate, Metric, Pair, Sample, Verdict};
+use crate::report::{self, Report, Settings};
+use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
+
+/// The result of a comparison; written as JSON, it can be the baseline of others.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// `thruway-bench-compare/1`.
+    pub format: String,
+    /// How each was loaded; absent of comparisons that did not say it yet.
+    #[serde(default)]
+    pub settings: Option<Settings>,
+    /// What was compared, in the order in which it was given.
+    pub candidates: Vec<Candidate>,
+    /// Each but the first against the first, or each against the baseline.
+    pub pairs: Vec<Pair>,
+    /// Reasons why the verdicts do not mean what they seem to, for people.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+impl Comparison {
+    /// Compares each candidate with the first, round by round.
+    pub fn new(candidates: Vec<Candidate>) -> Self {
+        let mut pairs = Vec::new();
+        if let [first, others @ ..] = &candidates[..] {
+            for other in others {
+                pairs.extend(compared(other, first));
+            }
+        }
+        let too_few = too_few_pairs(&pairs);
+        Self::of(candidates, pairs, too_few)
+    }
+
+    /// A comparison with these pairs, its warnings, and `warning` behind them.
+    fn of(candidates: Vec<Candidate>, pairs: Vec<Pair>, warning: Option<String>) -> Self {
+        let mut warnings = Vec::new();
+        let failed = candidates.iter().filter(|candidate| candidate.has_failed());
+        let failed: Vec<_> = failed.map(|candidate| format!("`{}`", candidate.name)).collect();
+        if !failed.is_empty() {
+            let failed = failed.join(" and ");
+            warnings
+                .push(format!("requests to {failed} failed, so its figures are not those of the same work"));
+        }
+        warnings.extend(candidates.iter().filter_map(late_generator));
+        warnings.extend(warning);
+        Self { format: FORMAT.to_owned(), settings: None, candidates, pairs, warnings }
+    }
+
+    /// The same of candidates that were loaded so.
+    #[must_use]
+    pub fn loaded_as(self, settings: Settings) -> Self {
+        Self { settings: Some(settings), ..self }
+    }
+
+    /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Those that have no
+    /// counterpart are returned.
+    ///
+    /// The baseline is another run, so nothing is claimed with certainty: see [`Ratio::of_separate_runs`].
+    pub fn with_baseline(candidates: Vec<Candidate>, baseline: &Self) -> (Self, Vec<String>) {
+        let (mut pairs, mut alone, mut too_few) = (Vec::new(), Vec::new(), None);
+        for candidate in &candidates {
+            match baseline.counterpart(&candidate.name) {
+                Some(known) => {
+                    let known = Candidate { name: format!("{} (baseline)", known.name), ..known.clone() };
+                    if !is_enough(candidate.rounds.len(), known.rounds.len()) {
+                        too_few = Some(TOO_FEW_OF_RUNS.to_owned());
+                    }
+                    pairs.extend(compared_with_run(candidate, &known));
+                }
+                None => alone.push(candidate.name.clone()),
+            }
+        }
+        let is_likely = |pair: &Pair| matches!(pair.verdict, Verdict::LikelyFaster | Verdict::LikelySlower);
+        let warning = too_few.or_else(|| pairs.iter().any(is_likely).then(|| SEPARATE_RUNS.to_owned()));
+        (Self::of(candidates, pairs, warning), alone)
+    }
+
+    /// What a candidate of this name is compared with, if this is the baseline.
+    pub fn counterpart(&self, name: &str) -> Option<&Candidate> {
+        let same = self.candidates.iter().find(|known| known.name == name);
+        same.or_else(|| self.candidates.first().filter(|_| self.candidates.len() == 1))
+    }
+
+    /// Whether so many rounds, held against `baseline`, can tell a regression; otherwise those that are too few, and how many they are.
+    ///
+    /// # Errors
+    /// The name of a candidate of the baseline, and the number of its rounds.
+    pub fn can_be_told(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
+        let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
+        let mut too_few = counts.filter(|(_, known)| !is_enough(rounds, *known));
+        too_few.next().map_or(Ok(()), Err)
+    }
+
+    /// The pairs in which all of the interval is worse than the baseline by more than `tolerance`: 0.05 are
+    /// five of a hundred.
+    pub fn regressions(&self, tolerance: f64) -> impl Iterator<Item = &Pair> {
+        let is_beyond = move |pair: &&Pair| match pair.metric {
+            Metric::AchievedRate => pair.ratio.high < 1.0 - tolerance,
+            _ => pair.ratio.low > 1.0 + tolerance,
+        };
+        self.pairs.iter().filter(|pair| pair.verdict == Verdict::LikelySlower).filter(is_beyond)
+    }
+
+    /// Reads a baseline: what [`to_json`](Self::to_json) or [`Report::to_json`] has written. The parts of the
+    /// time of a report are its rounds.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let json: Value = serde_json::from_str(text).map_err(|error| report::unreadable(&error))?;
+        match json["format"].as_str() {
+            Some(FORMAT) => serde_json::from_value(json).map_err(|error| report::unreadable(&error)),
+            Some(report::FORMAT) => serde_json::from_value(json)
+                .map(|report| Self::of_report(&report))
+                .map_err(|error| report::unreadable(&error)),
+            Some(other) => {
+                let (ours, report) = (FORMAT, report::FORMAT);
+                Err(format!("its format is `{}`, neither `{ours}` nor `{report}`", other.escape_debug()))
+            }
+            None => Err("it has no `format`".to_owned()),
+        }
+    }
+
+    /// A single load as a baseline.
+    fn of_report(report: &Report) -> Self {
+        let candidate = Candidate { name: report.target.clone(), rounds: Sample::of_parts(report) };
+        Self::of(vec![candidate], Vec::new(), None).loaded_as(report.settings.clone())
+    }
+}
+
+/// Compares two candidates of one run, round by round.
+fn compared(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
+    let has_failed = candidate.has_failed() || against.has_failed();
+    let pairs = Metric::ALL.iter().filter_map(|metric| {
+        let pairs = zipped(&candidate.values(*metric)?, &against.values(*metric)?);
+        let ratio = Ratio::of_pairs(&pairs)?;
+        Some(Pair {
+            candidate: candidate.name.clone(),
+            against: against.name.clone(),
+            metric: *metric,
+            is_paired: true,
+            ratio,
+            added: added(*metric, candidate, against),
+            verdict: if has_failed { Verdict::Failed } else { metric.verdict(ratio) },
+        })
+    });
+    pairs.collect()
+}
+
+/// Compares a candidate with one of another run.
+fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
+    let has_failed = candidate.has_failed() || against.has_failed();
+    let is_enough = is_enough(candidate.rounds.len(), against.rounds.len());
+    let late = candidate.is_mostly_late().zip(against.is_mostly_late());
+    let pairs = Metric::ALL.iter().filter_map(|metric| {
+        let ratio = Ratio::of_separate_runs(&candidate.values(*metric)?, &against.values(*metric)?)?;
+        let verdict = match late {
+            _ if has_failed => Verdict::Failed,
+            Some((now, before)) if now != before => Verdict::GeneratorLate,
+            _ if !is_enough => Verdict::NoDifferenceShown,
+            _ => metric.verdict_of_separate_runs(ratio),
+        };
+        Some(Pair {
+            candidate: candidate.name.clone(),
+            against: against.name.clone(),
+            metric: *metric,
+            is_paired: false,
+            ratio,
+            added: None,
+            verdict,
+        })
+    });
+    pairs.collect()
+}
+
+/// Returns `true` if so many rounds of two runs lie apart in one of twenty cases at most when both are alike.
+fn is_enough(ours: usize, theirs: usize) -> bool {
+    coverage_of_unpaired(ours, theirs) >= CERTAINTY
+}
+
+fn too_few_pairs(pairs: &[Pair]) -> Option<String> {
+    let least = pairs.iter().filter(|pair| !pair.ratio.is_sure());
+    let least = least.min_by(|a, b| a.ratio.coverage.total_cmp(&b.ratio.coverage))?;
+    Some(format!(
+        "there are too few rounds for a verdict: intervals hold the true ratio with {} only. \
+         Six rounds are enough",
+        least.ratio.certainty()
+    ))
+}
+
+fn late_generator(candidate: &Candidate) -> Option<String> {
+    let late = candidate.late_rounds().filter(|late| *late > 0)?;
+    let waiting = candidate.rounds.iter().filter_map(|sample| sample.generator_waiting).fold(0.0, f64::max);
+    Some(format!(
+        "the load generator was late or the limit in {late} of {} rounds of `{}`, so these figures are its own \
+         too: it was ready to run and had no core for up to {:.0} % of the time. Give it cores of its own",
+        candidate.rounds.len(),
+        candidate.name,
+        waiting * 100.0
+    ))
+}
+
+/// How much more `candidate` takes than `against`, round by round.
+fn added(metric: Metric, candidate: &Candidate, against: &Candidate) -> Option<Ratio> {
+    if metric == Metric::AchievedRate {
+        return None;
+    }
+    Ratio::of_differences(&zipped(&candidate.values(metric)?, &against.values(metric)?))
+}
+
+fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
+    ours.iter().copied().zip(theirs.iter().copied()).collect()
+}
+
+const TOO_FEW_OF_RUNS: &str =
+    "there are too few rounds for a verdict: four are enough beside a baseline of four";
+const SEPARATE_RUNS: &str = "the baseline is of another run, and the machine may have changed since then: \
+                             differences are likely, not certain. To be certain, load both servers in \
+                             one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
+const FORMAT: &str = "thruway-bench-compare/1";

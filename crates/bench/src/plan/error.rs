@@ -1,0 +1,135 @@
+//! Reasons why a load cannot be planned, and the next steps.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+use thruway_net::tls::{CertificateError, InvalidServerName};
+
+use crate::requests::{InvalidDigest, InvalidRequest, InvalidRequestsFile, InvalidUrl, Origin};
+use crate::run::RunError;
+
+/// Why a load cannot be planned.
+#[derive(Debug)]
+pub enum PlanError {
+    /// The host has no address.
+    AddressMissing(String),
+    /// There is no address to connect to.
+    AddressesMissing,
+    /// The certificate authorities cannot be used.
+    Certificates(CertificateError),
+    /// The connections need more descriptors than the process may have.
+    Descriptors {
+        /// Connections of the load.
+        connections: u32,
+        /// Descriptors that it needs.
+        needed: u64,
+        /// Descriptors that the process may have.
+        limit: u64,
+    },
+    /// The digest of a line in a file of requests is invalid.
+    Digest(InvalidDigest),
+    /// The load takes more than a year.
+    Duration {
+        /// Number of requests.
+        requests: u64,
+        /// Requests per second.
+        rate: f64,
+    },
+    /// A file, or the standard input, cannot be read.
+    Read(String, io::Error),
+    /// A request cannot be sent.
+    Request(InvalidRequest),
+    /// A file of requests has an invalid line.
+    RequestsFile(String, InvalidRequestsFile),
+    /// The server cannot be reached.
+    Run(RunError),
+    /// The name of the server cannot be resolved.
+    Resolve(String, io::Error),
+    /// The name of the server is no name for TLS.
+    ServerName(InvalidServerName),
+    /// The URLs are of two servers.
+    Servers(Origin, Origin),
+    /// TLS options are set, and no URL begins with `https`.
+    TlsUnused,
+    /// A URL is invalid.
+    Url(String, InvalidUrl),
+    /// There is no URL.
+    UrlMissing,
+    /// The weight of the request with this URL is out of bounds.
+    Weight(String),
+    /// There are more workers than connections.
+    Workers {
+        /// Number of workers.
+        workers: u16,
+        /// Number of connections.
+        connections: u32,
+    },
+}
+
+impl PlanError {
+    /// Returns the next step for the user of `thruway bench`, if there is one.
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
+            Self::Descriptors { needed, .. } => {
+                let hint =
+                    format!("allow more with `ulimit -n {needed}`, or ask for fewer connections (`-c`)");
+                return Some(hint.into());
+            }
+            Self::Certificates(error) => error.hint(),
+            Self::Duration { .. } => "ask for a higher `--rate`, or for fewer `--requests`",
+            Self::Request(error) => return error.hint().map(Cow::from),
+            Self::RequestsFile(..) => InvalidRequestsFile::HINT,
+            Self::Resolve(..) => "is the name spelled rightly?",
+            Self::Run(error) => return error.hint().map(Cow::from),
+            Self::ServerName(_) => InvalidServerName::HINT,
+            Self::Servers(..) => "`thruway bench compare` loads several servers in turn",
+            Self::TlsUnused => "begin the URL with `https://`",
+            Self::Url(_, error) => error.hint(),
+            Self::Workers { .. } => {
+                "each worker needs a connection: fewer `--workers`, or more `--connections`"
+            }
+            Self::AddressMissing(_)
+            | Self::AddressesMissing
+            | Self::Digest(_)
+            | Self::Read(..)
+            | Self::UrlMissing
+            | Self::Weight(_) => return None,
+        };
+        Some(hint.into())
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddressMissing(host) => write!(f, "`{host}` has no address"),
+            Self::AddressesMissing => f.write_str("there is no address"),
+            Self::Certificates(error) => error.fmt(f),
+            Self::Descriptors { connections, needed, limit } => write!(
+                f,
+                "{connections} connections need {needed} descriptors, and this process may have {limit}"
+            ),
+            Self::Digest(error) => error.fmt(f),
+            Self::Duration { requests, rate } => {
+                write!(f, "{requests} requests take more than a year at {rate} a second")
+            }
+            Self::Read(name, error) => write!(f, "{name} cannot be read: {error}"),
+            Self::Request(error) => error.fmt(f),
+            Self::RequestsFile(file, error) => write!(f, "`{file}`, {error}"),
+            Self::Run(error) => error.fmt(f),
+            Self::Resolve(host, error) => write!(f, "`{host}` cannot be resolved: {error}"),
+            Self::ServerName(error) => error.fmt(f),
+            Self::Servers(one, other) => write!(f, "`{one}` and `{other}` are different servers"),
+            Self::TlsUnused => f.write_str("nothing here speaks TLS"),
+            Self::Url(text, error) => write!(f, "`{}` cannot be loaded: {error}", text.escape_debug()),
+            Self::UrlMissing => f.write_str("there is no URL"),
+            Self::Weight(url) => write!(f, "the weight of `{url}` is not from 1 to 1000"),
+            Self::Workers { workers, connections } => {
+                write!(f, "{workers} workers cannot share {connections} connections")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}

@@ -1,0 +1,13 @@
+//! Loads as people describe them: options, targets and operations become a [`Load`](crate::Load).
+
+mod error;
+mod options;
+mod reach;
+mod targets;
+mod operations;
+
+pub use error::PlanError;
+pub use operations::{InvalidOperations, McpOperations, OperationKind, describe_operations};
+pub use options::{LoadOptions, TlsOptions};
+pub use reach::{reachable_address, resolve_origin};
+pub use targets::{HttpOptions, parse_url, read_content, without_connection_option};

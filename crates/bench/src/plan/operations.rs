@@ -1,0 +1,206 @@
+//! MCP operations from the options of the user and the facts of the server.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+use thruway_mcp::{Era, Revision};
+
+use crate::probe::{FoundTool, McpServerFacts};
+use crate::requests::McpOperation;
+
+/// Kinds of operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperationKind {
+    /// `tools/call`.
+    Call,
+    /// `tools/list`.
+    List,
+    /// `ping`, or `server/discover` in the modern era, which has no ping.
+    Ping,
+    /// `server/discover`, in the modern era.
+    Discover,
+    /// `resources/list`.
+    Resources,
+    /// `resources/read`.
+    Read,
+    /// `prompts/list`.
+    Prompts,
+}
+
+/// Operations of a load, as the user describes them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct McpOperations {
+    /// The kinds, and how often each is chosen in comparison with the others.
+    pub kinds: Vec<(OperationKind, u32)>,
+    /// The tool to call. Default `echo`, or the first one that needs no arguments.
+    pub tool: Option<String>,
+    /// The arguments of the tool, an object.
+    pub arguments: Option<Value>,
+    /// The resource to read.
+    pub uri: Option<String>,
+}
+
+/// Why operations cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InvalidOperations {
+    /// This revision has no `server/discover`.
+    DiscoverUnknown(Revision),
+    /// This argument has a placeholder, and is mirrored in a header field.
+    MirroredPlaceholder(String),
+    /// A resource is read, and none is named.
+    ResourceMissing,
+    /// A resource is named, and none is read.
+    ResourceUnused,
+    /// None of these tools can be called without arguments.
+    ToolMissing(Vec<String>),
+    /// A tool or its arguments are named, and none is called.
+    ToolUnused,
+}
+
+impl McpOperations {
+    /// Returns the operations for a server with these facts.
+    ///
+    /// # Errors
+    /// An option is missing or of no use, or the server lacks something.
+    pub fn resolve(&self, facts: &McpServerFacts) -> Result<Vec<McpOperation>, InvalidOperations> {
+        self.check()?;
+        let operations = self.kinds.iter();
+        operations
+            .map(|(kind, weight)| Ok(McpOperation { weight: *weight, ..self.operation(*kind, facts)? }))
+            .collect()
+    }
+
+    /// Returns the call of the tool.
+    ///
+    /// # Errors
+    /// No tool can be called, or an argument cannot be sent.
+    pub fn call(&self, facts: &McpServerFacts) -> Result<McpOperation, InvalidOperations> {
+        let tool = self.chosen_tool(facts)?;
+        let arguments = self.arguments.clone().unwrap_or_else(|| default_arguments(&tool));
+        let mirrored = tool.mirrored(&arguments);
+        if let Some((_, value)) = mirrored.iter().find(|(_, value)| has_placeholder(value)) {
+            return Err(InvalidOperations::MirroredPlaceholder(value.clone()));
+        }
+        let params = json!({"name": tool.name, "arguments": arguments});
+        Ok(McpOperation { params, mirrored, ..plain("tools/call") })
+    }
+
+    /// Checks that each option has a use.
+    fn check(&self) -> Result<(), InvalidOperations> {
+        let has = |wanted| self.kinds.iter().any(|(kind, _)| *kind == wanted);
+        if (self.tool.is_some() || self.arguments.is_some()) && !has(OperationKind::Call) {
+            return Err(InvalidOperations::ToolUnused);
+        }
+        match (&self.uri, has(OperationKind::Read)) {
+            (None, true) => Err(InvalidOperations::ResourceMissing),
+            (Some(_), false) => Err(InvalidOperations::ResourceUnused),
+            _ => Ok(()),
+        }
+    }
+
+    fn operation(
+        &self,
+        kind: OperationKind,
+        facts: &McpServerFacts,
+    ) -> Result<McpOperation, InvalidOperations> {
+        Ok(match (kind, facts.revision.era()) {
+            (OperationKind::Call, _) => return self.call(facts),
+            (OperationKind::List, _) => plain("tools/list"),
+            (OperationKind::Ping, Era::Legacy) => plain("ping"),
+            (OperationKind::Ping | OperationKind::Discover, Era::Modern) => plain("server/discover"),
+            (OperationKind::Discover, Era::Legacy) => {
+                return Err(InvalidOperations::DiscoverUnknown(facts.revision));
+            }
+            (OperationKind::Resources, _) => plain("resources/list"),
+            (OperationKind::Read, _) => {
+                McpOperation { params: json!({"uri": self.uri}), ..plain("resources/read") }
+            }
+            (OperationKind::Prompts, _) => plain("prompts/list"),
+        })
+    }
+
+    /// Returns the named tool, or one that can be called without knowing it.
+    fn chosen_tool(&self, facts: &McpServerFacts) -> Result<FoundTool, InvalidOperations> {
+        let find = |name: &str| facts.tools.iter().find(|tool| tool.name == name);
+        if let Some(name) = &self.tool {
+            // Another page of the list may have it.
+            let unlisted = || FoundTool { name: name.clone(), input_schema: Value::Null };
+            return Ok(find(name).cloned().unwrap_or_else(unlisted));
+        }
+        let simple = || facts.tools.iter().find(|tool| tool.required().is_empty());
+        let found = find("echo").or_else(simple).cloned();
+        let names = || facts.tools.iter().map(|tool| tool.name.clone()).collect();
+        found.ok_or_else(|| InvalidOperations::ToolMissing(names()))
+    }
+}
+
+/// Returns the operations in words: `tools/call echo ×8, tools/list`.
+pub fn describe_operations(operations: &[McpOperation]) -> String {
+    let descriptions: Vec<_> = operations
+        .iter()
+        .map(|operation| {
+            let tool = operation.params["name"].as_str().map(|name| format!(" {name}"));
+            let weight = (operations.len() > 1).then(|| format!(" ×{}", operation.weight));
+            [operation.method.clone(), tool.unwrap_or_default(), weight.unwrap_or_default()].concat()
+        })
+        .collect();
+    descriptions.join(", ")
+}
+
+fn plain(method: &str) -> McpOperation {
+    McpOperation { method: method.to_owned(), params: json!({}), mirrored: Vec::new(), weight: 1 }
+}
+
+/// Returns a text for each argument that `echo` must have, and nothing for other tools.
+fn default_arguments(tool: &FoundTool) -> Value {
+    let required = if tool.name == "echo" { tool.required() } else { Vec::new() };
+    let texts = required.into_iter().map(|name| (name.to_owned(), Value::from(MESSAGE)));
+    Value::Object(texts.collect())
+}
+
+fn has_placeholder(text: &str) -> bool {
+    text.contains("{n}") || text.contains("{random}")
+}
+
+impl InvalidOperations {
+    /// Returns the next step for the user of `thruway bench`.
+    pub fn hint(&self) -> String {
+        let hint = match self {
+            Self::ToolMissing(names) if !names.is_empty() => {
+                let names: Vec<_> = names.iter().map(|name| name.escape_debug().to_string()).collect();
+                return format!(
+                    "choose one of {} with `--tool`, and give its `--arguments`",
+                    names.join(", ")
+                );
+            }
+            Self::ToolMissing(_) => "the server has no tools; `--operation list` and others need none",
+            Self::DiscoverUnknown(_) => "`--operation ping` is what comes closest to it",
+            Self::MirroredPlaceholder(_) => "give it without a placeholder",
+            Self::ResourceMissing => "`--uri` names the one to read",
+            Self::ResourceUnused => "`--operation read` reads one",
+            Self::ToolUnused => "`--operation call` calls one",
+        };
+        hint.to_owned()
+    }
+}
+
+impl fmt::Display for InvalidOperations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DiscoverUnknown(revision) => write!(f, "revision {revision} has no `server/discover`"),
+            Self::MirroredPlaceholder(argument) => {
+                write!(f, "the argument `{}` is mirrored in a header", argument.escape_debug())
+            }
+            Self::ResourceMissing => f.write_str("no resource is named"),
+            Self::ResourceUnused => f.write_str("no resource is read"),
+            Self::ToolMissing(_) => {
+                f.write_str("the server has no tool that can be called without arguments")
+            }
+            Self::ToolUnused => f.write_str("no tool is called"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidOperations {}
+
+const MESSAGE: &str = "Benchmark test message {n}";

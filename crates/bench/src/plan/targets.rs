@@ -1,0 +1,188 @@
+//! HTTP requests from URLs, files of requests and options for all of them.
+
+use std::fs;
+use std::io::{Read as _, stdin};
+use std::sync::Arc;
+
+use super::error::PlanError;
+use super::options::LoadOptions;
+use super::reach::resolve_origin;
+use crate::requests::{Expected, HttpRequest, HttpRequests, RequestLine, Url, read_lines};
+use crate::run::Load;
+use crate::stop::StopFlag;
+use crate::worker::Manner;
+
+/// Options of HTTP requests.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HttpOptions {
+    /// The method. Default `GET`, or `POST` with content.
+    pub method: Option<String>,
+    /// Header fields of each request, by name and value.
+    pub headers: Vec<(String, String)>,
+    /// The content, which may have placeholders.
+    pub content: Option<Vec<u8>>,
+    /// Conditions for an answer to count.
+    pub expected: Expected,
+    /// Requests on an HTTP/2 connection at the same time; `None` for HTTP/1.1.
+    pub http2_streams: Option<u16>,
+}
+
+impl HttpOptions {
+    /// Returns the load of `targets`: URLs, or `@FILE` for a file of requests. All must be of one server, which need not
+    /// listen yet: see [`reachable_address`](super::reach::reachable_address).
+    ///
+    /// # Errors
+    /// The targets, or these options, cannot be used.
+    pub fn load(
+        &self,
+        targets: &[String],
+        options: &LoadOptions,
+        stop: &StopFlag,
+    ) -> Result<Load, PlanError> {
+        options.check()?;
+        let (requests, url) = self.requests(targets, options.is_persistent)?;
+        let is_http2 = self.http2_streams.is_some();
+        let tls = options.tls(&url, if is_http2 { "h2" } else { "http/1.1" })?;
+        let load = options.load(Arc::new(requests), resolve_origin(&url.origin)?, stop);
+        let pipeline = self.http2_streams.map_or(load.manner.pipeline, usize::from);
+        let manner = Manner { is_http2, pipeline, ..load.manner };
+        Ok(Load { tls, manner, ..load })
+    }
+
+    /// Returns the requests for `targets`, and one of their URLs.
+    fn requests(&self, targets: &[String], is_persistent: bool) -> Result<(HttpRequests, Url), PlanError> {
+        let mut requests = Vec::new();
+        for target in targets {
+            match target.strip_prefix('@') {
+                Some(file) => requests.extend(self.requests_of_file(file, is_persistent)?),
+                None => requests.push(self.request(parse_url(target)?, is_persistent)),
+            }
+        }
+        let url = requests.first().map(|request| request.url.clone()).ok_or(PlanError::UrlMissing)?;
+        let is_other = |other: &Url| (&other.origin, other.is_https) != (&url.origin, url.is_https);
+        if let Some(other) = requests.iter().find(|request| is_other(&request.url)) {
+            return Err(PlanError::Servers(url.origin, other.url.origin.clone()));
+        }
+        let prepared = HttpRequests::new(&requests);
+        let prepared =
+            if self.http2_streams.is_some() { prepared.and_then(HttpRequests::for_http2) } else { prepared };
+        Ok((prepared.map_err(PlanError::Request)?, url))
+    }
+
+    fn request(&self, url: Url, is_persistent: bool) -> HttpRequest {
+        let default = if self.content.is_some() { "POST" } else { "GET" };
+        HttpRequest {
+            url,
+            method: self.method.clone().unwrap_or_else(|| default.to_owned()),
+            headers: self.headers.clone(),
+            content: self.content.clone().unwrap_or_default(),
+            is_persistent,
+            expected: self.expected,
+        }
+    }
+
+    fn requests_of_file(&self, file: &str, is_persistent: bool) -> Result<Vec<HttpRequest>, PlanError> {
+        let text = fs::read_to_string(file).map_err(|error| PlanError::Read(format!("`{file}`"), error))?;
+        let lines = read_lines(&text).map_err(|error| PlanError::RequestsFile(file.to_owned(), error))?;
+        lines.into_iter().map(|line| self.request_of_line(line, is_persistent)).collect()
+    }
+
+    /// Returns the request of a line; these options are its defaults.
+    fn request_of_line(&self, line: RequestLine, is_persistent: bool) -> Result<HttpRequest, PlanError> {
+        let mut request = self.request(parse_url(&line.url)?, is_persistent);
+        if let Some(content) = line.content {
+            request.content = content.into_bytes();
+            "POST".clone_into(&mut request.method);
+        }
+        if let Some(method) = line.method.or_else(|| self.method.clone()) {
+            request.method = method;
+        }
+        if let Some(weight) = line.weight {
+            if !(1..=1000).contains(&weight) {
+                return Err(PlanError::Weight(line.url));
+            }
+            request.url.weight = weight;
+        }
+        request.headers.extend(line.headers);
+        let digest = line.sha256.map(|digest| Expected::parse_digest(&digest)).transpose();
+        let Expected { status, content_bytes, sha256 } = request.expected;
+        request.expected = Expected {
+            status: line.status.or(status),
+            content_bytes: line.length.or(content_bytes),
+            sha256: digest.map_err(PlanError::Digest)?.or(sha256),
+        };
+        Ok(request)
+    }
+}
+
+/// Reads a URL.
+///
+/// # Errors
+/// It is invalid.
+pub fn parse_url(text: &str) -> Result<Url, PlanError> {
+    Url::parse(text).map_err(|error| PlanError::Url(text.to_owned(), error))
+}
+
+/// Returns the content that `text` stands for: `@FILE`, `-` for the standard input, or the text itself.
+///
+/// # Errors
+/// The file or the standard input cannot be read.
+pub fn read_content(text: &str) -> Result<Vec<u8>, PlanError> {
+    match text.strip_prefix('@') {
+        Some(file) => fs::read(file).map_err(|error| PlanError::Read(format!("`{file}`"), error)),
+        None if text == "-" => {
+            let mut read = Vec::new();
+            let outcome = stdin().read_to_end(&mut read);
+            outcome.map_err(|error| PlanError::Read("the standard input".to_owned(), error))?;
+            Ok(read)
+        }
+        None => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+/// Returns the header lines without `Connection: close` and `Connection: keep-alive`, and `true` if one of them is `close`.
+/// Both are for the load generator, which writes such fields itself.
+pub fn without_connection_option(header_lines: &[String]) -> (Vec<String>, bool) {
+    let (mut others, mut closes) = (Vec::new(), false);
+    for line in header_lines {
+        match keeps_alive(line) {
+            Some(is_persistent) => closes |= !is_persistent,
+            None => others.push(line.clone()),
+        }
+    }
+    (others, closes)
+}
+
+/// Returns `true` for `Connection: keep-alive`, `false` for `Connection: close`, and `None` for other header lines.
+fn keeps_alive(line: &str) -> Option<bool> {
+    let (name, value) = line.split_once(':')?;
+    if !name.trim().eq_ignore_ascii_case("connection") {
+        return None;
+    }
+    match value.trim() {
+        value if value.eq_ignore_ascii_case("keep-alive") => Some(true),
+        value if value.eq_ignore_ascii_case("close") => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_connection_says_is_understood_and_not_sent() {
+        for (line, expected) in [
+            ("Connection: keep-alive", Some(true)),
+            ("connection:Keep-Alive", Some(true)),
+            ("CONNECTION: close ", Some(false)),
+            ("Connection: upgrade", None),
+            ("X-Connection: close", None),
+            ("Connection", None),
+        ] {
+            assert_eq!(keeps_alive(line), expected, "{line}");
+        }
+        let header = ["A: b", "Connection: close", "C: d"].map(str::to_owned);
+        assert_eq!(without_connection_option(&header), (vec!["A: b".to_owned(), "C: d".to_owned()], true));
+    }
+}

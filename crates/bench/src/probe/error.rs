@@ -1,0 +1,95 @@
+//! Reasons why a server could not be asked.
+
+use std::fmt;
+use std::io;
+
+use thruway_client::{ConnectError, UpstreamAddr};
+use thruway_http1 as http1;
+
+use crate::requests::InvalidRequest;
+use crate::worker::OpenError;
+
+/// Why it is not known how to talk to a server.
+#[derive(Debug)]
+pub enum ProbeError {
+    /// It ended before it had answered.
+    Closed,
+    /// There is no connection.
+    Connect(UpstreamAddr, ConnectError),
+    /// What came breaks a rule of HTTP.
+    Malformed(http1::Error),
+    /// There is no JSON-RPC response in its answer.
+    NoResponse,
+    /// It answers with an error: its code, and the beginning of what it says.
+    Refused(i64, String),
+    /// The request cannot be sent.
+    Request(InvalidRequest),
+    /// It wants to speak a revision that is not known here.
+    RevisionUnknown,
+    /// Its answer has this status.
+    Status(u16),
+    /// The system refuses.
+    System(io::Error),
+    /// It did not answer in time.
+    TimedOut,
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("it ended before it had answered"),
+            Self::Connect(address, error) => write!(f, "cannot connect to `{address}`: {error}"),
+            Self::Malformed(error) => write!(f, "its answer is malformed: {error}"),
+            Self::NoResponse => f.write_str("there is no JSON-RPC response in its answer"),
+            Self::Refused(code, message) => write!(f, "it refuses: {} ({code})", message.escape_debug()),
+            Self::Request(error) => error.fmt(f),
+            Self::RevisionUnknown => f.write_str("it wants to speak a revision that is not known here"),
+            Self::Status(status) => write!(f, "it answers with the status {status}"),
+            Self::System(error) => write!(f, "the system refuses: {error}"),
+            Self::TimedOut => f.write_str("it did not answer in time"),
+        }
+    }
+}
+
+impl std::error::Error for ProbeError {}
+
+impl ProbeError {
+    /// Returns the next step for the user of `thruway bench`.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Status(401 | 403) => "give what it asks for with `-H 'Authorization: …'`",
+            Self::Status(_) | Self::NoResponse | Self::Malformed(_) => {
+                "is that the MCP endpoint of the server? Mostly its path is `/mcp`"
+            }
+            Self::Refused(..) | Self::RevisionUnknown => "ask for a revision that it speaks with `--era`",
+            Self::Closed => "does the command speak MCP on its standard input and output?",
+            Self::TimedOut => "give it more `--timeout`, if it is slow",
+            Self::Request(_) => "a header field is `Name: value`",
+            Self::Connect(_, error) => {
+                OpenError::from(*error).hint().unwrap_or("is the server still running?")
+            }
+            Self::System(_) => "is the server still running?",
+        }
+    }
+}
+
+impl From<io::Error> for ProbeError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Closed,
+            _ => Self::System(error),
+        }
+    }
+}
+
+impl From<InvalidRequest> for ProbeError {
+    fn from(error: InvalidRequest) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl From<http1::Error> for ProbeError {
+    fn from(error: http1::Error) -> Self {
+        Self::Malformed(error)
+    }
+}

@@ -1,0 +1,142 @@
+//! The state of a load while it runs, as a value and as a line of text.
+
+use std::time::Duration;
+
+use crate::report::{rate, time};
+use crate::stop::Limit;
+
+/// How far a load is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// What is going on.
+    pub stage: Stage,
+    /// Requests that were answered as expected, in the intervals that are over.
+    pub answered: u64,
+    /// Requests that failed, in the intervals that are over.
+    pub failed: u64,
+    /// Answers a second in the last interval.
+    pub rate: f64,
+    /// The 99th percentile of the response times in the last interval.
+    pub p99: Duration,
+}
+
+/// What a load does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// It opens the connections that are to be there at the start.
+    Connecting {
+        /// How many are open.
+        opened: usize,
+        /// How many there will be.
+        connections: usize,
+    },
+    /// It makes requests that are not measured.
+    WarmingUp,
+    /// It has measured for so long.
+    Measuring(Duration),
+}
+
+impl Stage {
+    /// Behind the connections; `measured` is how long it measures, if it does.
+    pub(crate) const fn of(measured: Option<Duration>) -> Self {
+        match measured {
+            Some(measured) => Self::Measuring(measured),
+            None => Self::WarmingUp,
+        }
+    }
+}
+
+impl Progress {
+    pub(crate) const fn connecting(opened: usize, connections: usize) -> Self {
+        let stage = Stage::Connecting { opened, connections };
+        Self { stage, answered: 0, failed: 0, rate: 0.0, p99: Duration::ZERO }
+    }
+
+    /// Returns how far the load is, in a line with a bar.
+    pub fn describe(&self, limit: Limit) -> String {
+        let measured = match self.stage {
+            Stage::Connecting { opened, connections } => return connecting(opened, connections),
+            Stage::WarmingUp => return "warming up".to_owned(),
+            Stage::Measuring(measured) => measured,
+        };
+        let done = done(limit, measured, self);
+        let left = match limit {
+            Limit::Duration(duration) => {
+                format!("{:>4.0} s left", duration.saturating_sub(measured).as_secs_f64().ceil())
+            }
+            Limit::Requests(requests) => left_of_requests(requests, measured, done),
+        };
+        let p99 = if self.p99.is_zero() { "-".to_owned() } else { time(self.p99.as_secs_f64() * 1e6) };
+        #[expect(clippy::cast_precision_loss, reason = "below 2^52")]
+        let failed = rate(self.failed as f64);
+        let bar = bar(done);
+        format!("{bar} {left}   {:>9} requests/s   p99 {p99:>8}   {failed} failed", rate(self.rate))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "below 2^52")]
+fn connecting(opened: usize, connections: usize) -> String {
+    let (opened, connections) = (opened as f64, connections as f64);
+    format!("{} connecting: {} of {}", bar(opened / connections), rate(opened), rate(connections))
+}
+
+/// The share of the load that is done.
+#[expect(clippy::cast_precision_loss, reason = "below 2^52")]
+fn done(limit: Limit, measured: Duration, progress: &Progress) -> f64 {
+    let done = match limit {
+        Limit::Duration(duration) => measured.as_secs_f64() / duration.as_secs_f64(),
+        Limit::Requests(requests) => (progress.answered + progress.failed) as f64 / requests as f64,
+    };
+    done.clamp(0.0, 1.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a guess")]
+fn left_of_requests(requests: u64, measured: Duration, done: f64) -> String {
+    if done == 0.0 {
+        return format!("0 of {}", rate(requests as f64));
+    }
+    let left = measured.as_secs_f64() * (1.0 - done) / done;
+    format!("{:>3.0} % done, {:.0} s left", 100.0 * done, left.ceil())
+}
+
+/// As long as it is, however much is done.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from nothing to all of it")]
+fn bar(done: f64) -> String {
+    let filled = ((done * f64::from(BAR)) as usize).min(BAR.into());
+    format!("[{}{}]", "#".repeat(filled), "-".repeat(usize::from(BAR) - filled))
+}
+
+const BAR: u8 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(stage: Stage) -> Progress {
+        Progress { stage, answered: 20, failed: 5, rate: 1234.0, p99: Duration::from_micros(250) }
+    }
+
+    #[test]
+    fn the_bar_and_the_time_left_are_guessed_from_what_is_done() {
+        let measuring = progress(Stage::Measuring(Duration::from_secs(10)));
+        assert_eq!(
+            measuring.describe(Limit::Requests(100)),
+            "[#####---------------]  25 % done, 30 s left       1,234 requests/s   p99   250 µs   5 failed"
+        );
+        let timed = measuring.describe(Limit::Duration(Duration::from_secs(20)));
+        assert!(timed.starts_with("[##########----------]   10 s left "), "{timed}");
+        let over = measuring.describe(Limit::Duration(Duration::from_secs(5)));
+        assert!(over.starts_with("[####################]    0 s left "), "{over}");
+        let begun = Progress { answered: 0, failed: 0, ..measuring };
+        assert!(begun.describe(Limit::Requests(5000)).starts_with("[--------------------] 0 of 5,000 "));
+    }
+
+    /// Nothing was shown while thousands of connections were opened.
+    #[test]
+    fn what_comes_before_the_measuring_is_shown_too() {
+        let limit = Limit::Requests(1);
+        let connecting = progress(Stage::Connecting { opened: 500, connections: 10_000 });
+        assert_eq!(connecting.describe(limit), "[#-------------------] connecting: 500 of 10,000");
+        assert_eq!(progress(Stage::WarmingUp).describe(limit), "warming up");
+    }
+}

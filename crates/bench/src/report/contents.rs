@@ -1,0 +1,313 @@
+//! What a load has shown, as a value that can be written down: the schema of `--output json`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::figures::rate;
+use super::times::TimesReport;
+use crate::failure::FailureKind;
+use crate::listen_queue::ListenQueue;
+
+/// A report. Fields may be added to it; none changes its meaning or its unit without another `format`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// `thruway-bench/1`.
+    pub format: String,
+    /// What was loaded, as it was asked for.
+    pub target: String,
+    /// How it was loaded.
+    pub settings: Settings,
+    /// Seconds that were measured: until the last request was answered or had failed, if that was after the end.
+    pub elapsed_seconds: f64,
+    /// Whether it was ended from outside before its end.
+    pub is_interrupted: bool,
+    /// Whether it ended early because the server could not be connected to any more.
+    pub is_given_up: bool,
+    /// Whether the server had likely stopped to answer when a closed loop ended: requests that were cut off had waited for much longer than
+    /// others took.
+    #[serde(default)]
+    pub is_stalled: bool,
+    /// What keeps the figures from meaning what they seem to, for people.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// Requests a second that were meant to start; absent in a closed loop.
+    pub offered_rate: Option<f64>,
+    /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in a closed loop.
+    #[serde(default)]
+    pub due_rate: Option<f64>,
+    /// Requests a second that were answered as expected. In an open loop, of those that were due in the measured time, whenever
+    /// their answers came; less if the server has fallen behind more and more.
+    pub achieved_rate: f64,
+    /// Requests by what became of them.
+    pub requests: RequestCounts,
+    /// Complete answers by status, the lowest first.
+    pub statuses: Vec<Status>,
+    /// Requests that failed, by kind.
+    pub errors: Vec<ErrorCount>,
+    /// Octets on the wire.
+    pub octets: Octets,
+    /// Connections.
+    pub connections: Connections,
+    /// Handshakes of TLS; absent without.
+    #[serde(default)]
+    pub handshakes: Option<Handshakes>,
+    /// Times from the actual start of a request to the end of its answer. Requests that timed out count with the time
+    /// that was waited.
+    pub service_time: TimesReport,
+    /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not answered or
+    /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop; there, requests that were
+    /// cut off at the end count with what they had waited, if that changes anything: see `at_least_from`.
+    pub response_time: TimesReport,
+    /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent of other loads. There
+    /// `service_time` is the time until the last one was told.
+    #[serde(default)]
+    pub deliveries: Option<TimesReport>,
+    /// How it went, in parts of equal length.
+    pub over_time: Vec<Part>,
+    /// What the load generator itself has cost.
+    pub generator: Generator,
+    /// What the server has cost; absent if its process is not known.
+    pub server: Option<ServerCost>,
+    /// Connections for which listeners had no room, of all listeners of the machine; absent if the server is on another one.
+    #[serde(default)]
+    pub listen_queue: Option<ListenQueue>,
+}
+
+/// How a server was loaded.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Settings {
+    /// When requests start: `closed`, `constant` or `poisson`.
+    pub pace: String,
+    /// Requests a second that were meant to start; absent in a closed loop.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// What decides the distances between requests, if their pace is `poisson`.
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// Connections at the same time.
+    pub connections: u64,
+    /// Threads of the load generator.
+    pub workers: u64,
+    /// The version of HTTP: `1.1` or `2`. Absent of pipes.
+    #[serde(default)]
+    pub http_version: Option<String>,
+    /// Requests on a connection that are not answered at the same time, at most: the depth of pipelines, or the number of streams.
+    pub pipeline: u64,
+    /// Whether a connection has more than one request.
+    pub is_persistent: bool,
+    /// Seconds that were to be measured, if that was the limit.
+    pub duration_seconds: Option<f64>,
+    /// Requests that were to be measured, if that was the limit.
+    pub requests: Option<u64>,
+    /// Seconds before that.
+    pub warm_up_seconds: f64,
+    /// Seconds that a request may take.
+    pub timeout_seconds: f64,
+}
+
+/// Requests by what became of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RequestCounts {
+    /// Answered as expected. In a closed loop that ends by the clock, in the measured time: those that began while it warmed up
+    /// are among them, but not among the times.
+    pub answered: u64,
+    /// Failed in any way; see `errors`.
+    pub failed: u64,
+    /// On their way when a closed loop ended, and counted nowhere else.
+    pub cut_off: u64,
+    /// Sent again on another connection, because the server had announced to close the first; counted once elsewhere.
+    pub sent_again: u64,
+    /// Answered in an event stream, of those that were answered; messages of MCP only.
+    #[serde(default)]
+    pub event_streams: u64,
+}
+
+/// How many answers had a status.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The status.
+    pub status: u16,
+    /// How many.
+    pub count: u64,
+}
+
+/// How many requests failed in one way.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorCount {
+    /// In which.
+    pub kind: FailureKind,
+    /// How many.
+    pub count: u64,
+    /// What there is to say about the first of them, for people; may be empty.
+    pub example: String,
+}
+
+/// Octets on the wire, of requests that were answered as expected.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Octets {
+    /// Of requests, with their heads.
+    pub sent: u64,
+    /// Of answers, with their heads.
+    pub received: u64,
+    /// Of the content of answers.
+    pub content: u64,
+}
+
+/// Connections.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Connections {
+    /// Opened, before the start and while it went on.
+    pub opened: u64,
+    /// How many streams the server allows on one of HTTP/2, where it allows less than were asked for.
+    #[serde(default)]
+    pub streams_max: Option<u64>,
+    /// That could not be opened before the start.
+    pub missing: u64,
+    /// Why the first of those could not.
+    pub missing_because: Option<String>,
+}
+
+/// Handshakes of TLS while it was measured. Those of connections that were opened before the start are not among them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Handshakes {
+    /// With certificates.
+    pub full: u64,
+    /// Of sessions that were resumed.
+    pub resumed: u64,
+    /// Both together, a second.
+    pub rate: f64,
+}
+
+/// A part of the time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// When it began, in seconds since the measuring began.
+    pub at_seconds: f64,
+    /// Requests a second that were answered as expected.
+    pub rate: f64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Median of the response times in microseconds.
+    pub p50: f64,
+    /// Their 99th percentile.
+    pub p99: f64,
+    /// The longest of them.
+    pub max: f64,
+}
+
+/// What the load generator has cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Generator {
+    /// CPU time in seconds.
+    pub cpu_seconds: f64,
+    /// The same for each answer, in microseconds; absent if no request was answered as expected.
+    pub cpu_per_request: Option<f64>,
+    /// The share of its core that the busiest thread used, at most 1.
+    pub busiest_worker: f64,
+    /// The share of the time in which a thread was ready to run and had no core, of the thread of which that is most.
+    #[serde(default)]
+    pub waiting_worker: f64,
+    /// Whether the load generator, and not the server, was likely the limit.
+    pub is_limit: bool,
+}
+
+/// What a server has cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ServerCost {
+    /// Its process.
+    pub pid: u32,
+    /// CPU time in seconds, with that of threads that have ended, of descendants, and of children that have ended and were waited for.
+    pub cpu_seconds: f64,
+    /// Whether some of it is missing: processes have ended that nobody waited for.
+    #[serde(default)]
+    pub is_incomplete: bool,
+    /// The CPU time for each answer, in microseconds; absent if no request was answered as expected.
+    pub cpu_per_request: Option<f64>,
+    /// Resident memory before, in octets.
+    pub resident_before: u64,
+    /// Resident memory after.
+    pub resident_after: u64,
+    /// The most that was seen.
+    pub resident_max: u64,
+}
+
+impl Report {
+    /// The share that was achieved of what was due; `None` in a closed loop.
+    pub fn achieved_share(&self) -> Option<f64> {
+        self.due_rate.map(|due| self.achieved_rate / due.max(f64::MIN_POSITIVE))
+    }
+
+    /// Octets a second that were received.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn received_rate(&self) -> f64 {
+        self.octets.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_rate
+    }
+
+    /// Whether every request was answered as expected, and the server still answered at the end; those that were due just when it ended may have stayed unsent.
+    pub fn is_clean(&self) -> bool {
+        let at_the_end = |error: &ErrorCount| {
+            error.kind == FailureKind::Unsent && error.count <= self.settings.connections
+        };
+        self.requests.answered > 0
+            && !self.is_given_up
+            && !self.is_stalled
+            && self.errors.iter().all(at_the_end)
+    }
+
+    /// Returns `true` if requests failed for a reason that a late load generator does not explain.
+    pub fn has_server_failures(&self) -> bool {
+        self.errors.iter().any(|error| error.kind.is_of_server())
+    }
+
+    /// How many requests keep the load from being [clean](Self::is_clean): 0 only if it is. A few that were due just at the end of an open
+    /// loop, and were not sent, are no failure.
+    pub fn failures(&self) -> u64 {
+        let is_silent = self.is_stalled || self.requests.answered == 0;
+        let failed = self.requests.failed + if is_silent { self.requests.cut_off } else { 0 };
+        if self.is_clean() { 0 } else { failed.max(1) }
+    }
+}
+
+/// Returns the reason why written figures cannot be read. The names of Rust's types mean nothing to the reader.
+pub(crate) fn unreadable(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match message.strip_prefix("missing field ") {
+        Some(member) => format!("it has no member {}", member.split(" at line").next().unwrap_or(member)),
+        None if error.is_data() => "a value in it has the wrong type".to_owned(),
+        None => format!("it is no JSON: {message}"),
+    }
+}
+
+impl Settings {
+    /// What makes another load of the same requests, each with its value here and there. How long it goes on does not, nor do chance arrivals.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let pairs = self.decisive().into_iter().zip(other.decisive());
+        let others = pairs.filter(|((_, here), (_, there))| here != there);
+        others.map(|((name, here), (_, there))| format!("{name}: {here} instead of {there}")).collect()
+    }
+
+    fn decisive(&self) -> [(&'static str, String); 7] {
+        [
+            ("pace", self.pace.clone()),
+            ("rate", self.rate.map_or_else(|| "any".to_owned(), rate)),
+            ("connections", self.connections.to_string()),
+            ("workers", self.workers.to_string()),
+            ("version of HTTP", self.http_version.clone().unwrap_or_default()),
+            ("requests on a connection at the same time", self.pipeline.to_string()),
+            ("connections that are kept", self.is_persistent.to_string()),
+        ]
+    }
+}
+
+impl Generator {
+    /// Returns `true` if the load generator was the limit, or late: then rates and times are its own too.
+    pub fn is_late(&self) -> bool {
+        self.is_limit || self.waiting_worker > LATE
+    }
+}
+
+/// The format of reports.
+pub(crate) const FORMAT: &str = "thruway-bench/1";
+
+/// A thread with a core of its own hardly waits; one that shares it waits for as long as others run.
+const LATE: f64 = 0.1;

@@ -1,0 +1,120 @@
+//! The forms in which reports are written.
+
+use schemars::{Schema, schema_for};
+
+use super::contents::Report;
+use super::{html, text};
+
+impl Report {
+    /// The JSON Schema of reports.
+    pub fn schema() -> Schema {
+        schema_for!(Report)
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// As a table for people, `width` columns wide at most where that is possible.
+    pub fn to_text(&self) -> String {
+        text::report(self)
+    }
+
+    /// As Markdown.
+    pub fn to_markdown(&self) -> String {
+        text::markdown(self)
+    }
+
+    /// As CSV: a line of names, a line of figures.
+    pub fn to_csv(&self) -> String {
+        to_csv([self].into_iter())
+    }
+
+    /// As a page for browsers that needs nothing else.
+    pub fn to_html(&self) -> String {
+        html::page(&self.target, std::slice::from_ref(self), None)
+    }
+}
+
+/// Several loads as CSV (RFC 4180): a line of names, a line for each load.
+pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
+    let mut csv = String::new();
+    for (place, report) in reports.enumerate() {
+        let columns = columns(report);
+        if place == 0 {
+            line(&mut csv, columns.iter().map(|(name, _)| (*name).to_owned()));
+        }
+        line(&mut csv, columns.into_iter().map(|(_, value)| value));
+    }
+    csv
+}
+
+/// Names are those of the JSON; times are in microseconds.
+fn columns(report: &Report) -> Vec<(&'static str, String)> {
+    let response = &report.response_time;
+    let server = report.server.as_ref();
+    let handshakes = report.handshakes.as_ref();
+    let optional = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    vec![
+        ("target", report.target.clone()),
+        ("pace", report.settings.pace.clone()),
+        ("connections", report.settings.connections.to_string()),
+        ("workers", report.settings.workers.to_string()),
+        ("pipeline", report.settings.pipeline.to_string()),
+        ("http_version", report.settings.http_version.clone().unwrap_or_default()),
+        ("elapsed_seconds", report.elapsed_seconds.to_string()),
+        ("offered_rate", optional(report.offered_rate)),
+        ("achieved_rate", report.achieved_rate.to_string()),
+        ("answered", report.requests.answered.to_string()),
+        ("failed", report.requests.failed.to_string()),
+        ("sent", report.octets.sent.to_string()),
+        ("received", report.octets.received.to_string()),
+        ("connections_opened", report.connections.opened.to_string()),
+        ("handshakes_full", handshakes.map_or_else(String::new, |handshakes| handshakes.full.to_string())),
+        (
+            "handshakes_resumed",
+            handshakes.map_or_else(String::new, |handshakes| handshakes.resumed.to_string()),
+        ),
+        ("handshakes_rate", optional(handshakes.map(|handshakes| handshakes.rate))),
+        ("response_mean", response.mean.to_string()),
+        ("response_p50", response.p50.to_string()),
+        ("response_p90", response.p90.to_string()),
+        ("response_p99", response.p99.to_string()),
+        ("response_p99_9", response.p99_9.to_string()),
+        ("response_max", response.max.to_string()),
+        ("service_p50", report.service_time.p50.to_string()),
+        ("service_p99", report.service_time.p99.to_string()),
+        ("generator_cpu_per_request", optional(report.generator.cpu_per_request)),
+        ("server_cpu_per_request", optional(server.and_then(|server| server.cpu_per_request))),
+        ("server_resident_max", server.map_or_else(String::new, |server| server.resident_max.to_string())),
+        ("due_rate", optional(report.due_rate)),
+        ("cut_off", report.requests.cut_off.to_string()),
+        ("response_at_least_from", optional(response.at_least_from)),
+        ("warnings", report.warnings.join("; ")),
+    ]
+}
+
+fn line(csv: &mut String, values: impl Iterator<Item = String>) {
+    let values: Vec<_> = values.map(|value| quoted(&value)).collect();
+    csv.push_str(&values.join(","));
+    csv.push_str("\r\n");
+}
+
+/// As RFC 4180 wants a value.
+pub(crate) fn quoted(value: &str) -> String {
+    if value.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", value.replace('"', "\"\""))
+    } else {
+        value.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn values_are_quoted_where_they_must_be() {
+        assert_eq!(super::quoted("a b"), "a b");
+        assert_eq!(super::quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

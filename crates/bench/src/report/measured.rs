@@ -1,0 +1,177 @@
+//! Reports, computed from the outcome of a load.
+
+use std::time::Duration;
+
+use super::contents::{
+    Connections, ErrorCount, FORMAT, Generator, Handshakes, Octets, Part, Report, RequestCounts, ServerCost,
+    Settings, Status,
+};
+use super::text;
+use super::times::{TimesReport, microseconds};
+use crate::cut_off::CutOff;
+use crate::record::Record;
+use crate::run::{Load, Outcome};
+use crate::schedule::Pace;
+use crate::stop::Limit;
+use crate::worker::WorkerUse;
+
+impl Report {
+    /// The report of a load.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn new(target: impl Into<String>, load: &Load, outcome: &Outcome) -> Self {
+        let record = &outcome.record;
+        // An answer that was waited for in vain keeps the generator from nothing.
+        let busy = outcome.elapsed.saturating_sub(outcome.silence).max(outcome.window.min(outcome.elapsed));
+        let seconds = busy.as_secs_f64().max(f64::MIN_POSITIVE);
+        let due = (record.answered + record.failed()) as f64;
+        let window = outcome.window.as_secs_f64().max(f64::MIN_POSITIVE);
+        let cut_off = CutOff::of(record);
+        let bounded = cut_off.as_ref().map(TimesReport::with_cut_off);
+        let mut report = Self {
+            format: FORMAT.to_owned(),
+            target: target.into(),
+            settings: Settings::of(load),
+            elapsed_seconds: outcome.elapsed.as_secs_f64(),
+            is_interrupted: outcome.is_stopped,
+            is_given_up: record.is_given_up,
+            is_stalled: cut_off
+                .is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed, outcome.silence)),
+            warnings: Vec::new(),
+            offered_rate: load.pace.rate(),
+            due_rate: load.pace.rate().map(|_| due / window),
+            achieved_rate: record.achieved_rate(outcome.window),
+            requests: RequestCounts {
+                answered: record.answered,
+                failed: record.failed(),
+                cut_off: record.cut_off,
+                sent_again: record.sent_again,
+                event_streams: record.event_streams,
+            },
+            statuses: record.statuses().into_iter().map(|(status, count)| Status { status, count }).collect(),
+            errors: record
+                .failures()
+                .map(|(kind, count, example)| ErrorCount { kind, count, example })
+                .collect(),
+            octets: Octets {
+                sent: record.sent_bytes,
+                received: record.received_bytes,
+                content: record.content_bytes,
+            },
+            connections: Connections {
+                opened: record.connections_opened,
+                streams_max: Some(record.streams_max).filter(|most| *most < load.manner.pipeline as u64),
+                missing: outcome.missing.map_or(0, |(missing, _)| missing as u64),
+                missing_because: outcome.missing.map(|(_, error)| error.to_string()),
+            },
+            handshakes: load.tls.as_ref().map(|_| Handshakes::of(record, seconds)),
+            service_time: bounded.clone().unwrap_or_else(|| TimesReport::of(&record.service)),
+            response_time: bounded.unwrap_or_else(|| TimesReport::of(&record.response)),
+            deliveries: outcome.deliveries.as_ref().map(TimesReport::of),
+            over_time: parts(outcome),
+            generator: Generator::of(outcome, seconds),
+            server: ServerCost::of(load, outcome),
+            listen_queue: outcome.listen_queue,
+        };
+        report.warnings = text::warnings(&report);
+        report
+    }
+}
+
+impl Settings {
+    /// Those of a load.
+    pub fn of(load: &Load) -> Self {
+        let (duration_seconds, requests) = match load.limit {
+            Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
+            Limit::Requests(requests) => (None, Some(requests)),
+        };
+        let (pace, seed) = match load.pace {
+            Pace::Closed => ("closed", None),
+            Pace::Constant { .. } => ("constant", None),
+            Pace::Poisson { seed, .. } => ("poisson", Some(seed)),
+        };
+        Self {
+            pace: pace.to_owned(),
+            rate: load.pace.rate(),
+            seed,
+            connections: load.connections as u64,
+            workers: load.workers as u64,
+            http_version: Some(if load.manner.is_http2 { "2" } else { "1.1" }.to_owned()),
+            pipeline: load.manner.pipeline as u64,
+            is_persistent: load.manner.is_persistent,
+            duration_seconds,
+            requests,
+            warm_up_seconds: load.warm_up.as_secs_f64(),
+            timeout_seconds: load.manner.timeout.as_secs_f64(),
+        }
+    }
+}
+
+impl Handshakes {
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    const fn of(record: &Record, seconds: f64) -> Self {
+        let (full, resumed) = (record.handshakes_full, record.handshakes_resumed);
+        Self { full, resumed, rate: (full + resumed) as f64 / seconds }
+    }
+}
+
+/// Returns the microseconds of CPU time for each of so many answers, if there are any.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn per_request(cpu_seconds: f64, answered: u64) -> Option<f64> {
+    (answered > 0).then(|| cpu_seconds * 1e6 / answered as f64)
+}
+
+impl Generator {
+    fn of(outcome: &Outcome, seconds: f64) -> Self {
+        let cpu_seconds: f64 = outcome.workers.iter().map(|worker| worker.cpu.as_secs_f64()).sum();
+        let most = |used: fn(&WorkerUse) -> Duration| {
+            let most = outcome.workers.iter().map(used).max().unwrap_or_default();
+            (most.as_secs_f64() / seconds).min(1.0)
+        };
+        Self {
+            cpu_seconds,
+            cpu_per_request: per_request(cpu_seconds, outcome.record.answered),
+            busiest_worker: most(|worker| worker.cpu),
+            waiting_worker: most(|worker| worker.waited),
+            is_limit: most(|worker| worker.cpu + worker.waited) > BUSY,
+        }
+    }
+}
+
+impl ServerCost {
+    fn of(load: &Load, outcome: &Outcome) -> Option<Self> {
+        let (pid, server) = (load.server?, outcome.server?);
+        let cpu_seconds = server.cpu.as_secs_f64();
+        Some(Self {
+            pid,
+            cpu_seconds,
+            is_incomplete: server.is_incomplete,
+            cpu_per_request: per_request(cpu_seconds, outcome.record.answered),
+            resident_before: server.resident_before_bytes,
+            resident_after: server.resident_after_bytes,
+            resident_max: server.resident_max_bytes,
+        })
+    }
+}
+
+/// The last part may be shorter than the others; what is left of it then is not long enough for a rate.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn parts(outcome: &Outcome) -> Vec<Part> {
+    let length = outcome.over_time.part_length();
+    let parts = outcome.over_time.parts().filter(|(at, _)| *at < outcome.elapsed);
+    parts
+        .map(|(at, part)| {
+            let seconds = length.min(outcome.elapsed.saturating_sub(at)).max(length / 4).as_secs_f64();
+            Part {
+                at_seconds: at.as_secs_f64(),
+                rate: part.answered as f64 / seconds,
+                failed: part.failed,
+                p50: microseconds(part.response.percentile(50.0)),
+                p99: microseconds(part.response.percentile(99.0)),
+                max: microseconds(part.response.max()),
+            }
+        })
+        .collect()
+}
+
+/// A thread that uses more of its core than this, or waits for one when it does not, has no time to be exact.
+const BUSY: f64 = 0.95;

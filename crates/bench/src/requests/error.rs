@@ -1,0 +1,66 @@
+//! Reasons why a request cannot be sent or checked.
+
+use std::fmt;
+
+/// Why a request cannot be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InvalidRequest {
+    /// CONNECT makes a tunnel.
+    Connect,
+    /// This name of a header field is no token.
+    HeaderName(String),
+    /// This header field is written by the load generator, or would change how answers are read.
+    HeaderOfOurs(String),
+    /// The value of this header field holds control characters.
+    HeaderValue(String),
+    /// The method is no token.
+    Method,
+    /// There is no request.
+    None,
+    /// What `Host` or the path says cannot be said in HTTP/2.
+    NotForHttp2,
+    /// The request target breaks the grammar.
+    Target,
+}
+
+impl fmt::Display for InvalidRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect => f.write_str("`CONNECT` cannot be loaded: it makes a tunnel"),
+            Self::HeaderName(name) => write!(f, "`{}` is no name of a header field", name.escape_debug()),
+            Self::HeaderOfOurs(name) => write!(f, "the header field `{name}` is not for you to give"),
+            Self::HeaderValue(name) => write!(f, "the value of `{name}` holds control characters"),
+            Self::Method => f.write_str("the method is no token"),
+            Self::None => f.write_str("there is no request to send"),
+            Self::NotForHttp2 => f.write_str("the `Host` or the path cannot be said in HTTP/2"),
+            Self::Target => f.write_str("the path of the URL is invalid"),
+        }
+    }
+}
+
+impl InvalidRequest {
+    /// What to do instead, where there is something.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::HeaderOfOurs(_) => {
+                Some("the length is that of the content, and `--no-keep-alive` says `Connection: close`")
+            }
+            Self::HeaderName(_) => Some("a header is `Name: value`"),
+            _ => None,
+        }
+    }
+}
+
+impl std::error::Error for InvalidRequest {}
+
+/// Text that is no digest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidDigest;
+
+impl fmt::Display for InvalidDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a SHA-256 digest is 64 hexadecimal digits, as `sha256sum` prints it")
+    }
+}
+
+impl std::error::Error for InvalidDigest {}

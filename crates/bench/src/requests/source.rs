@@ -1,0 +1,56 @@
+//! Where the requests of a load come from, as the loop knows it.
+
+use bytes::Bytes;
+use http::header::TE;
+use http::uri::Scheme;
+use thruway_client::http2::Spoken;
+use thruway_http1::ResponseTo;
+
+use super::expected::Expected;
+use super::mcp::Conversation;
+
+/// The requests of a load. The same number always gives the same request, so that one can be sent again.
+pub trait Requests: Send + Sync {
+    /// Appends the octets of request `number`, head and content.
+    fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo;
+
+    /// Request `number` for HTTP/2; `None` where it was not prepared for that.
+    fn http2(&self, _number: u64) -> Option<Http2Request> {
+        None
+    }
+
+    /// What is expected of the answer to request `number`.
+    fn expected(&self, number: u64) -> &Expected;
+
+    /// What a connection sends and reads where requests do not stand for themselves, which is asked for instead of the
+    /// others; `None` where they do.
+    fn conversation(&self) -> Option<Conversation> {
+        None
+    }
+}
+
+/// A request as the library for HTTP/2 takes it.
+#[derive(Clone, Debug)]
+pub struct Http2Request {
+    /// Its head.
+    pub head: http::Request<()>,
+    /// Its content.
+    pub content: Bytes,
+}
+
+impl Http2Request {
+    /// What the octets of a request for HTTP/1.1 say; `None` if that cannot be said. `TE` is sent only if it was asked for: to look
+    /// through a header section costs both sides more than to see that there is none.
+    pub(super) fn of_octets(octets: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
+        let scheme = if is_secured { Scheme::HTTPS } else { Scheme::HTTP };
+        let Spoken { mut head, used, .. } = Spoken::of(octets, scheme, false)?;
+        if !has_te {
+            head.headers_mut().remove(TE);
+        }
+        if head.headers().is_empty() {
+            // An empty map that was in use is copied like a full one.
+            *head.headers_mut() = http::HeaderMap::new();
+        }
+        Some(Self { head, content: Bytes::copy_from_slice(&octets[used..]) })
+    }
+}

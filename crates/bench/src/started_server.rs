@@ -1,0 +1,227 @@
+//! Servers that are started for a load and end with it, and their process groups.
+
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use thruway_client::UpstreamAddr;
+use thruway_net::Clock;
+
+use crate::plan::reachable_address;
+use crate::stop::StopFlag;
+
+/// A server in a process group of its own. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct StartedServer {
+    child: Child,
+    command: String,
+    groups: ProcessGroups,
+    grace: Duration,
+}
+
+/// Why a server is of no use.
+#[derive(Debug)]
+pub enum StartError {
+    /// This command has ended.
+    Ended(String, ExitStatus),
+    /// This command does not listen at the address.
+    NotListening(String, UpstreamAddr),
+    /// The system does not start this command.
+    NotStarted(String, io::Error),
+}
+
+/// The process groups that were started here and must not outlive this process. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessGroups(Arc<Mutex<Vec<Pid>>>);
+
+/// Keeps other processes from being started while it exists.
+#[derive(Debug)]
+pub struct KilledGroups<'a>(
+    #[expect(dead_code, reason = "it is held, not looked at")] MutexGuard<'a, Vec<Pid>>,
+);
+
+impl StartedServer {
+    /// Starts `command` with the shell.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(command: &str, groups: &ProcessGroups) -> Result<Self, StartError> {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("exec {command}"));
+        Self::of(&mut shell, command, groups, GRACE)
+    }
+
+    /// Starts a command that messages call `name`. When it is asked to end, it has `grace` for it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn of(
+        command: &mut Command,
+        name: &str,
+        groups: &ProcessGroups,
+        grace: Duration,
+    ) -> Result<Self, StartError> {
+        // What it prints must not be taken for a report.
+        let child = groups.start(command.stdin(Stdio::null()).stdout(Stdio::null()));
+        let child = child.map_err(|error| StartError::NotStarted(name.to_owned(), error))?;
+        Ok(Self { child, command: name.to_owned(), groups: groups.clone(), grace })
+    }
+
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its exit status, if it has ended.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Checks that it has not ended.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn still_runs(&mut self) -> Result<(), StartError> {
+        match self.status() {
+            Some(status) => Err(StartError::Ended(self.command.clone(), status)),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until it listens at one of `addresses`, and returns that one. Gives up after 20 seconds, or when `stop` is set.
+    ///
+    /// # Errors
+    /// It has ended, or does not listen.
+    pub fn wait_until_ready(
+        &mut self,
+        addresses: &[UpstreamAddr],
+        stop: &StopFlag,
+    ) -> Result<UpstreamAddr, StartError> {
+        let end = Clock::system().now() + PATIENCE;
+        loop {
+            self.still_runs()?;
+            match reachable_address(addresses) {
+                Ok(reached) => return Ok(reached),
+                Err(_) if !stop.is_set() && Clock::system().now() < end => sleep(PAUSE),
+                Err(_) => return Err(StartError::NotListening(self.command.clone(), addresses[0].clone())),
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // A group that has ended needs no signal.
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+    }
+
+    fn has_ended_within(&mut self, time: Duration) -> io::Result<bool> {
+        let end = Clock::system().now() + time;
+        while self.child.try_wait()?.is_none() {
+            if Clock::system().now() >= end {
+                return Ok(false);
+            }
+            sleep(PAUSE);
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for StartedServer {
+    fn drop(&mut self) {
+        self.signal(Signal::TERM);
+        if !self.has_ended_within(self.grace).unwrap_or(false) {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+        self.groups.forget(self.child.id());
+    }
+}
+
+impl ProcessGroups {
+    /// Starts a process that leads a group of its own.
+    ///
+    /// # Errors
+    /// The system does not start it.
+    pub fn start(&self, command: &mut Command) -> io::Result<Child> {
+        // Whoever ends all of them waits until this one is known.
+        let mut groups = self.lock();
+        let child = command.process_group(0).spawn()?;
+        groups.push(Pid::from_child(&child));
+        Ok(child)
+    }
+
+    /// Knows a process from now on that was started elsewhere, and leads a group.
+    pub fn add(&self, id: u32) {
+        self.lock().extend(i32::try_from(id).ok().and_then(Pid::from_raw));
+    }
+
+    /// The process has ended, and its number may be another's soon.
+    pub fn forget(&self, id: u32) {
+        self.lock().retain(|group| group.as_raw_nonzero().get().unsigned_abs() != id);
+    }
+
+    /// Kills all of them; no other is started for as long as what is returned exists.
+    pub fn kill(&self) -> KilledGroups<'_> {
+        let groups = self.lock();
+        for group in groups.iter() {
+            // A group that has ended needs no signal.
+            let _ = kill_process_group(*group, Signal::KILL);
+        }
+        KilledGroups(groups)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Pid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StartError {
+    /// Returns the next step for the user of `thruway bench`, if there is one.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotListening(..) => {
+                Some("the command must stay in the foreground, and listen where the URL before it says")
+            }
+            Self::Ended(..) | Self::NotStarted(..) => None,
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended(command, status) => write!(f, "`{command}` has ended: {status}"),
+            Self::NotListening(command, address) => write!(f, "`{command}` does not listen on {address}"),
+            Self::NotStarted(command, error) => write!(f, "`{command}` cannot be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const GRACE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_were_not_forgotten_are_killed() {
+        let groups = ProcessGroups::default();
+        let start = || groups.start(Command::new("sleep").arg("60")).unwrap();
+        let (mut killed, mut forgotten) = (start(), start());
+        groups.forget(forgotten.id());
+        drop(groups.kill());
+        assert!(!killed.wait().unwrap().success());
+        assert_eq!(forgotten.try_wait().unwrap(), None);
+        groups.add(forgotten.id());
+        drop(groups.kill());
+        assert!(!forgotten.wait().unwrap().success());
+    }
+}

@@ -1,0 +1,133 @@
+//! What becomes of requests, as a worker records it.
+
+use std::time::Duration;
+
+use super::dispatch::Worker;
+use super::opening::Handshake;
+use super::plan::{Answered, Ticket};
+use crate::failure::{Failure, FailureKind};
+use crate::record::Record;
+use crate::stop::Limit;
+
+impl Worker {
+    pub(super) fn complete(&self, ticket: Ticket, now: Duration, answered: &Answered) {
+        if !self.is_measured(ticket, now) {
+            return;
+        }
+        let record = &mut *self.record.borrow_mut();
+        if let Some(status) = answered.status {
+            record.count_status(status, 1);
+        }
+        record.answered += 1;
+        record.sent_bytes += answered.sent_bytes;
+        record.received_bytes += answered.received_bytes;
+        record.content_bytes += answered.content_bytes;
+        record.event_streams += u64::from(answered.is_event_stream);
+        record.last_answer = now;
+        record.last_end = now;
+        let interval = &mut self.intervals.borrow_mut().current;
+        interval.answered += 1;
+        if !self.has_time(ticket) {
+            return;
+        }
+        record.service.record(now.saturating_sub(ticket.started));
+        if self.is_open() {
+            record.response.record(now.saturating_sub(ticket.intended));
+            self.note_lateness(record, ticket, now);
+        }
+        interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    /// Whether a request that ends now is counted. A closed loop that ends by the clock counts what ends in the measured time: if it
+    /// counted what began in it, each connection would lose the request that was on its way when that time began, and the one
+    /// that was when it ended. Where requests are due or counted beforehand, those count that began in it.
+    #[inline]
+    fn is_measured(&self, ticket: Ticket, now: Duration) -> bool {
+        let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));
+        self.has_time(ticket) || ends_by_clock && now >= self.measured_from
+    }
+
+    /// Whether it began in the measured time, and not while it warmed up, so that its time is of interest.
+    #[inline]
+    fn has_time(&self, ticket: Ticket) -> bool {
+        ticket.intended >= self.measured_from
+    }
+
+    /// A complete answer that was not what was expected.
+    pub(super) fn complete_wrongly(&self, ticket: Ticket, now: Duration, status: u16, failure: &Failure) {
+        if self.is_measured(ticket, now) {
+            self.record.borrow_mut().count_status(status, 1);
+        }
+        self.fail(ticket, now, failure);
+    }
+
+    pub(super) fn fail(&self, ticket: Ticket, now: Duration, failure: &Failure) {
+        if !self.is_measured(ticket, now) {
+            return;
+        }
+        let record = &mut *self.record.borrow_mut();
+        let interval = &mut self.intervals.borrow_mut().current;
+        record.fail(failure);
+        record.last_end = record.last_end.max(now);
+        interval.failed += 1;
+        if !failure.kind.counts_as_waited() || !self.has_time(ticket) {
+            return;
+        }
+        // How long those have waited that were never sent depends on when it ended, and not on the server.
+        if failure.kind != FailureKind::Unsent {
+            record.service.record(now.saturating_sub(ticket.started));
+            self.note_lateness(record, ticket, now);
+        }
+        if self.is_open() {
+            record.response.record(now.saturating_sub(ticket.intended));
+        }
+        interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    #[inline]
+    fn note_lateness(&self, record: &mut Record, ticket: Ticket, now: Duration) {
+        if let Some(lateness) = &mut record.lateness {
+            let at = ticket.intended.saturating_sub(self.measured_from);
+            lateness.record(at, now.saturating_sub(ticket.intended));
+        }
+    }
+
+    /// A connection was opened for a request.
+    pub(super) fn note_opened(&self, handshake: Option<Handshake>) {
+        let record = &mut *self.record.borrow_mut();
+        record.connections_opened += 1;
+        if self.clock.now_exact() < self.measured_from {
+            return;
+        }
+        match handshake {
+            None => {}
+            Some(Handshake::Full) => record.handshakes_full += 1,
+            Some(Handshake::Resumed) => record.handshakes_resumed += 1,
+        }
+    }
+
+    /// How many streams the server allows on a connection.
+    pub(super) fn note_streams_max(&self, allowed: usize) {
+        let record = &mut *self.record.borrow_mut();
+        record.streams_max = record.streams_max.min(allowed as u64);
+    }
+
+    /// Octets came that no request had asked for.
+    pub(super) fn note_surplus(&self, now: Duration) {
+        if now >= self.measured_from {
+            self.record.borrow_mut().fail(&Failure::of(FailureKind::Surplus));
+            self.intervals.borrow_mut().current.failed += 1;
+        }
+    }
+
+    /// What becomes of a request that is on its way when nothing counts any more.
+    pub(super) fn give_up(&self, ticket: Ticket, now: Duration) {
+        if self.is_open() || self.waits_for_all() {
+            self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));
+        } else {
+            let record = &mut *self.record.borrow_mut();
+            record.cut_off += 1;
+            record.cut_off_waits.record(now.saturating_sub(ticket.started));
+        }
+    }
+}

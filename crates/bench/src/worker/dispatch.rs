@@ -1,0 +1,317 @@
+//! When the requests of a worker start, and when its load ends.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use thruway_http1::HeadIndex;
+use thruway_net::{Clock, Deadlines};
+
+use super::parking::Parking;
+use super::plan::{Manner, Phase, Share, Taken, Ticket};
+use super::streams::SpareBuffer;
+use crate::failure::{Failure, FailureKind};
+use crate::lateness::Lateness;
+use crate::record::{Interval, Record};
+use crate::requests::Requests;
+use crate::schedule::Schedule;
+use crate::stop::{Budget, Limit};
+
+/// A worker: what the connections of one thread share.
+pub struct Worker {
+    pub(super) clock: Clock,
+    pub(super) requests: Arc<dyn Requests>,
+    pub(super) manner: Manner,
+    pub(super) share: Share,
+    plan: RefCell<Plan>,
+    /// What is meant to start before is not measured.
+    pub(super) measured_from: Duration,
+    pub(super) phase: Cell<Phase>,
+    pub(super) record: RefCell<Record>,
+    pub(super) intervals: RefCell<Intervals>,
+    pub(super) hot: RefCell<Hot>,
+    /// What connections of HTTP/2 read into.
+    pub(super) spare: Rc<SpareBuffer>,
+    pub(super) deadlines: Deadlines,
+    next_tick: Cell<Duration>,
+    /// Since when no attempt to connect has succeeded, if the last one has failed.
+    pub(super) unconnected_since: Cell<Option<Duration>>,
+    /// The task that waits for the next wake; woken when that comes to be earlier.
+    timer_task: RefCell<Option<Waker>>,
+}
+
+struct Plan {
+    schedule: Schedule,
+    budget: Budget,
+    taken: u64,
+    parking: Parking,
+}
+
+pub(super) struct Intervals {
+    pub(super) current: Interval,
+    /// Whoever wants to know of each when it is over.
+    to: Option<Sender<Interval>>,
+}
+
+/// What all connections read into and parse with, one at a time.
+pub(super) struct Hot {
+    pub(super) input: Box<[u8]>,
+    pub(super) index: HeadIndex,
+}
+
+impl Worker {
+    /// A worker whose requests begin at `begin`.
+    pub fn new(
+        clock: Clock,
+        requests: Arc<dyn Requests>,
+        manner: Manner,
+        share: Share,
+        begin: Duration,
+        to: Option<Sender<Interval>>,
+    ) -> Rc<Self> {
+        let schedule = Schedule::new(share.pace, begin, share.worker, share.workers);
+        let budget = Budget::new(share.limit, begin + share.warm_up, share.worker, share.workers);
+        let lateness = share.pace.window(share.limit).map(Lateness::new);
+        Rc::new(Self {
+            clock,
+            requests,
+            manner,
+            plan: RefCell::new(Plan { schedule, budget, taken: 0, parking: Parking::default() }),
+            measured_from: begin + share.warm_up,
+            phase: Cell::new(Phase::Running),
+            record: RefCell::new(Record::of_open_loop(lateness)),
+            intervals: RefCell::new(Intervals { current: Interval::new(0), to }),
+            hot: RefCell::new(Hot {
+                input: vec![0; INPUT_BYTES].into_boxed_slice(),
+                index: HeadIndex::with_capacity(FIELD_LINES),
+            }),
+            spare: Rc::default(),
+            deadlines: Deadlines::new(),
+            next_tick: Cell::new(begin),
+            unconnected_since: Cell::new(None),
+            timer_task: RefCell::new(None),
+            share,
+        })
+    }
+
+    /// What has happened so far.
+    pub fn record(&self) -> Record {
+        let mut record = self.record.borrow().clone();
+        if !self.is_open() {
+            record.response = record.service.clone();
+        }
+        record
+    }
+
+    /// When to call [`wake_due`](Self::wake_due). The task of `cx` is woken if that comes to be earlier than what was told
+    /// before.
+    pub fn poll_next_wake(&self, cx: &Context<'_>) -> Duration {
+        self.timer_task.replace(Some(cx.waker().clone()));
+        let plan = self.plan.borrow();
+        let due = plan.schedule.next().filter(|_| plan.parking.needs_timer());
+        let end = match self.phase.get() {
+            Phase::Running => plan.budget.end,
+            Phase::Draining { until } => Some(until),
+            Phase::Over => None,
+        };
+        [due, end].into_iter().flatten().fold(self.next_tick.get(), Duration::min)
+    }
+
+    /// Does what is due: wakes connections whose request may start or has taken too long, ends the load.
+    pub fn wake_due(&self) {
+        let now = self.clock.now_exact();
+        if now >= self.next_tick.get() {
+            self.tick(now);
+        }
+        if self.phase.get() == Phase::Running {
+            let mut plan = self.plan.borrow_mut();
+            let end = plan.budget.end;
+            let is_due = |next| next <= now && end.is_none_or(|end| next < end);
+            let is_due = plan.schedule.next().is_some_and(is_due);
+            // What was due before the end is sent as long as a connection is free for it: this thread may have come late.
+            let is_over = end.is_some_and(|end| now >= end) && !(is_due && plan.parking.has_waiting());
+            if is_due && !is_over {
+                plan.parking.wake_one();
+            }
+            drop(plan);
+            if is_over {
+                self.drain(now);
+            }
+        }
+        if let Phase::Draining { until } = self.phase.get()
+            && now >= until
+        {
+            self.phase.set(Phase::Over);
+            self.deadlines.wake_all();
+        }
+    }
+
+    /// Gives the last interval away.
+    pub fn finish(&self) {
+        let mut intervals = self.intervals.borrow_mut();
+        let last = std::mem::replace(&mut intervals.current, Interval::new(0));
+        intervals.send(last);
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.share.pace.rate().is_some()
+    }
+
+    /// What happens ten times a second, or more often where requests have little time.
+    fn tick(&self, now: Duration) {
+        let tick = (self.manner.timeout / 10).clamp(TICK_MIN, TICK_MAX);
+        // One is exactly when the measuring begins: what is read then is not late.
+        let until_measured = self.measured_from.checked_sub(now).filter(|left| !left.is_zero());
+        self.next_tick.set(now + until_measured.map_or(tick, |left| left.min(tick)));
+        self.deadlines.wake_overdue(now);
+        let index = interval_at(now, self.measured_from, self.share.interval);
+        self.intervals.borrow_mut().turn_to(index);
+        let is_hopeless = self.unconnected_since.get().is_some_and(|since| now >= since + PATIENCE)
+            && matches!(self.share.limit, Limit::Requests(_));
+        match self.phase.get() {
+            Phase::Running if self.share.stop.is_set() || is_hopeless => self.end_early(now, is_hopeless),
+            Phase::Draining { until } if self.share.stop.is_set() => {
+                self.phase.set(Phase::Draining { until: until.min(now + DRAIN_OF_STOPPED) });
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing starts from `now` on, although more was asked for.
+    fn end_early(&self, now: Duration, is_given_up: bool) {
+        let mut record = self.record.borrow_mut();
+        record.is_given_up |= is_given_up;
+        record.ended_early_at = Some(now);
+        drop(record);
+        self.plan.borrow_mut().budget.end_at(now);
+        self.drain(now);
+    }
+
+    /// Whether each request is waited for, as many as were asked for.
+    pub(super) fn waits_for_all(&self) -> bool {
+        let is_ended_early = self.share.stop.is_set() || self.record.borrow().is_given_up;
+        matches!(self.share.limit, Limit::Requests(_)) && !is_ended_early
+    }
+
+    /// Ends the load: nothing starts any more. What should have and did not is counted.
+    fn drain(&self, now: Duration) {
+        let is_counted = self.waits_for_all();
+        // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are waited for.
+        let patience = match (is_counted, self.is_open()) {
+            (true, _) => self.manner.timeout + TICK_MAX * 2,
+            (false, true) if self.share.stop.is_set() => self.manner.drain.min(DRAIN_OF_STOPPED),
+            (false, true) => self.manner.drain,
+            (false, false) => Duration::ZERO,
+        };
+        // It may be known before the end that nothing more will start.
+        let end = self.plan.borrow().budget.end.map_or(now, |end| end.max(now));
+        self.phase.set(Phase::Draining { until: end + patience });
+        if !is_counted {
+            self.count_unsent();
+        }
+        self.plan.borrow_mut().parking.wake_all();
+        self.deadlines.wake_all();
+        self.wake_timer();
+    }
+
+    /// Those that were meant to start before the end and found no connection.
+    fn count_unsent(&self) {
+        let plan = &mut *self.plan.borrow_mut();
+        let Some(end) = plan.budget.end else { return };
+        while let Some(intended) = plan.schedule.next().filter(|next| *next < end) {
+            plan.schedule.advance();
+            if plan.budget.take(intended) {
+                let ticket = Ticket { number: 0, intended, started: intended };
+                self.fail(ticket, end, &Failure::of(FailureKind::Unsent));
+            }
+        }
+    }
+
+    /// The next request for `lane`, if it may start now.
+    pub(super) fn take(&self, lane: usize, now: Duration, cx: &Context<'_>) -> Taken {
+        if self.phase.get() != Phase::Running {
+            return Taken::Over;
+        }
+        let plan = &mut *self.plan.borrow_mut();
+        plan.parking.leave(lane);
+        let intended = plan.schedule.next().unwrap_or(now);
+        if intended > now && plan.budget.end.is_none_or(|end| intended < end) {
+            plan.parking.park(lane, cx.waker());
+            self.wake_timer();
+            return Taken::Wait;
+        }
+        if !plan.budget.take(intended) {
+            return Taken::Over;
+        }
+        plan.schedule.advance();
+        let number = plan.taken * self.share.workers as u64 + self.share.worker as u64;
+        plan.taken += 1;
+        if plan.parking.has_waiting() {
+            if plan.schedule.next().is_some_and(|next| next <= now) {
+                plan.parking.wake_one();
+            }
+            self.wake_timer();
+        }
+        Taken::Start(Ticket { number, intended, started: now })
+    }
+
+    /// Nothing can be sent any more: the load ends here.
+    pub(super) fn give_up_all(&self, now: Duration) {
+        if self.phase.get() == Phase::Running {
+            self.end_early(now, true);
+        }
+    }
+
+    /// No request is left for anybody.
+    pub(super) fn note_exhausted(&self, now: Duration) {
+        if self.phase.get() == Phase::Running {
+            self.drain(now);
+        }
+    }
+
+    fn wake_timer(&self) {
+        if let Some(task) = self.timer_task.take() {
+            task.wake();
+        }
+    }
+}
+
+impl Intervals {
+    /// The interval `index` has come.
+    fn turn_to(&mut self, index: u64) {
+        if index > self.current.index {
+            let last = std::mem::replace(&mut self.current, Interval::new(index));
+            self.send(last);
+        }
+    }
+
+    fn send(&self, interval: Interval) {
+        if let Some(to) = &self.to {
+            // Whoever wanted to know may have gone.
+            let _ = to.send(interval);
+        }
+    }
+}
+
+fn interval_at(now: Duration, measured_from: Duration, interval: Duration) -> u64 {
+    let since = now.saturating_sub(measured_from);
+    u64::try_from(since.as_nanos() / interval.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+/// What one read takes at most; longer than the longest head.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// Enough for the field lines of most heads; the index grows for others.
+const FIELD_LINES: usize = 64;
+
+/// How long a load of counted requests goes on asking a server that cannot be connected to. One with a time ends by itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an open loop that was ended from outside waits for its last answers.
+const DRAIN_OF_STOPPED: Duration = Duration::from_secs(1);
+
+const TICK_MAX: Duration = Duration::from_millis(100);
+const TICK_MIN: Duration = Duration::from_millis(2);

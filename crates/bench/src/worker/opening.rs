@@ -1,0 +1,107 @@
+//! Connections to the server that is loaded, and the reasons why there are none.
+
+use std::fmt;
+use std::future::Future;
+
+use thruway_client::ConnectError;
+use thruway_net::Transport;
+use thruway_net::tls::TlsFailure;
+
+use crate::failure::{Failure, FailureKind};
+
+/// Opens connections to the server that is loaded.
+pub trait Connect {
+    /// What a connection is.
+    type Transport: Transport;
+
+    /// Opens one.
+    fn connect(&self) -> impl Future<Output = Result<Opened<Self::Transport>, OpenError>>;
+}
+
+/// A connection that was opened.
+#[derive(Debug)]
+pub struct Opened<T> {
+    /// The connection.
+    pub transport: T,
+    /// What came before, in TLS.
+    pub handshake: Option<Handshake>,
+}
+
+impl<T> From<T> for Opened<T> {
+    fn from(transport: T) -> Self {
+        Self { transport, handshake: None }
+    }
+}
+
+/// A handshake of TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handshake {
+    /// With certificates.
+    Full,
+    /// Of a session that was known.
+    Resumed,
+}
+
+/// Why there is no connection to send requests on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// There is none.
+    Connect(ConnectError),
+    /// There is one, and the server did not agree to speak HTTP/2 on it (ALPN).
+    NotHttp2,
+}
+
+impl OpenError {
+    /// Returns the next step for the user of `thruway bench`, if there is one.
+    pub const fn hint(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NotHttp2 => "leave `--http2` out to load it with HTTP/1.1",
+            Self::Connect(ConnectError::Refused) => "is the server running, and is that its port?",
+            Self::Connect(ConnectError::SocketNotFound) => "is the server running, and is that its socket?",
+            Self::Connect(ConnectError::TimedOut | ConnectError::Unreachable) => {
+                "is the address right, and does no firewall stand between?"
+            }
+            Self::Connect(ConnectError::Tls(
+                TlsFailure::CertificateUnknownIssuer
+                | TlsFailure::CertificateForOtherName
+                | TlsFailure::CertificateExpired,
+            )) => "name who has issued it with `--ca FILE`, or load whoever answers with `--insecure`",
+            Self::Connect(ConnectError::LocalAddressUnavailable) => {
+                "one address of this machine has some 28,000 ports: ask for fewer connections (`-c`)"
+            }
+            Self::Connect(ConnectError::DescriptorsExhausted) => "allow more descriptors with `ulimit -n`",
+            Self::Connect(_) => return None,
+        })
+    }
+
+    /// Whether it was waited in vain.
+    pub(crate) const fn is_timeout(self) -> bool {
+        matches!(self, Self::Connect(ConnectError::TimedOut | ConnectError::Tls(TlsFailure::TimedOut)))
+    }
+}
+
+impl From<ConnectError> for OpenError {
+    fn from(error: ConnectError) -> Self {
+        Self::Connect(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => error.fmt(f),
+            Self::NotHttp2 => f.write_str("the server does not agree to speak HTTP/2"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Connect(error) => error.into(),
+            OpenError::NotHttp2 => Self::of(FailureKind::NotHttp2),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! A connection of HTTP/2: many requests at the same time, each on a stream of its own, answered in any order.
+//!
+//! Frames are the library's (`h2`). It is polled within the task of its connection and wakes nobody: whatever it would wake is looked
+//! at before the turn ends.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use h2::client::{Builder, Connection, SendRequest};
+use thruway_client::http2::Octets;
+use thruway_net::Transport;
+
+use super::exchange::{Exchange, Finished, Verdict, verdict};
+use super::watched::{Sight, Watched};
+use crate::failure::{Failure, FailureKind};
+use crate::requests::{Answer, Http2Request};
+use crate::worker::dispatch::Worker;
+use crate::worker::plan::{Answered, Phase, Taken, Ticket};
+use crate::worker::protocol::{Ended, Spoken};
+
+/// A connection, and the requests on it.
+pub(in crate::worker) struct Streams<T: Transport> {
+    library: Connection<Octets<Watched<T>>, Bytes>,
+    send: SendRequest<Bytes>,
+    sight: Rc<Sight>,
+    flag: Arc<Flag>,
+    flag_waker: Waker,
+    /// Requests that have started and could not be sent yet.
+    queued: VecDeque<Ticket>,
+    exchanges: FuturesUnordered<Exchange>,
+    /// No request that is not answered has started before.
+    oldest: Duration,
+    /// Answers that were complete.
+    answered: u64,
+    /// Requests that the server has said not to look at.
+    unhandled: VecDeque<Ticket>,
+    /// How it has ended, once it has.
+    end: Option<Failure>,
+}
+
+/// Somebody is to be looked at.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T: Transport> Spoken<T> for Streams<T> {
+    fn new(transport: T, worker: &Worker) -> Self {
+        let sight = Rc::new(Sight::default());
+        let octets = Octets::new(Watched::new(transport, sight.clone(), worker.spare.clone()), Rc::default());
+        let greeting = Builder::new()
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_header_list_size(HEADER_SECTION_BYTES)
+            // Streams of requests that have timed out; their answers may still come.
+            .max_concurrent_reset_streams(RESET_STREAMS)
+            .max_local_error_reset_streams(None)
+            .handshake(octets);
+        let Some(Ok((send, library))) = greeting.now_or_never() else {
+            unreachable!("the greeting is kept until it is flushed");
+        };
+        let flag = Arc::new(Flag::default());
+        Self {
+            library,
+            send,
+            sight,
+            flag_waker: flag.clone().into(),
+            flag,
+            queued: VecDeque::with_capacity(worker.manner.pipeline.min(1)),
+            exchanges: FuturesUnordered::new(),
+            oldest: Duration::ZERO,
+            answered: 0,
+            unhandled: VecDeque::new(),
+            end: None,
+        }
+    }
+
+    fn deadline(&self, worker: &Worker) -> Option<Duration> {
+        (!self.is_idle()).then(|| self.oldest + worker.manner.timeout)
+    }
+
+    fn ask(&mut self, _: &Worker, ticket: Ticket) {
+        self.oldest = if self.is_idle() { ticket.started } else { self.oldest.min(ticket.started) };
+        self.queued.push_back(ticket);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
+        self.sight.begin_turn(cx.waker());
+        loop {
+            self.flag.0.store(false, Ordering::Relaxed);
+            self.poll_library();
+            self.take_finished(worker);
+            if self.end.is_some() {
+                return Poll::Ready(self.conclude(worker));
+            }
+            let now = worker.clock.now_exact();
+            if let Some(ended) = self.check_time(worker, now).or_else(|| self.refill(cx, worker, lane, now)) {
+                return Poll::Ready(ended);
+            }
+            if self.sight.is_turn_over() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if !self.flag.0.load(Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<T: Transport> Streams<T> {
+    fn is_idle(&self) -> bool {
+        self.exchanges.is_empty() && self.queued.is_empty()
+    }
+
+    /// Lets the library read and write.
+    fn poll_library(&mut self) {
+        let polled = self.library.poll_unpin(&mut Context::from_waker(&self.flag_waker));
+        let error = match polled {
+            Poll::Pending => return,
+            Poll::Ready(Ok(())) => self.poll_room().err(),
+            Poll::Ready(Err(error)) => Some(error),
+        };
+        self.end = Some(match error.map(|error| self.judge(&error, false)) {
+            None => Failure::of(FailureKind::Closed),
+            Some(Verdict::Failed(failure)) => failure,
+            Some(Verdict::Unhandled) => Failure::of(FailureKind::GoneAway),
+        });
+    }
+
+    /// Whether another request can be sent now, or why none can be any more.
+    fn poll_room(&mut self) -> Result<bool, h2::Error> {
+        match self.send.poll_ready(&mut Context::from_waker(&self.flag_waker)) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(ready) => ready.map(|()| true),
+        }
+    }
+
+    fn judge(&self, error: &h2::Error, has_begun: bool) -> Verdict {
+        if self.sight.is_other_protocol() {
+            return Verdict::Failed(Failure::of(FailureKind::NotHttp2));
+        }
+        verdict(error, has_begun)
+    }
+
+    /// The time is read once for all that came in a turn.
+    fn take_finished(&mut self, worker: &Worker) {
+        let mut now = None;
+        while let Some(finished) = self.next_finished() {
+            let now = *now.get_or_insert_with(|| worker.clock.now_exact());
+            let Finished { ticket, expected, outcome } = finished;
+            match outcome {
+                Ok(mut answer) => {
+                    let judged = expected.judge(&mut answer);
+                    self.count(worker, ticket, now, &answer, judged);
+                }
+                Err(broken) => match self.judge(&broken.error, broken.has_begun) {
+                    Verdict::Failed(failure) => worker.fail(ticket, now, &failure),
+                    Verdict::Unhandled => self.unhandled.push_back(ticket),
+                },
+            }
+        }
+    }
+
+    fn next_finished(&mut self) -> Option<Finished> {
+        match self.exchanges.poll_next_unpin(&mut Context::from_waker(&self.flag_waker)) {
+            Poll::Ready(finished) => finished,
+            Poll::Pending => None,
+        }
+    }
+
+    fn count(
+        &mut self,
+        worker: &Worker,
+        ticket: Ticket,
+        now: Duration,
+        answer: &Answer,
+        judged: Result<(), Failure>,
+    ) {
+        if self.answered == 0 {
+            // The settings of the server have come before.
+            worker.note_streams_max(self.send.current_max_send_streams());
+        }
+        self.answered += 1;
+        let (received_bytes, sent_bytes) = self.sight.take_octets();
+        let (status, content_bytes) = (answer.status, answer.content_bytes);
+        match judged {
+            Ok(()) => {
+                let status = Some(status);
+                let answered =
+                    Answered { status, sent_bytes, received_bytes, content_bytes, is_event_stream: false };
+                worker.complete(ticket, now, &answered);
+            }
+            Err(failure) => worker.complete_wrongly(ticket, now, status, &failure),
+        }
+    }
+
+    /// Whether the load is over, or the server has had its time for some requests. Their streams are reset, the others go on.
+    fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
+        let timeout = worker.manner.timeout;
+        if worker.phase.get() == Phase::Over {
+            self.take_tickets().for_each(|ticket| worker.give_up(ticket, now));
+            return Some(Ended::Over);
+        }
+        if now < self.deadline(worker)? {
+            return None;
+        }
+        let failure = Failure::of(FailureKind::TimedOut);
+        let is_overdue = |started: Duration| started + timeout <= now;
+        for exchange in std::mem::take(&mut self.exchanges) {
+            if is_overdue(exchange.started()) {
+                worker.fail(exchange.into_ticket(), now, &failure);
+            } else {
+                self.exchanges.push(exchange);
+            }
+        }
+        let (overdue, queued) = self.queued.iter().partition(|ticket| is_overdue(ticket.started));
+        self.queued = queued;
+        VecDeque::<Ticket>::into_iter(overdue).for_each(|ticket| worker.fail(ticket, now, &failure));
+        let waiting = self.exchanges.iter().map(Exchange::started);
+        self.oldest = waiting.chain(self.queued.iter().map(|ticket| ticket.started)).min().unwrap_or(now);
+        None
+    }
+
+    /// Sends what may start, on as many streams as are allowed.
+    fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
+        let room = worker.manner.pipeline.min(self.send.current_max_send_streams());
+        while self.exchanges.len() < room {
+            match self.poll_room() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                // Nothing more is taken on this connection. What is on its way may be answered.
+                Err(_) if !self.exchanges.is_empty() => return None,
+                Err(_) => return Some(self.conclude(worker)),
+            }
+            if self.queued.is_empty() {
+                match worker.take(lane, now, cx) {
+                    Taken::Start(ticket) => self.ask(worker, ticket),
+                    Taken::Wait => return None,
+                    Taken::Over => {
+                        worker.note_exhausted(now);
+                        return self.exchanges.is_empty().then_some(Ended::Over);
+                    }
+                }
+            }
+            let ticket = self.queued.pop_front()?;
+            if let Some(exchange) = self.send(worker, ticket) {
+                self.exchanges.push(exchange);
+            } else {
+                worker.fail(ticket, now, &Failure::of(FailureKind::Unsent));
+                // Others are due too, and so is the end of the load.
+                cx.waker().wake_by_ref();
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Sends a request; `None` if the library does not take it.
+    fn send(&mut self, worker: &Worker, ticket: Ticket) -> Option<Exchange> {
+        let Http2Request { head, content } = worker.requests.http2(ticket.number)?;
+        let (response, mut stream) = self.send.send_request(head, content.is_empty()).ok()?;
+        if !content.is_empty() {
+            // Kept until the server's windows are open. Fails if the stream has ended, which the answer tells.
+            let _ = stream.send_data(content, true);
+        }
+        Some(Exchange::new(ticket, *worker.requests.expected(ticket.number), response))
+    }
+
+    /// The connection has ended. Where anything was answered on it, what the server has not looked at is sent again on another one;
+    /// otherwise that might go on for ever.
+    fn conclude(&mut self, worker: &Worker) -> Ended {
+        let now = worker.clock.now_exact();
+        let failure = self.end.take().unwrap_or(Failure::of(FailureKind::GoneAway));
+        let exchanges = std::mem::take(&mut self.exchanges);
+        exchanges.into_iter().for_each(|exchange| worker.fail(exchange.into_ticket(), now, &failure));
+        let unhandled: VecDeque<_> = self.take_tickets().collect();
+        if self.answered > 0 && !unhandled.is_empty() {
+            return Ended::Unhandled(unhandled);
+        }
+        for ticket in unhandled {
+            worker.fail(ticket, now, &failure);
+        }
+        Ended::Closed
+    }
+
+    /// All requests that are not answered.
+    fn take_tickets(&mut self) -> impl Iterator<Item = Ticket> {
+        let exchanges = std::mem::take(&mut self.exchanges).into_iter().map(Exchange::into_ticket);
+        let unhandled = std::mem::take(&mut self.unhandled).into_iter();
+        exchanges.chain(unhandled).chain(std::mem::take(&mut self.queued))
+    }
+}
+
+/// No answer waits for its window: 16 MiB for a stream.
+const STREAM_WINDOW_BYTES: u32 = 16 << 20;
+/// And 1 GiB for all of a connection.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
+
+/// As over HTTP/1.1.
+const HEADER_SECTION_BYTES: u32 = 64 << 10;
+
+const RESET_STREAMS: usize = 1 << 16;

@@ -1,0 +1,178 @@
+//! Loads of MCP servers: requests, or with `--subscribers` the time until all subscribers are told.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::json;
+use thruway_bench::{
+    ChildServer, Endpoint, Era, FanOut, Load, LoadTls, McpRequests, McpServerFacts, Origin, ProbeError,
+    ProcessGroups, Report, Revision, RunError, SessionUse, StopFlag, describe_operations, parse_url,
+    probe_child, probe_http, reachable_address, resolve_origin,
+};
+use thruway_client::UpstreamAddr;
+
+use super::args::McpArgs;
+use crate::bench::args::LoadArgs;
+use crate::bench::output::{failure, not_planned};
+use crate::bench::progress::ProgressLine;
+use crate::bench::{http, output, progress};
+use crate::config::Failure;
+use crate::headers::parse_headers;
+
+/// Loads a server of MCP and reports.
+pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
+    if args.report.schema {
+        output::print(&format!("{:#}", Report::schema().as_value()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::check(args.report.html.as_deref())?;
+    let groups = ProcessGroups::default();
+    let stop = progress::stop_flag(&groups)?;
+    let report = match &args.target {
+        Some(url) => load_endpoint(url, args, &stop)?,
+        None => load_child(args, &groups, &stop)?,
+    };
+    output::show_report(&report, &args.report)
+}
+
+fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, Failure> {
+    let options = args.load().options();
+    options.check().map_err(not_planned)?;
+    let endpoint = Endpoint {
+        url: parse_url(url).map_err(not_planned)?,
+        headers: parse_headers(&args.load.header)?,
+        is_persistent: !args.load.is_not_persistent,
+    };
+    let tls = options.tls(&endpoint.url, "http/1.1").map_err(not_planned)?;
+    options.check_tls(tls.is_some()).map_err(not_planned)?;
+    let addresses = resolve_origin(&endpoint.url.origin).map_err(not_planned)?;
+    let addresses = vec![reachable_address(&addresses).map_err(not_planned)?];
+    let facts = probe_http(&endpoint, &addresses[0], tls.as_ref(), &revisions(args), args.load.timeout);
+    let facts = facts.map_err(|error| not_understood(url, &error))?;
+    if args.subscribers.is_some() {
+        return fan_out(args, &facts, &endpoint, (addresses, tls), stop);
+    }
+    let sessions = sessions(args, &facts)?;
+    let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
+    let load = options.load(Arc::new(requests), addresses, stop);
+    let load = Load { server: args.report.pid, tls, ..load };
+    http::measure(&name, &load, &ProgressLine::new(""))
+}
+
+fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result<Report, Failure> {
+    if args.session.is_some() {
+        return Err(Failure::new("a child has one session, if its era has any")
+            .with_hint("`--session` is for servers over HTTP"));
+    }
+    args.load.options().check_duration().map_err(not_planned)?;
+    let target = args.command.join(" ");
+    let not_started = |error| {
+        Failure::new(format!("`{}` cannot be loaded: {error}", target.escape_debug()))
+            .with_hint("is the command spelled rightly, and is it in the `PATH`?")
+    };
+    let child = ChildServer::start(&args.command).map_err(not_started)?;
+    groups.add(child.id());
+    let facts = probe_child(&child, &revisions(args), args.load.timeout);
+    let facts = facts.map_err(|error| not_understood(&target, &error))?;
+    let (requests, name) = prepare(&target, args, &facts, SessionUse::None, None)?;
+    let load = args.load().options().load(Arc::new(requests), Vec::new(), stop);
+    let load = Load { server: Some(child.id()), ..load };
+    let line = ProgressLine::new("");
+    let outcome = load.run_child(&child, &mut |progress| line.show(&load, progress));
+    line.finish();
+    let outcome = outcome.map_err(|error| match error {
+        RunError::ServerMissing(_) => Failure::new(format!("`{target}` has ended")),
+        error => failure(&error, error.hint()),
+    })?;
+    Ok(Report::new(name, &load, &outcome))
+}
+
+/// The revisions to try, in their order.
+fn revisions(args: &McpArgs) -> Vec<Revision> {
+    args.era.map_or_else(|| vec![Revision::LATEST, Revision::LATEST_LEGACY], |revision| vec![revision])
+}
+
+/// How sessions are used over HTTP.
+fn sessions(args: &McpArgs, facts: &McpServerFacts) -> Result<SessionUse, Failure> {
+    let sessions = match (facts.revision.era(), args.session) {
+        (Era::Modern, Some(_)) => {
+            return Err(Failure::new(format!("revision {} has no sessions", facts.revision))
+                .with_hint("leave `--session` out, or ask for `--era legacy`"));
+        }
+        (Era::Modern, None) => SessionUse::None,
+        (Era::Legacy, session) => session.map_or(SessionUse::PerConnection, SessionUse::from),
+    };
+    if sessions != SessionUse::None && (args.load.pipeline > 1 || args.load.is_not_persistent) {
+        return Err(Failure::new("requests with a session come one after the other on a connection")
+            .with_hint("leave `--pipeline` and `--no-keep-alive` out, or ask for `--session none`"));
+    }
+    Ok(sessions)
+}
+
+/// The requests, and what the load is called in the report.
+fn prepare(
+    target: &str,
+    args: &McpArgs,
+    facts: &McpServerFacts,
+    sessions: SessionUse,
+    endpoint: Option<&Endpoint>,
+) -> Result<(McpRequests, String), Failure> {
+    let operations = args.operations().resolve(facts);
+    let operations = operations.map_err(|error| failure(&error, Some(error.hint())))?;
+    let requests = McpRequests::new(facts.revision, sessions, &operations, endpoint);
+    let requests = requests.map_err(|error| failure(&error, error.hint()))?;
+    let sessions = match sessions {
+        SessionUse::None => "",
+        SessionUse::PerConnection => ", a session per connection",
+        SessionUse::PerCall => ", a session per call",
+    };
+    let what = describe_operations(&operations);
+    Ok((requests, format!("{target} (MCP {}: {what}{sessions})", facts.revision)))
+}
+
+/// Publishes at a server that says this of itself and is at these addresses.
+fn fan_out(
+    args: &McpArgs,
+    facts: &McpServerFacts,
+    endpoint: &Endpoint,
+    (addresses, tls): (Vec<UpstreamAddr>, Option<LoadTls>),
+    stop: &StopFlag,
+) -> Result<Report, Failure> {
+    let (Some(subscribers), Some(uri), Some(url)) = (args.subscribers, &args.uri, &args.target) else {
+        return Err(Failure::new("there is nobody to tell"));
+    };
+    if matches!(endpoint.url.origin, Origin::Unix(_)) {
+        return Err(Failure::new("subscribers come over TCP").with_hint("give an `http://HOST:PORT/PATH`"));
+    }
+    let publication = args.operations().call(facts);
+    let publication = publication.map_err(|error| failure(&error, Some(error.hint())))?;
+    let fan_out = FanOut {
+        url: url.clone(),
+        headers: endpoint.headers.clone(),
+        revision: facts.revision,
+        subscribers: subscribers as usize,
+        uri: uri.clone(),
+        tool: publication.params["name"].as_str().unwrap_or_default().to_owned(),
+        arguments: publication.params.get("arguments").cloned().unwrap_or_else(|| json!({})),
+    };
+    // In the legacy era, a subscriber has one connection for its session and one for what it is told.
+    let connections = 2 * (subscribers + 1);
+    let options = LoadArgs { connections, ..args.load() }.options();
+    options.check().map_err(not_planned)?;
+    let requests = McpRequests::new(facts.revision, SessionUse::None, &[publication], Some(endpoint));
+    let requests = requests.map_err(Failure::new)?;
+    let load = options.load(Arc::new(requests), addresses, stop);
+    let load = Load { server: args.report.pid, tls, connections: subscribers as usize + 1, ..load };
+    let line = ProgressLine::new("");
+    let outcome = fan_out.run(&load, &mut |progress| line.show(&load, progress));
+    line.finish();
+    let name =
+        format!("{url} (MCP {}: {} tells {subscribers} subscribers of {uri})", facts.revision, fan_out.tool);
+    let outcome = outcome.map_err(|error| failure(&error, error.hint(&fan_out)))?;
+    Ok(Report::new(name, &load, &outcome))
+}
+
+/// Why it is not known how to talk to a server, and what to do about it.
+fn not_understood(target: &str, error: &ProbeError) -> Failure {
+    failure(format!("`{}` cannot be loaded: {error}", target.escape_debug()), Some(error.hint()))
+}
