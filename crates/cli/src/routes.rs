@@ -129,7 +129,7 @@ impl Parts {
     pub(crate) fn keep_standings_of(&self, before: &Self) {
         for (name, (_, upstream)) in &self.upstreams {
             if let Some((_, before)) = before.upstreams.get(name) {
-                upstream.keep_standings_of(before);
+                upstream.keep_admin_states_of(before);
             }
         }
     }

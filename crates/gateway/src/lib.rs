@@ -28,9 +28,7 @@ mod tunnel;
 
 // what became of it
 mod failure;
-mod histogram;
 mod meter;
-mod measured;
 
 pub use connect::{Connect, ConnectConfig};
 pub use failure::Failure;
@@ -38,8 +36,7 @@ pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
     Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
-pub use measured::Measured;
-pub use meter::{RouteCounts, RouteMeter};
+pub use meter::{Measured, RouteCounts, RouteMeter};
 pub use policy::{
     AddressesConfig, ApiKeysConfig, BasicAuthConfig, CertificateFingerprint, CertificateMatch,
     ClientCertificateConfig, ConcurrencyConfig, CountBy, Guarded, InvalidFingerprint, InvalidJwtKeys,
@@ -57,8 +54,8 @@ pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
+    AdminState, Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, ResolverConfig, ResponseCounts, RetryBudget, ServerAddr, ServerConfig,
-    ServerLookup, ServerState, ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
-    UpstreamTls, WaitingCounts, look_up_servers,
+    ServerLookup, ServerState, ServerStatus, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls,
+    WaitingCounts, look_up_servers,
 };

@@ -2,14 +2,13 @@
 //!
 //! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is another worker's.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use thruway_net::{Clock, Worker};
-use thruway_server::StatusCode;
-
-use crate::histogram::Histogram;
+use thruway_net::Worker;
+use thruway_server::{Answer, Handler, Request, StatusCode};
 
 /// Counts the requests of one route.
 #[derive(Debug)]
@@ -22,6 +21,7 @@ pub(crate) struct Awaited {
     /// Not there any more when it is counted.
     meter: Option<Arc<RouteMeter>>,
     began: Duration,
+    worker: Rc<Worker>,
 }
 
 /// What one worker has counted. Larger than what processors fetch at a time.
@@ -69,9 +69,8 @@ impl RouteMeter {
         Self { shards: (0..workers.max(1)).map(|_| Shard::default()).collect() }
     }
 
-    /// Counts a request that is answered with `status` after `time`.
-    pub fn record(&self, status: StatusCode, time: Duration) {
-        let worker = Worker::current().map_or(0, |worker| worker.index());
+    /// Counts a request that is answered with `status` after `time`. `worker` is the number of the worker, from 0.
+    pub fn record(&self, worker: usize, status: StatusCode, time: Duration) {
         let shard = &self.shards[worker % self.shards.len()];
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES) - 1;
         shard.classes[class].fetch_add(1, Ordering::Relaxed);
@@ -93,8 +92,8 @@ impl RouteMeter {
 
 impl Awaited {
     /// A request that comes now.
-    pub(crate) fn new(meter: Arc<RouteMeter>) -> Self {
-        Self { meter: Some(meter), began: Clock::system().now_exact() }
+    pub(crate) fn new(meter: Arc<RouteMeter>, worker: &Rc<Worker>) -> Self {
+        Self { meter: Some(meter), began: worker.clock().now_exact(), worker: worker.clone() }
     }
 
     /// When it has come.
@@ -109,7 +108,8 @@ impl Awaited {
 
     fn count(&mut self, status: StatusCode) {
         if let Some(meter) = self.meter.take() {
-            meter.record(status, Clock::system().now_exact().saturating_sub(self.began));
+            let elapsed = self.worker.clock().now_exact().saturating_sub(self.began);
+            meter.record(self.worker.index(), status, elapsed);
         }
     }
 }
@@ -120,12 +120,71 @@ impl Drop for Awaited {
         if self.meter.is_none() {
             return;
         }
-        let is_cut_off = || Worker::current().is_some_and(|worker| worker.is_cut_off());
         self.count(match std::thread::panicking() {
             true => StatusCode::INTERNAL_SERVER_ERROR,
-            false if is_cut_off() => StatusCode::SERVICE_UNAVAILABLE,
+            false if self.worker.is_cut_off() => StatusCode::SERVICE_UNAVAILABLE,
             false => CLIENT_CLOSED_REQUEST,
         });
+    }
+}
+
+/// Has a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself, for less.
+pub struct Measured {
+    handler: Arc<dyn Handler>,
+    meter: Arc<RouteMeter>,
+}
+
+impl Measured {
+    /// Has `meter` count the requests of `handler`.
+    pub fn new(handler: Arc<dyn Handler>, meter: Arc<RouteMeter>) -> Self {
+        Self { handler, meter }
+    }
+}
+
+impl Handler for Measured {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let awaited = Awaited::new(self.meter.clone(), request.worker());
+        let answer = self.handler.handle(request);
+        if let Answer::Now(response) = &answer {
+            awaited.answered(response.status());
+            return answer;
+        }
+        answer.map(move |response| {
+            awaited.answered(response.status());
+            response
+        })
+    }
+}
+
+/// Counts times by the first of some bounds that they do not exceed; the last bucket is for those beyond all.
+#[derive(Debug)]
+pub(crate) struct Histogram<const N: usize> {
+    buckets: [AtomicU64; N],
+    microseconds: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    /// Counts `time` by `bounds`, which are one fewer than the buckets and always the same.
+    #[inline]
+    pub(crate) fn record(&self, bounds: &[Duration], time: Duration) {
+        let bucket = bounds.partition_point(|bound| *bound < time);
+        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    /// Adds what was counted so far to `buckets`, and returns the sum of all times.
+    pub(crate) fn add_to(&self, buckets: &mut [u64; N]) -> Duration {
+        for (sum, count) in buckets.iter_mut().zip(&self.buckets) {
+            *sum += count.load(Ordering::Relaxed);
+        }
+        Duration::from_micros(self.microseconds.load(Ordering::Relaxed))
+    }
+}
+
+impl<const N: usize> Default for Histogram<N> {
+    fn default() -> Self {
+        Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), microseconds: AtomicU64::new(0) }
     }
 }
 
@@ -140,6 +199,8 @@ pub(crate) const BUCKETS: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use thruway_net::Clock;
+
     use super::*;
 
     #[test]
@@ -147,7 +208,7 @@ mod tests {
         let meter = RouteMeter::new(2);
         for (status, microseconds) in [(200, 0), (204, 250), (404, 251), (599, 10_000_000), (101, 10_000_001)]
         {
-            meter.record(StatusCode::new(status).unwrap(), Duration::from_micros(microseconds));
+            meter.record(0, StatusCode::new(status).unwrap(), Duration::from_micros(microseconds));
         }
         let counts = meter.counts();
         assert_eq!(counts.classes, [1, 2, 0, 1, 1]);
@@ -162,13 +223,13 @@ mod tests {
     #[test]
     fn every_request_is_counted_once_also_one_whose_client_has_left() {
         let meter = Arc::new(RouteMeter::new(1));
-        Awaited::new(meter.clone()).answered(StatusCode::OK);
-        assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
-        drop(Awaited::new(meter.clone()));
-        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 0]);
         let worker = Worker::for_test(Clock::system());
+        Awaited::new(meter.clone(), &worker).answered(StatusCode::OK);
+        assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
+        drop(Awaited::new(meter.clone(), &worker));
+        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 0]);
         worker.cut_off_for_test();
-        drop(Awaited::new(meter.clone()));
+        drop(Awaited::new(meter.clone(), &worker));
         assert_eq!(meter.counts().classes, [0, 1, 0, 1, 1], "the server has not waited any longer");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thruway_server::{Answer, Handler, Request};
 
 use crate::HashBy;
-use crate::upstream::random;
+use crate::upstream::mix;
 
 /// Shares requests between handlers by their weights: at random, or so that what has the same key stays on its side.
 ///
@@ -40,8 +40,8 @@ impl Split {
     fn side(&self, key: Option<u64>) -> usize {
         let total = self.sides.last().map_or(0, |(_, end)| *end);
         let point = match key {
-            Some(key) => scaled(random::mix(key ^ SALT), total),
-            None => random::below(total),
+            Some(key) => scaled(mix(key ^ SALT), total),
+            None => fastrand::u64(..total),
         };
         self.sides.partition_point(|(_, end)| *end <= point)
     }

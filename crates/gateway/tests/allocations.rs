@@ -91,7 +91,7 @@ fn to_find_a_route_allocates_nothing() {
 fn to_count_a_request_allocates_nothing() {
     let meter = RouteMeter::new(2);
     let before = ALLOCATIONS.get();
-    meter.record(StatusCode::OK, Duration::from_millis(3));
+    meter.record(0, StatusCode::OK, Duration::from_millis(3));
     assert_eq!(ALLOCATIONS.get() - before, 0);
     assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
 }

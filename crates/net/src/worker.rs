@@ -1,6 +1,7 @@
 //! One thread of the engine, seen from the connections it drives.
 
-use std::cell::{Cell, RefCell};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -23,6 +24,18 @@ pub struct Worker {
     accepting: Cell<usize>,
     /// The worker's own task, which waits for the last connection to end.
     waits_for_last: RefCell<Option<Waker>>,
+    /// State of other crates, such as connection pools.
+    states: States,
+}
+
+/// Values of different types: a list, because there are few and none is removed before the worker.
+#[derive(Debug, Default)]
+struct States(OnceCell<Box<State>>);
+
+#[derive(Debug)]
+struct State {
+    value: Box<dyn Any>,
+    others: States,
 }
 
 impl Worker {
@@ -37,6 +50,7 @@ impl Worker {
             removed: RefCell::default(),
             accepting: Cell::new(0),
             waits_for_last: RefCell::new(None),
+            states: States::default(),
         });
         CURRENT.set(Rc::downgrade(&worker));
         worker
@@ -72,6 +86,22 @@ impl Worker {
     /// The time.
     pub const fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Returns the state of type `T` that belongs to this worker. The first call creates it; it is dropped with the worker.
+    ///
+    /// A crate keeps here what all connections of a worker use, such as a connection pool, in place of a `thread_local!`. `T` must not
+    /// contain an `Rc<Worker>`: neither would ever be dropped.
+    #[inline]
+    pub fn state<T: Any + Default>(&self) -> &T {
+        let mut states = &self.states;
+        loop {
+            let state = states.0.get_or_init(|| Box::new(State::of::<T>()));
+            if let Some(value) = state.value.downcast_ref() {
+                return value;
+            }
+            states = &state.others;
+        }
     }
 
     /// When connections must be woken.
@@ -168,6 +198,13 @@ impl Worker {
 thread_local! {
     /// The worker that was made last on this thread; a thread of the engine makes one.
     static CURRENT: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
+}
+
+impl State {
+    #[cold]
+    fn of<T: Any + Default>() -> Self {
+        Self { value: Box::new(T::default()), others: States::default() }
+    }
 }
 
 /// A connection that was accepted and belongs to this worker now.

@@ -95,6 +95,11 @@ impl Scene {
         }
     }
 
+    /// Lets time pass at once, without waking any connection: for the time of day at which a test begins.
+    pub fn skip(&self, duration: Duration) {
+        self.time.advance(duration);
+    }
+
     /// Begins the drain of the server.
     pub fn drain(&self) {
         self.worker.drain();

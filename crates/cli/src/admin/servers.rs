@@ -1,6 +1,6 @@
 //! `POST /upstreams/NAME/servers/ADDRESS/disable`, `…/drain` and `…/enable`.
 
-use thruway_gateway::Standing;
+use thruway_gateway::AdminState;
 use thruway_server::{Request, Response, StatusCode};
 
 use super::Admin;
@@ -17,18 +17,18 @@ pub(super) fn set_standing(admin: &Admin, request: &Request<'_>) -> Response {
     let Some(upstream) = running.upstream(&name) else {
         return not_found(format!("there is no upstream `{name}`\n"));
     };
-    if !server.parse().is_ok_and(|address| upstream.set_standing(&address, standing)) {
+    if !server.parse().is_ok_and(|address| upstream.set_admin_state(&address, standing)) {
         return not_found(format!("the upstream `{name}` has no server at `{server}`\n"));
     }
     tracing::info!(upstream = name, server, ?standing, "a server was told how to stand");
     Response::json(&UpstreamStatus::of(upstream))
 }
 
-fn parse(text: &str) -> Option<Standing> {
+fn parse(text: &str) -> Option<AdminState> {
     match text {
-        "disable" => Some(Standing::Disabled),
-        "drain" => Some(Standing::Draining),
-        "enable" => Some(Standing::Enabled),
+        "disable" => Some(AdminState::Disabled),
+        "drain" => Some(AdminState::Draining),
+        "enable" => Some(AdminState::Enabled),
         _ => None,
     }
 }

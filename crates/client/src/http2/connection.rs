@@ -12,7 +12,7 @@ use h2::client::SendRequest;
 use h2::{Ping, PingPong};
 use http::uri::Scheme;
 use thruway_http1::BodyLength;
-use thruway_net::{Clock, Deadline, Transport, Worker};
+use thruway_net::{Clock, Deadline, Deadlines, Transport};
 
 use super::exchange::{Exchange, Parts, Sending};
 use super::head::Spoken;
@@ -74,7 +74,8 @@ pub struct Connection {
 pub struct Driver(Pin<Box<dyn Future<Output = ()>>>);
 
 impl Connection {
-    /// A connection over `transport`, of which nobody has read or written anything, and what drives it.
+    /// A connection over `transport`, of which nobody has read or written anything, and what drives it. The driver reads the time
+    /// of `clock`, and has `deadlines`, if there are any, wake it.
     ///
     /// # Errors
     /// The transport has failed.
@@ -82,6 +83,8 @@ impl Connection {
         transport: T,
         config: &Config,
         http2: &Http2Config,
+        clock: &Clock,
+        deadlines: Option<&Deadlines>,
     ) -> Result<(Self, Driver), Error> {
         let scheme = if transport.is_secured() { Scheme::HTTPS } else { Scheme::HTTP };
         let state = Rc::new(State::default());
@@ -98,7 +101,10 @@ impl Connection {
             .handshake(octets)
             .await;
         let (send, mut library) = handshake.map_err(|_| Error::ClosedBeforeRequest)?;
-        let watch = library.ping_pong().map(|pings| Watch::new(pings, *http2, state.clone()));
+        let deadline = deadlines.map(Deadlines::register);
+        let watch = library
+            .ping_pong()
+            .map(|pings| Watch::new(pings, *http2, state.clone(), clock.clone(), deadline));
         let ending = Ending(state.clone());
         let driver = Driver(Box::pin(async move {
             let ending = ending;
@@ -251,10 +257,13 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(pings: PingPong, config: Http2Config, state: Rc<State>) -> Self {
-        let worker = Worker::current();
-        let clock = worker.as_ref().map_or_else(Clock::system, |worker| worker.clock().clone());
-        let deadline = worker.map(|worker| worker.deadlines().register());
+    fn new(
+        pings: PingPong,
+        config: Http2Config,
+        state: Rc<State>,
+        clock: Clock,
+        deadline: Option<Deadline>,
+    ) -> Self {
         let since = clock.now();
         Self { pings, config, state, clock, deadline, received: 0, since, asked_at: None }
     }

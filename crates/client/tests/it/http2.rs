@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -19,8 +18,6 @@ pub(crate) struct Scene {
     pub(crate) peer: Peer,
     pub(crate) connection: Connection,
     driver: Driver,
-    /// What the connection takes its time from.
-    _worker: Rc<Worker>,
 }
 
 impl Scene {
@@ -29,10 +26,11 @@ impl Scene {
         let worker = Worker::for_test(Clock::manual(time.clone()));
         let (peer, far) = pipe();
         let (config, http2) = (Config::default(), Http2Config::default());
-        let Poll::Ready(Ok((connection, driver))) = poll(pin!(Connection::new(far, &config, &http2))) else {
+        let opening = Connection::new(far, &config, &http2, worker.clock(), Some(worker.deadlines()));
+        let Poll::Ready(Ok((connection, driver))) = poll(pin!(opening)) else {
             panic!("a client need not wait for its server")
         };
-        Self { time, peer, connection, driver, _worker: worker }
+        Self { time, peer, connection, driver }
     }
 
     /// One whose upstream has said how many streams it allows.

@@ -1,23 +1,30 @@
 //! From a destination to a tunnel.
 
 use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::{ConnectError, UpstreamAddr, connect_any};
+use thruway_client::{ConnectError, Resolve, UpstreamAddr, connect_any};
 use thruway_net::{Clock, PooledBuffer, Stream, Worker};
 use thruway_server::{Forwarded, Response};
 use tokio::time::timeout;
 
-use super::{Connect, Destination};
+use super::config::{ConnectConfig, Destination};
 use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 
 /// The answer to a client that wants a tunnel to `destination`.
-pub(super) async fn open(connect: Connect, destination: Destination) -> Response {
-    let Some(worker) = Worker::current() else { return Failure::NoServer.to_response() };
+pub(super) async fn open(
+    config: Arc<ConnectConfig>,
+    resolver: Arc<dyn Resolve>,
+    is_recorded: bool,
+    destination: Destination,
+    worker: Rc<Worker>,
+) -> Response {
     let since = worker.clock().now_exact();
-    let outcome = reach(&connect, &destination, worker.clock()).await;
-    let told = connect.is_recorded.then(|| {
+    let outcome = reach(&config, &*resolver, &destination, worker.clock()).await;
+    let told = is_recorded.then(|| {
         let (server, failure) = match &outcome {
             Ok((_, address)) => (address.to_string(), None),
             Err(failure) => {
@@ -30,7 +37,7 @@ pub(super) async fn open(connect: Connect, destination: Destination) -> Response
     });
     let mut response = match outcome {
         Ok((stream, _)) => {
-            let idle = connect.config.idle;
+            let idle = config.idle;
             Response::tunnel(async move |mut client| {
                 let config = TunnelConfig {
                     client_early: PooledBuffer::default(),
@@ -54,13 +61,13 @@ pub(super) async fn open(connect: Connect, destination: Destination) -> Response
 
 /// A connection to one of the addresses of `destination` that may be reached.
 async fn reach(
-    connect: &Connect,
+    config: &ConnectConfig,
+    resolver: &dyn Resolve,
     destination: &Destination,
     clock: &Clock,
 ) -> Result<(Stream, UpstreamAddr), Failure> {
-    let config = &connect.config;
     let end = clock.now_exact() + config.connect_timeout;
-    let resolving = connect.resolver.resolve(&destination.host, destination.port);
+    let resolving = resolver.resolve(&destination.host, destination.port);
     let addresses = match timeout(config.connect_timeout, resolving).await {
         Ok(Ok(addresses)) if !addresses.is_empty() => addresses,
         Ok(Ok(_)) => return Err(Failure::NameUnresolved),

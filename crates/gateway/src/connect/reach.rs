@@ -7,7 +7,7 @@ use thruway_client::UpstreamAddr;
 use thruway_net::{carried_by, is_listened_on, is_of_this_machine, is_public};
 use thruway_server::ClientAddr;
 
-use super::ConnectConfig;
+use super::config::ConnectConfig;
 
 impl ConnectConfig {
     /// Whether a tunnel may lead to this address. One that carries another within leads there too.

@@ -9,7 +9,7 @@ use thruway_message::Authority;
 use thruway_net::{ClientAddr, IpText};
 use thruway_server::{ProxyFields, Request};
 
-use super::{ForwardConfig, ForwardedFields};
+use super::config::{ForwardConfig, ForwardedFields};
 
 /// Says who the client is, and what it asked; the request itself is for `host`.
 pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8], config: &ForwardConfig) {

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use thruway_net::spawn;
 use thruway_server::Request;
 
-use super::attempts::Forwarding;
+use super::config::ForwardConfig;
+use super::forwarding::Forwarding;
 use super::request::OutgoingRequest;
 use super::request_id::RequestId;
-use super::{ForwardConfig, attempts};
-use crate::upstream::{RequestKey, Upstream, random};
+use super::retry::forward;
+use crate::upstream::{RequestKey, Upstream};
 
 /// Sends copies of requests to an upstream.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl Mirror {
 
     /// Sends a copy of `request` if it is one of those, under the same name. To be called on a worker.
     pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>, id: &RequestId) {
-        if request.wants_tunnel() || random::below(MILLION.into()) >= self.config.share_millionths.into() {
+        if request.wants_tunnel() || fastrand::u32(..MILLION) >= self.config.share_millionths {
             return;
         }
         if !request.has_whole_content() {
@@ -99,12 +100,13 @@ impl Mirror {
             self.counts.busy.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let key = RequestKey::new(&self.upstream, request);
+        let key = RequestKey::new(self.upstream.config(), request);
         // One that cannot be sent is refused where it is forwarded.
         let Ok(outgoing) = OutgoingRequest::new(request, &self.forward, id) else { return };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
         let mut forwarding = Forwarding {
+            worker: request.worker().clone(),
             upstream,
             key,
             request: outgoing,
@@ -116,7 +118,7 @@ impl Mirror {
         };
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.
-            drop(attempts::forward(&mut forwarding).await);
+            drop(forward(&mut forwarding).await);
             drop(copy);
         });
     }

@@ -1,29 +1,25 @@
 //! One exchange with an upstream: the client's content goes there while the response comes back.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_client::{Error, ResponseEvent, Timeouts};
 use thruway_message::FieldLinesBuf;
-use thruway_net::{Clock, Deadline, LargeBuffer, Pipe, PooledBuffer, Transport, Worker};
-use thruway_server::{
-    BoxError, Content, ContentStream, Piece, RequestPiece, Response, StatusCode, send_interim,
-};
+use thruway_net::{Deadline, LargeBuffer, Pipe, PooledBuffer, Transport};
+use thruway_server::{BoxError, Piece, RequestPiece, StatusCode, send_interim};
 
 use super::fields;
 use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
-use crate::upstream::{Exchange, Lease, Turn, release};
+use crate::upstream::{Exchange, ServerSlot, Turn};
 
 /// The two sides of an exchange.
 pub(super) struct Relay {
     /// Not there any more when it is over.
     exchange: Option<Exchange>,
-    pub(super) lease: Box<Lease>,
-    clock: Clock,
+    pub(super) slot: Box<ServerSlot>,
     /// Wakes the task when the upstream has had its time. There once something was waited for.
     deadline: Option<Deadline>,
     /// What of the client's content was taken and is not sent yet.
@@ -35,22 +31,16 @@ pub(super) struct Relay {
     /// When the last piece of the response's content was passed on.
     last_piece: Duration,
     /// When the time of the request is over.
-    until: Option<Duration>,
+    pub(super) until: Option<Duration>,
     /// Whether it says nothing against the server that nothing comes.
     may_be_silent: bool,
 }
 
 impl Relay {
-    pub(super) const fn new(
-        exchange: Exchange,
-        lease: Box<Lease>,
-        clock: Clock,
-        until: Option<Duration>,
-    ) -> Self {
+    pub(super) const fn new(exchange: Exchange, slot: Box<ServerSlot>, until: Option<Duration>) -> Self {
         Self {
             exchange: Some(exchange),
-            lease,
-            clock,
+            slot,
             deadline: None,
             unsent: Bytes::new(),
             unsent_pipe: None,
@@ -62,8 +52,8 @@ impl Relay {
     }
 
     /// The upstream's connection, when the response has made it a tunnel, and what counts it.
-    pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<Lease>) {
-        (self.exchange, self.lease)
+    pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<ServerSlot>) {
+        (self.exchange, self.slot)
     }
 
     /// The content of the response are events, the next of which may come after this time only.
@@ -83,7 +73,7 @@ impl Relay {
     }
 
     /// Whether the upstream still takes content of the request.
-    fn wants_content(&self) -> bool {
+    pub(super) fn wants_content(&self) -> bool {
         self.exchange.as_ref().is_some_and(Exchange::wants_content)
     }
 
@@ -93,11 +83,11 @@ impl Relay {
         cx: &mut Context<'_>,
         body: &mut Option<Box<RequestBody>>,
     ) -> Poll<Result<Begun, Failure>> {
-        let now = self.clock.now();
+        let now = self.slot.clock().now();
         if let Some(body) = body
             && self.poll_send(cx, now, body)?
         {
-            self.lease.tells(&self.clock);
+            self.slot.content_sent();
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
         let mut turn = exchange.turn();
@@ -146,7 +136,7 @@ impl Relay {
     }
 
     /// Sends what there is of the client's content, as far as the upstream takes it. Whether that was anything.
-    fn poll_send(
+    pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
         now: Duration,
@@ -222,7 +212,11 @@ impl Relay {
     }
 
     /// Some of the content in a pipe, under the same conditions.
-    fn poll_pipe(&mut self, cx: &mut Context<'_>, now: Duration) -> Option<Poll<Result<Pipe, Error>>> {
+    pub(super) fn poll_pipe(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Option<Poll<Result<Pipe, Error>>> {
         let exchange =
             self.exchange.as_mut().filter(|exchange| exchange.movable_content() >= LARGE_CONTENT_BYTES)?;
         if now.saturating_sub(self.last_piece) > FAST_CLIENT {
@@ -245,7 +239,11 @@ impl Relay {
     }
 
     /// The next piece of the response's content.
-    fn poll_piece(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<Option<Piece>, Error>> {
+    pub(super) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Poll<Result<Option<Piece>, Error>> {
         if let Some(trailers) = self.trailers.take() {
             self.finish(now);
             return Poll::Ready(Ok(Some(Piece::Trailers(trailers))));
@@ -292,17 +290,17 @@ impl Relay {
         if !self.exchange.as_ref().is_some_and(Exchange::is_complete) {
             return;
         }
-        self.lease.completed(&self.clock);
+        self.slot.completed();
         match self.exchange.take().and_then(Exchange::finish) {
-            Some(connection) => release(&self.lease, connection, now),
-            None => self.lease.upstream.connection_is_free(),
+            Some(connection) => self.slot.put_idle(connection, now),
+            None => self.slot.upstream.notify_free_connection(&self.slot.worker),
         }
     }
 
     /// The content is not complete, which no status can say any more.
     #[cold]
-    fn failed(&self, failure: Failure) -> BoxError {
-        self.lease.server.count_failure(failure);
+    pub(super) fn failed(&self, failure: Failure) -> BoxError {
+        self.slot.server.statistics().count_failure(failure);
         let is_fault = match failure {
             Failure::Exchange(Error::ContentTimedOut) => !self.may_be_silent,
             // It may be the client that is slow.
@@ -310,7 +308,7 @@ impl Relay {
             _ => true,
         };
         if is_fault {
-            self.lease.broke_off(failure, &self.clock);
+            self.slot.broke_off(failure);
         }
         failure.into()
     }
@@ -319,7 +317,7 @@ impl Relay {
     fn wait(&mut self, cx: &Context<'_>) {
         let Some(exchange) = &self.exchange else { return };
         if self.deadline.is_none() {
-            self.deadline = Worker::current().map(|worker| worker.deadlines().register());
+            self.deadline = Some(self.slot.worker.deadlines().register());
         }
         if let Some(deadline) = &self.deadline {
             deadline.set(exchange.deadline());
@@ -352,85 +350,6 @@ fn take_first(
         let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
         if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
             return Ok(false);
-        }
-    }
-}
-
-/// A response whose content is still coming, and the rest of the request.
-pub(super) struct Streamed {
-    pub(super) relay: Relay,
-    pub(super) request_body: Option<Box<RequestBody>>,
-    /// What came with the head.
-    pub(super) first: PooledBuffer,
-    pub(super) length: Option<u64>,
-}
-
-impl Streamed {
-    /// Sends what there is of the request, on which the rest of the response may depend, if it still has time.
-    fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
-        // While content flows, nothing is waited for that would tell.
-        if self.relay.until.is_some_and(|until| until <= now) {
-            return Err(self.relay.failed(Error::TimedOut.into()));
-        }
-        let Some(body) = &mut self.request_body else { return Ok(()) };
-        self.relay.poll_send(cx, now, body).map(drop).map_err(|failure| self.relay.failed(failure))
-    }
-}
-
-impl ContentStream for Streamed {
-    fn poll_pipe(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
-        let this = &mut *self;
-        if !this.first.is_empty() {
-            return None;
-        }
-        let now = this.relay.clock.now();
-        if let Err(error) = this.poll_send(cx, now) {
-            return Some(Poll::Ready(Err(error)));
-        }
-        let piped = this.relay.poll_pipe(cx, now)?;
-        Some(piped.map_err(|error| this.relay.failed(error.into())))
-    }
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
-        let this = &mut *self;
-        if !this.first.is_empty() {
-            let first = std::mem::take(&mut this.first);
-            return Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(first)))));
-        }
-        let now = this.relay.clock.now();
-        if let Err(error) = this.poll_send(cx, now) {
-            return Poll::Ready(Some(Err(error)));
-        }
-        let piece = ready!(this.relay.poll_piece(cx, now));
-        Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
-    }
-
-    /// The rest of the request, while the client does not read: what is kept of it meanwhile is one piece.
-    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
-        let now = self.relay.clock.now();
-        self.poll_send(cx, now)
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.length
-    }
-}
-
-impl Begun {
-    /// What the client gets. What is still to come of both messages is driven by the content.
-    pub(super) fn into_response(self, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
-        let Self { response, body } = self;
-        match body {
-            Body::None => response,
-            Body::LeftOut(length) => response.with_content(Content::left_out(length)),
-            Body::Whole(content) => response.with_content(content),
-            Body::Stream { first, length } => {
-                // What will not be read is let go of now, so that the head can say what becomes of the client's connection.
-                let request_body = request_body.filter(|_| relay.wants_content());
-                let streamed = Streamed { relay, request_body, first, length };
-                response.with_content(Content::from_content_stream(streamed))
-            }
-            Body::Tunnel => super::tunnel::open(response, relay),
         }
     }
 }

@@ -8,12 +8,13 @@ use thruway_client::{RequestToSend, WebSocketAccept, websocket_accept};
 use thruway_http1::{BodyLength, write_end_of_request_head, write_request_line};
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
-use thruway_server::{ProxyFields, Request};
+use thruway_server::{ProxyFields, Request, Response};
 
+use super::config::{ForwardConfig, ForwardedFields, HostRewrite};
 use super::fields::{ConnectionOptions, reads_as, x_forwarded};
+use super::forwarded;
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
-use super::{ForwardConfig, ForwardedFields, HostRewrite, forwarded};
 
 /// A request to be sent, as often as needed.
 pub(super) struct OutgoingRequest {
@@ -30,7 +31,7 @@ pub(super) struct OutgoingRequest {
     /// Where in the octets the line `Host` belongs, if that depends on the server.
     host_at: Option<usize>,
     /// What is changed in the response, if anything is.
-    pub(super) response_rewrite: Option<Box<ResponseRewrite>>,
+    response_rewrite: Option<Box<ResponseRewrite>>,
 }
 
 /// The reason why a request cannot be sent.
@@ -83,6 +84,13 @@ impl OutgoingRequest {
     /// What decides how it is framed, and how its response is read.
     pub(super) const fn to_send(&self) -> RequestToSend {
         self.to_send
+    }
+
+    /// Changes a response as the config says.
+    pub(super) fn rewrite_response(&self, response: &mut Response) {
+        if let Some(rewrite) = &self.response_rewrite {
+            rewrite.apply(response);
+        }
     }
 
     /// Appends what is there from the start. `host` is what the server is called, if the request shall say so.

@@ -8,7 +8,8 @@ use thruway_message::{FieldLine, FieldLinesBuf};
 use thruway_net::PooledBuffer;
 use thruway_server::{ContentError, RequestContent, RequestPiece};
 
-use super::{ForwardConfig, fields};
+use super::config::ForwardConfig;
+use super::fields;
 
 /// Content that was not all there when its request came.
 pub(super) struct RequestBody {

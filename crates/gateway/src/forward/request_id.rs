@@ -13,7 +13,7 @@ pub(crate) struct RequestId(OnceCell<Box<str>>);
 impl RequestId {
     /// What `request` is called: what a trusted proxy has called it in `X-Request-Id`, or else a new name.
     pub(crate) fn of(&self, request: &Request<'_>) -> &str {
-        self.0.get_or_init(|| given(request).unwrap_or_else(fresh))
+        self.0.get_or_init(|| given(request).unwrap_or_else(|| request.worker().state::<RequestIds>().next()))
     }
 
     /// The same, if somebody was told.
@@ -31,25 +31,28 @@ fn given(request: &Request<'_>) -> Option<Box<str>> {
     is_sensible.then(|| id.into())
 }
 
-/// 128 bits that nobody else has, and that do not tell how many there were before.
-fn fresh() -> Box<str> {
-    SOURCE.with(|(keys, count)| {
-        count.set(count.get().wrapping_add(1));
+/// State of a worker: its keys, and how many ids it has made with them.
+#[derive(Default)]
+struct RequestIds {
+    keys: RandomState,
+    count: Cell<u64>,
+}
+
+impl RequestIds {
+    /// Returns 128 bits that no other request has, and that do not tell how many there were before.
+    fn next(&self) -> Box<str> {
+        let count = self.count.get().wrapping_add(1);
+        self.count.set(count);
         let mut id = String::with_capacity(32);
         for half in [0, 1] {
-            let mut hasher = keys.build_hasher();
-            hasher.write_u64(count.get());
+            let mut hasher = self.keys.build_hasher();
+            hasher.write_u64(count);
             hasher.write_u8(half);
             // Writing to a string cannot fail.
             let _ = write!(id, "{:016x}", hasher.finish());
         }
         id.into()
-    })
-}
-
-thread_local! {
-    /// Keys of this worker, and how many ids it has made with them.
-    static SOURCE: (RandomState, Cell<u64>) = (RandomState::new(), Cell::new(0));
+    }
 }
 
 /// Enough for what others make.
@@ -61,9 +64,9 @@ mod tests {
 
     #[test]
     fn no_two_are_the_same() {
-        let mut ids: Vec<_> = (0..1000).map(|_| fresh()).collect();
-        let other = std::thread::spawn(|| (0..1000).map(|_| fresh()).collect::<Vec<_>>());
-        ids.extend(other.join().unwrap());
+        let (one, other) = (RequestIds::default(), RequestIds::default());
+        let mut ids: Vec<_> = (0..1000).map(|_| one.next()).collect();
+        ids.extend((0..1000).map(|_| other.next()));
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), 2000);

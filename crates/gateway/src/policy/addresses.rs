@@ -8,7 +8,8 @@ use std::fmt;
 use thruway_net::Networks;
 use thruway_server::Request;
 
-use super::{Refusal, Verdict};
+use super::refusal::Refusal;
+use super::verdict::Verdict;
 
 /// Which clients may ask.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -1,5 +1,9 @@
-//! Where credentials stand in a request, and in files.
+//! Where credentials stand in a request, and in files, and the digests by which they are compared.
 
+use std::fmt;
+
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
 use thruway_message::{FieldLines, Method, RequestHead};
 use thruway_server::FieldValue;
 
@@ -77,6 +81,40 @@ pub fn lines_of<T, E>(
     Ok(all)
 }
 
+/// A key of digests that nobody outside the process knows: what takes how long to compare tells nothing then.
+pub(super) struct DigestKey(Hmac<Sha256>);
+
+/// A digest.
+pub(super) type Digest = [u8; 32];
+
+impl DigestKey {
+    /// A new key.
+    ///
+    /// # Panics
+    /// The system gives no random numbers.
+    pub(super) fn random() -> Self {
+        let mut key = [0; 64];
+        getrandom::fill(&mut key).expect("the system has random octets");
+        Self(Hmac::new(&key.into()))
+    }
+
+    /// The digest of `parts`, each of which is told from the next by its length.
+    pub(super) fn digest(&self, parts: &[&[u8]]) -> Digest {
+        let mut mac = self.0.clone();
+        for part in parts {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DigestKey")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +136,13 @@ mod tests {
         for name in ["", " admin", "admin\t", "a\nb", "a\u{0}"] {
             assert!(!is_user_name(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn parts_are_told_from_each_other_and_keys_too() {
+        let [key, other] = [DigestKey::random(), DigestKey::random()];
+        assert_eq!(key.digest(&[b"ab", b"c"]), key.digest(&[b"ab", b"c"]));
+        assert_ne!(key.digest(&[b"ab", b"c"]), key.digest(&[b"a", b"bc"]));
+        assert_ne!(key.digest(&[b"a"]), other.digest(&[b"a"]));
     }
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thruway_message::Method;
 use thruway_server::{Answer, Handler, Refused, Request, Response};
 
+use super::Policy;
 use super::fields::{EditedFields, Told};
 use super::refusal::Refusal;
-use super::{Policy, Verdict};
+use super::verdict::Verdict;
 
 /// A handler that gets the requests that a [`Policy`] lets pass.
 #[derive(Clone)]

@@ -12,12 +12,12 @@
 
 // one policy, and its place before a handler
 mod guarded;
+mod verdict;
 mod refusal;
 
 // what they have in common
 mod key;
 mod credentials;
-mod digest;
 mod fields;
 
 // the kinds
@@ -32,7 +32,6 @@ mod concurrency;
 #[cfg(test)]
 mod scene;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,13 +54,14 @@ pub use rate_limit::RateLimitConfig;
 
 use addresses::Addresses;
 use api_keys::ApiKeys;
-use basic_auth::{BasicAuth, Verification};
+use basic_auth::BasicAuth;
 use client_certificate::ClientCertificate;
-use concurrency::{Concurrency, Permit};
+use concurrency::Concurrency;
 use fields::Told;
-use jwt::{Jwt, Refreshed};
+use jwt::Jwt;
 use rate_limit::RateLimit;
 use refusal::Refusal;
+use verdict::Verdict;
 
 /// What a policy asks for, and so what kind it is of.
 #[derive(Clone, PartialEq, Debug)]
@@ -136,24 +136,6 @@ enum Kind {
     RateLimit(RateLimit),
 }
 
-/// What a policy says about a request.
-enum Verdict<'p> {
-    /// It is decided when keys have been fetched. If that is to be waited for once more then, it is answered with this.
-    Again { refreshed: Refreshed, otherwise: Refusal },
-    /// It goes on.
-    Continue,
-    /// It goes on, and this is kept until its response is over.
-    Hold(Permit),
-    /// It goes on, and its content ends in an error after so many octets.
-    Limit(u64),
-    /// It is answered.
-    Refuse(Refusal),
-    /// It goes on, with the fields in place of those of the client, and the access log names the user.
-    Tell(Told<'p>),
-    /// This takes some time.
-    Wait(Verification),
-}
-
 impl Policy {
     /// A policy that remembers nothing yet.
     pub fn new(name: impl Into<Arc<str>>, config: PolicyConfig) -> Self {
@@ -207,20 +189,6 @@ impl Policy {
             _ => None,
         };
         Told::of_user(field, user)
-    }
-}
-
-impl<'p> Verdict<'p> {
-    /// The request of `user` goes on, with the name of the user in `field`, if there is one.
-    fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
-        Self::Tell(Told::of_user(field, user))
-    }
-}
-
-impl<'p> Told<'p> {
-    fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
-        let fields = field.map(|field| (field, Some(Cow::Borrowed(user)))).into_iter().collect();
-        Self { fields, user: Some(Cow::Borrowed(user)) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A policy before a handler that says what it is told, and a client.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thruway_net::Clock;
 use thruway_server::{IntoHandler, Request};
@@ -20,7 +20,11 @@ pub(super) fn scene_of(policy: Arc<Policy>) -> Scene {
         let users: Vec<_> = request.field_lines().all("x-user").map(|value| value.as_bytes()).collect();
         [&b"user "[..], &users.join(&b'|')].concat()
     };
-    Scene::new(Guarded::new(policy, "route", handler.into_handler()))
+    let scene = Scene::new(Guarded::new(policy, "route", handler.into_handler()));
+    // Tokens that tests show are valid today.
+    let today = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    scene.skip(today.unwrap_or_default());
+    scene
 }
 
 /// What is answered to `GET /` with these further field lines, or with this target before them.

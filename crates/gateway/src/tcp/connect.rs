@@ -1,16 +1,34 @@
 //! From a stream to a server that accepts it.
 
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use thruway_net::{Clock, Peer, Stream};
+use thruway_net::{Clock, Peer, Stream, Worker};
 
-use super::Course;
 use crate::Failure;
-use crate::upstream::{self, Lease, RequestKey, Upstream};
+use crate::upstream::{self, RequestKey, ServerSlot, Upstream};
+
+/// What happens to a stream.
+pub(super) struct StreamTimeline {
+    pub(super) since: Duration,
+    pub(super) server: Option<Arc<str>>,
+    pub(super) retries: u32,
+    pub(super) connect: Option<Duration>,
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
+}
+
+impl StreamTimeline {
+    pub(super) fn new(clock: &Clock) -> Self {
+        let since = clock.now_exact();
+        Self { since, server: None, retries: 0, connect: None, received_bytes: 0, sent_bytes: 0 }
+    }
+}
 
 /// A server that has accepted.
 pub(super) struct Connected {
-    pub(super) lease: Lease,
+    pub(super) slot: ServerSlot,
     pub(super) stream: Stream,
 }
 
@@ -20,43 +38,44 @@ pub(super) async fn connect(
     upstream: &Arc<Upstream>,
     key: &RequestKey,
     from: Peer,
-    clock: &Clock,
-    course: &mut Course,
+    worker: &Rc<Worker>,
+    timeline: &mut StreamTimeline,
 ) -> Result<Connected, Failure> {
+    let clock = worker.clock();
     upstream.count_request(clock.now());
     let mut tried = Vec::new();
     loop {
-        let lease = upstream.lease(key, &tried, clock, None).await;
-        let lease = lease.inspect_err(|failure| upstream.count_failure(*failure))?;
-        course.server = Some(lease.server.label.clone());
+        let slot = ServerSlot::select(upstream, worker, key, &tried, None).await;
+        let slot = slot.inspect_err(|failure| upstream.statistics.count_failure(*failure))?;
+        timeline.server = Some(slot.server.label.clone());
         let since = clock.now_exact();
-        let would_come_back = || lease.server.leads_back() && from.is_own();
+        let would_come_back = || slot.server.leads_back() && from.is_own();
         // If the server is known to lead back, no connection is opened: when this end closes it, nothing tells the
         // listener at the other end that it came from here, and the stream would go round without end.
-        let connected = if would_come_back() { None } else { Some(upstream::connect(&lease).await) };
+        let connected = if would_come_back() { None } else { Some(upstream::connect(&slot).await) };
         let failure = match connected {
             None => Failure::Loop,
             // This connection has shown that the server leads back.
             Some(Ok(_)) if would_come_back() => Failure::Loop,
             Some(Ok(stream)) => {
-                course.connect = Some(clock.now_exact().saturating_sub(since));
-                lease.connected(clock);
-                lease.server.count_connection(false);
-                return Ok(Connected { lease, stream });
+                timeline.connect = Some(clock.now_exact().saturating_sub(since));
+                slot.connected();
+                slot.server.statistics().count_connection(false);
+                return Ok(Connected { slot, stream });
             }
             Some(Err(error)) => Failure::from(error),
         };
         if failure == Failure::Loop {
-            lease.server.log_loop(upstream.name());
+            slot.server.log_loop(upstream.name());
         }
-        tracing::debug!(upstream = upstream.name(), server = %lease.server.address, %failure, "a stream could not be forwarded");
-        lease.failed(failure, false, clock);
-        lease.server.count_failure(failure);
+        tracing::debug!(upstream = upstream.name(), server = %slot.server.address, %failure, "a stream could not be forwarded");
+        slot.failed(failure, false);
+        slot.server.statistics().count_failure(failure);
         if !failure.retry().allows(true) || !upstream.allows_retry(tried.len(), clock) {
             return Err(failure);
         }
-        tried.push(lease.server.number);
-        upstream.count_retry();
-        course.retries += 1;
+        tried.push(slot.server.number);
+        upstream.statistics.count_retry();
+        timeline.retries += 1;
     }
 }

@@ -21,7 +21,7 @@ use thruway_server::{ClientStream, ServeStream, StreamRecord};
 use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{RequestKey, Upstream};
 
-use connect::{Connected, connect};
+use connect::{Connected, StreamTimeline, connect};
 use meter::StreamMeter;
 pub use meter::{StreamCounts, StreamEnd};
 pub use names::ServerNames;
@@ -91,27 +91,10 @@ impl ServeStream for TcpForward {
         let target = self.target.load_full();
         Box::pin(async move {
             let clock = client.worker().clock().clone();
-            let mut course = Course::new(&clock);
-            let end = forward(&target, client, &clock, &mut course, open.meter()).await;
+            let mut timeline = StreamTimeline::new(&clock);
+            let end = forward(&target, client, &clock, &mut timeline, open.meter()).await;
             open.meter().ended(end);
         })
-    }
-}
-
-/// What happens to a stream.
-struct Course {
-    since: Duration,
-    server: Option<Arc<str>>,
-    retries: u32,
-    connect: Option<Duration>,
-    received_bytes: u64,
-    sent_bytes: u64,
-}
-
-impl Course {
-    fn new(clock: &Clock) -> Self {
-        let since = clock.now_exact();
-        Self { since, server: None, retries: 0, connect: None, received_bytes: 0, sent_bytes: 0 }
     }
 }
 
@@ -139,7 +122,7 @@ async fn forward(
     target: &Target,
     mut client: ClientStream,
     clock: &Clock,
-    course: &mut Course,
+    timeline: &mut StreamTimeline,
     meter: &StreamMeter,
 ) -> StreamEnd {
     let (upstream, end) = match target.upstream_of(&mut client).await {
@@ -147,19 +130,19 @@ async fn forward(
         Ok(upstream) => {
             let early = std::mem::take(&mut client.early);
             let idle = target.config.idle;
-            (upstream, drive(upstream, &mut client, early, clock, idle, course, meter).await)
+            (upstream, drive(upstream, &mut client, early, idle, timeline, meter).await)
         }
     };
     client.record(&StreamRecord {
         connection: &client.info,
         time: clock.time_of_day(),
         upstream: upstream.name(),
-        server: course.server.as_deref(),
-        retries: course.retries,
-        connect: course.connect,
-        received_bytes: course.received_bytes,
-        sent_bytes: course.sent_bytes,
-        duration: clock.now_exact().saturating_sub(course.since),
+        server: timeline.server.as_deref(),
+        retries: timeline.retries,
+        connect: timeline.connect,
+        received_bytes: timeline.received_bytes,
+        sent_bytes: timeline.sent_bytes,
+        duration: clock.now_exact().saturating_sub(timeline.since),
         end: end.as_str(),
     });
     end
@@ -169,25 +152,25 @@ async fn drive(
     upstream: &Arc<Upstream>,
     client: &mut ClientStream,
     early: PooledBuffer,
-    clock: &Clock,
     idle: Duration,
-    course: &mut Course,
+    timeline: &mut StreamTimeline,
     meter: &StreamMeter,
 ) -> StreamEnd {
     if client.is_over_limit() {
         return StreamEnd::TooManyConnections;
     }
-    let key = RequestKey::of_connection(upstream, &client.info);
-    let Connected { lease, stream } = match connect(upstream, &key, client.info.peer, clock, course).await {
+    let key = RequestKey::of_connection(upstream.config(), &client.info);
+    let worker = client.worker().clone();
+    let Connected { slot, stream } = match connect(upstream, &key, client.info.peer, &worker, timeline).await
+    {
         Ok(connected) => connected,
         Err(failure) => return StreamEnd::NotConnected(failure),
     };
-    let worker = client.worker().clone();
     let count = |received, sent| meter.moved(received, sent);
     let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
     let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
-    (course.received_bytes, course.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
+    (timeline.received_bytes, timeline.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
     // The server has had to do with it until now.
-    drop(lease);
+    drop(slot);
     tunneled.end
 }

@@ -9,7 +9,13 @@ use thruway_client::{Config, DnsResolver, PoolConfig, Resolve, SystemResolver, U
 use thruway_net::ProxyVersion;
 use thruway_net::tls::{TlsConnector, TlsServerName};
 
-use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
+use super::address::ServerAddr;
+use super::connections::queue::QueueConfig;
+use super::health::checks::config::CheckConfig;
+use super::health::ejection::EjectionConfig;
+use super::retry_budget::RetryBudget;
+use super::selection::balance::Balance;
+use super::selection::sticky::Sticky;
 
 /// An upstream, as it is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,7 +96,7 @@ pub struct UpstreamTls {
 
 impl UpstreamTls {
     /// The name that `server` must have. A Unix socket has none that anybody would certify.
-    pub(super) fn name_of(&self, server: &ServerAddr) -> Option<TlsServerName> {
+    pub(crate) fn name_of(&self, server: &ServerAddr) -> Option<TlsServerName> {
         self.server_name.clone().or_else(|| TlsServerName::new(&server.name()).ok())
     }
 }
@@ -106,7 +112,7 @@ pub enum ResolverConfig {
 }
 
 impl ResolverConfig {
-    pub(super) fn resolver(&self) -> Arc<dyn Resolve> {
+    pub(crate) fn resolver(&self) -> Arc<dyn Resolve> {
         match self {
             Self::Dns(nameservers) => Arc::new(DnsResolver::with_nameservers(nameservers.iter().copied())),
             Self::System => Arc::new(SystemResolver),

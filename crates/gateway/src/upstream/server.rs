@@ -1,16 +1,17 @@
-//! One server of an upstream, and how it is doing.
+//! One server of an upstream: its place in the config, its load, and its state.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use thruway_client::UpstreamAddr;
 
-use super::condition::{Checked, Condition};
-use super::ejection::{Admission, milliseconds};
-use super::key::hash;
-use super::sticky::SetCookie;
-use super::{EjectionConfig, ServerConfig, Standing, UpstreamConfig};
+use super::config::{ServerConfig, UpstreamConfig};
+use super::health::admin_state::AdminState;
+use super::health::ejection::{Admission, EjectionConfig, milliseconds};
+use super::health::server_health::ServerHealth;
+use super::selection::balance::hash;
+use super::selection::sticky::SetCookie;
+use super::statistics::ServerStatistics;
 
 /// A server of an upstream, as the config of that has it, and how it is doing.
 #[derive(Debug)]
@@ -21,37 +22,58 @@ pub(crate) struct Server {
     /// The same, for records of requests.
     pub(crate) label: Arc<str>,
     /// Which of the configured servers it comes from.
-    pub(super) origin: usize,
-    pub(super) weight: u32,
-    pub(super) is_backup: bool,
+    pub(crate) origin: usize,
+    pub(crate) weight: u32,
+    pub(crate) is_backup: bool,
     /// What is hashed together with keys: the same in every process.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// What a sticky cookie calls it, and how the cookie is set.
-    pub(super) token: u64,
-    pub(super) set_cookie: Option<SetCookie>,
+    pub(crate) token: u64,
+    pub(crate) set_cookie: Option<SetCookie>,
     /// `usize::MAX` for any number.
     requests_max: usize,
     ejection_config: EjectionConfig,
     slow_start: u64,
-    pub(super) condition: Arc<Condition>,
+    /// State that outlives a reload.
+    pub(crate) state: Arc<RetainedState>,
     /// `true` if the newest connection to it ends at a listener of this process.
     leads_back: AtomicBool,
     /// `true` once a loop through this server is in the log.
     has_logged_loop: AtomicBool,
 }
 
+/// State of a server that stays the same from one config to the next, so that what has begun before a reload is counted to its end.
+#[derive(Debug, Default)]
+pub(crate) struct RetainedState {
+    pub(crate) health: ServerHealth,
+    pub(crate) statistics: ServerStatistics,
+    in_flight: AtomicUsize,
+    chosen: AtomicU8,
+}
+
+/// Version of HTTP that a server chose last, if it may choose.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub(crate) enum ChosenVersion {
+    /// None yet.
+    #[default]
+    NotYet,
+    Http1,
+    Http2,
+}
+
 impl Server {
     /// A server at `address`, which the configured server `origin` has. Nothing is known of it yet.
-    pub(super) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
+    pub(crate) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
         Self::known(upstream, origin, address, Arc::default())
     }
 
     /// The same, of which it is known how it is doing.
-    pub(super) fn known(
+    pub(crate) fn known(
         upstream: &UpstreamConfig,
         origin: usize,
         address: UpstreamAddr,
-        condition: Arc<Condition>,
+        state: Arc<RetainedState>,
     ) -> Self {
         static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
         let config = &upstream.servers[origin];
@@ -69,7 +91,7 @@ impl Server {
             requests_max: if config.requests_max == 0 { usize::MAX } else { config.requests_max },
             ejection_config: upstream.ejection.clone(),
             slow_start: milliseconds(upstream.slow_start),
-            condition,
+            state,
             address,
             leads_back: AtomicBool::new(false),
             has_logged_loop: AtomicBool::new(false),
@@ -77,7 +99,7 @@ impl Server {
     }
 
     /// Notes whether a new connection to the server ends at a listener of this process.
-    pub(super) fn set_leads_back(&self, leads_back: bool) {
+    pub(crate) fn set_leads_back(&self, leads_back: bool) {
         if self.leads_back() != leads_back {
             self.leads_back.store(leads_back, Ordering::SeqCst);
         }
@@ -102,22 +124,22 @@ impl Server {
     }
 
     /// How many requests it is answering.
-    pub(super) fn in_flight(&self) -> usize {
-        self.condition.in_flight.load(Ordering::Relaxed)
+    pub(crate) fn in_flight(&self) -> usize {
+        self.state.in_flight.load(Ordering::Relaxed)
     }
 
     /// Whether it may be answering one more request.
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.condition.in_flight.load(Ordering::SeqCst) < self.requests_max
+    pub(crate) fn has_room(&self) -> bool {
+        self.state.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 
     /// Counts one more request that it is answering, until it [ends](Self::end); unless that is refused.
-    pub(super) fn begin(&self, now: u64) -> Admission {
+    pub(crate) fn begin(&self, now: u64) -> Admission {
         // What is counted is in one order with what waits in the queue.
-        let before = self.condition.in_flight.fetch_add(1, Ordering::SeqCst);
+        let before = self.state.in_flight.fetch_add(1, Ordering::SeqCst);
         let admission = if before < self.requests_max {
-            self.condition.ejection.admit(&self.ejection_config, now)
+            self.state.health.ejection.admit(&self.ejection_config, now)
         } else {
             Admission::Refused
         };
@@ -128,110 +150,58 @@ impl Server {
     }
 
     /// One request less.
-    pub(super) fn end(&self) {
-        self.condition.in_flight.fetch_sub(1, Ordering::SeqCst);
+    pub(crate) fn end(&self) {
+        self.state.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether it may get requests.
+    /// `true` if it may get requests, as far as its health is concerned.
     #[inline]
-    pub(super) fn is_available(&self, now: u64) -> bool {
-        self.condition.ejection.is_over(now)
-            && !self.is_down()
-            && self.condition.asks_to_wait_until.load(Ordering::Relaxed) <= now
-    }
-
-    /// Whether checks have found it down.
-    pub(super) fn is_down(&self) -> bool {
-        self.condition.checked() == Checked::Down
-    }
-
-    /// Notes what checks have found. A server that they find up is ejected no longer.
-    pub(super) fn set_down(&self, is_down: bool) {
-        self.condition.set_checked(if is_down { Checked::Down } else { Checked::Up });
-        if is_down {
-            self.condition.note_setback();
-        } else {
-            self.condition.ejection.end();
-        }
-    }
-
-    /// It wants nothing for `time`, it says.
-    pub(super) fn asks_to_wait(&self, time: Duration, now: u64) {
-        let until = now + milliseconds(time.min(WAIT_MAX));
-        self.condition.asks_to_wait_until.store(until, Ordering::Relaxed);
-    }
-
-    /// It has come back, and starts slowly if that is wanted.
-    pub(super) fn come_back(&self, now: u64) {
-        self.condition.back_since.store(now.max(1), Ordering::Relaxed);
-    }
-
-    /// When it has come back; 0 if it never was away.
-    pub(super) fn back_since(&self) -> u64 {
-        self.condition.back_since.load(Ordering::Relaxed)
+    pub(crate) fn is_available(&self, now: u64) -> bool {
+        self.state.health.is_available(now)
     }
 
     /// Whether anybody but those that a sticky cookie brings may be sent there, if it is well.
     #[inline]
-    pub(super) fn takes_new_clients(&self) -> bool {
-        self.weight > 0 && self.condition.standing.get() == Standing::Enabled
+    pub(crate) fn takes_new_clients(&self) -> bool {
+        self.weight > 0 && self.state.health.admin_state() == AdminState::Enabled
     }
 
-    /// How many of a hundred requests that it would get it should get.
+    /// Slow-start share of its normal traffic, in percent.
     #[inline]
-    pub(super) fn percent_wanted(&self, now: u64) -> u64 {
-        if self.slow_start == 0 {
-            return 100;
+    pub(crate) fn percent_wanted(&self, now: u64) -> u64 {
+        self.state.health.percent_wanted(self.slow_start, now)
+    }
+
+    #[inline]
+    pub(crate) fn health(&self) -> &ServerHealth {
+        &self.state.health
+    }
+
+    #[inline]
+    pub(crate) fn statistics(&self) -> &ServerStatistics {
+        &self.state.statistics
+    }
+
+    /// Version of HTTP that the server chose last.
+    pub(crate) fn chosen_version(&self) -> ChosenVersion {
+        match self.state.chosen.load(Ordering::Relaxed) {
+            HTTP1 => ChosenVersion::Http1,
+            HTTP2 => ChosenVersion::Http2,
+            _ => ChosenVersion::NotYet,
         }
-        percent_wanted(self.back_since(), self.slow_start, now)
+    }
+
+    pub(crate) fn set_chosen_version(&self, version: ChosenVersion) {
+        self.state.chosen.store(version as u8, Ordering::Relaxed);
     }
 }
 
-/// A tenth at the beginning, as nobody learns that a server can do more from one that does nothing.
-fn percent_wanted(back_since: u64, slow_start: u64, now: u64) -> u64 {
-    if back_since == 0 {
-        return 100;
-    }
-    (now.saturating_sub(back_since).saturating_mul(100) / slow_start).clamp(10, 100)
-}
-
-/// A server that asks for more is asked again after this.
-const WAIT_MAX: Duration = Duration::from_secs(10);
+const HTTP1: u8 = ChosenVersion::Http1 as u8;
+const HTTP2: u8 = ChosenVersion::Http2 as u8;
 
 #[cfg(test)]
 impl Server {
-    pub(super) fn begin_for_test(&self) {
-        self.condition.in_flight.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn server() -> Server {
-        let config = UpstreamConfig::new("a", ["127.0.0.1:1".parse().unwrap()]);
-        let config = UpstreamConfig { slow_start: Duration::from_secs(10), ..config };
-        Server::new(&config, 0, "127.0.0.1:1".parse().unwrap())
-    }
-
-    #[test]
-    fn a_server_that_asks_to_wait_is_left_alone_for_that_long_but_not_for_ever() {
-        let server = server();
-        server.asks_to_wait(Duration::from_secs(3), 1_000);
-        assert!(!server.is_available(3_999));
-        assert!(server.is_available(4_000));
-        server.asks_to_wait(Duration::MAX, 4_000);
-        assert!(!server.is_available(13_999));
-        assert!(server.is_available(14_000));
-    }
-
-    #[test]
-    fn a_server_that_has_come_back_wants_more_and_more() {
-        let server = server();
-        assert_eq!(server.percent_wanted(5), 100, "it never was away");
-        server.come_back(20_000);
-        let wanted = [20_000, 21_000, 25_000, 29_990, 30_000, 99_000].map(|now| server.percent_wanted(now));
-        assert_eq!(wanted, [10, 10, 50, 99, 100, 100]);
+    pub(crate) fn begin_for_test(&self) {
+        self.state.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
-use super::ejection::milliseconds;
+use super::connections::queue::WaitingCounts;
+use super::health::admin_state::AdminState;
+use super::health::ejection::milliseconds;
+use super::parts::Upstream;
 use super::server::Server;
-use super::{ResponseCounts, Standing, Upstream};
+use super::statistics::ResponseCounts;
 
 /// How a server is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,9 +43,9 @@ pub enum ServerState {
     AsksToWait,
     /// Checks have found it down.
     CheckFailing,
-    /// It was [disabled](Standing::Disabled).
+    /// It was [disabled](AdminState::Disabled).
     Disabled,
-    /// It is being [drained](Standing::Draining).
+    /// It is being [drained](AdminState::Draining).
     Draining,
     /// Too many requests have failed there, and its time is not over.
     Ejected,
@@ -69,46 +72,81 @@ impl ServerState {
 }
 
 impl Upstream {
+    /// How many requests wait for a server that has room, or for a connection.
+    pub fn waiting(&self) -> usize {
+        self.connections.waiting()
+    }
+
+    /// How many requests have waited so far, and for how long.
+    pub fn waiting_counts(&self) -> WaitingCounts {
+        self.connections.waiting_counts()
+    }
+
+    /// How many connections to its servers wait to be used again. Those of HTTP/2, which requests share, are not among them.
+    pub fn idle_connections(&self) -> usize {
+        self.connections.idle.sum()
+    }
+
+    /// How many connections to its servers are open, checks aside.
+    pub fn open_connections(&self) -> usize {
+        self.connections.open()
+    }
+
+    /// How many requests were sent again, to another server or on another connection.
+    pub fn retries(&self) -> u64 {
+        self.statistics.retries()
+    }
+
+    /// How many requests got no server, by their reasons' names in `Proxy-Status`; those that have occurred.
+    pub fn failures(&self) -> Vec<(&'static str, u64)> {
+        self.statistics.failures()
+    }
+
+    /// How long requests have taken until they were answered by a server, if they were [timed](crate::Forward::timed).
+    pub fn response_counts(&self) -> ResponseCounts {
+        self.statistics.responses.counts()
+    }
+
     /// How its servers are, in the order of the config.
     pub fn server_statuses(&self) -> Vec<ServerStatus> {
         let now = milliseconds(Clock::system().now());
-        self.servers.load().list.iter().map(|server| server.status(now)).collect()
+        self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
     /// Whether there is a server at all that requests may be sent to, however it is: names have been resolved, and not
-    /// everything is [disabled](Standing::Disabled).
+    /// everything is [disabled](AdminState::Disabled).
     pub fn has_server(&self) -> bool {
-        self.servers.load().list.iter().any(|server| server.takes_new_clients())
+        self.members.load().list.iter().any(|server| server.takes_new_clients())
     }
 
     /// Returns `true` if a server gets requests from new clients and is healthy: its checks do not fail, and
-    /// it is neither ejected nor [disabled](Standing::Disabled) nor [draining](Standing::Draining). Before
+    /// it is neither ejected nor [disabled](AdminState::Disabled) nor [draining](AdminState::Draining). Before
     /// the first check has ended, a server is healthy.
     pub fn has_healthy_server(&self) -> bool {
         let now = milliseconds(Clock::system().now());
         let is_healthy = |server: &Arc<Server>| {
-            server.takes_new_clients() && !server.is_down() && server.condition.ejection.is_over(now)
+            server.takes_new_clients() && !server.health().is_down() && server.health().ejection.is_over(now)
         };
-        self.servers.load().list.iter().any(is_healthy)
+        self.members.load().list.iter().any(is_healthy)
     }
 
     /// Says whether the server at `address` may get requests, until it is said otherwise or its address is gone, for ten minutes if a name has it no longer. Whether there is
     /// such a server.
-    pub fn set_standing(&self, address: &UpstreamAddr, standing: Standing) -> bool {
-        let servers = self.servers.load();
+    pub fn set_admin_state(&self, address: &UpstreamAddr, state: AdminState) -> bool {
+        let servers = self.members.load();
         let mut is_there = false;
         for server in servers.list.iter().filter(|server| server.address == *address) {
-            server.condition.standing.set(standing);
+            server.health().set_admin_state(state);
             is_there = true;
         }
         is_there
     }
 
     /// Has servers stand as those of the same address in `other` do.
-    pub fn keep_standings_of(&self, other: &Self) {
-        let standing = |server: &&Arc<Server>| server.condition.standing.get() != Standing::Enabled;
-        for server in other.servers.load().list.iter().filter(standing) {
-            self.set_standing(&server.address, server.condition.standing.get());
+    pub fn keep_admin_states_of(&self, other: &Self) {
+        let is_set = |server: &&Arc<Server>| server.health().admin_state() != AdminState::Enabled;
+        for server in other.members.load().list.iter().filter(is_set) {
+            self.set_admin_state(&server.address, server.health().admin_state());
         }
     }
 }
@@ -121,30 +159,30 @@ impl Server {
             is_backup: self.is_backup,
             state: self.state(now),
             in_flight: self.in_flight(),
-            connections_opened: self.condition.counts.opened(),
-            connections_reused: self.condition.counts.reused(),
-            failures: self.condition.counts.failures(),
-            responses: self.response_counts(),
+            connections_opened: self.statistics().opened(),
+            connections_reused: self.statistics().reused(),
+            failures: self.statistics().failures(),
+            responses: self.statistics().responses.counts(),
         }
     }
 
     fn state(&self, now: u64) -> ServerState {
-        match self.condition.standing.get() {
-            Standing::Disabled => ServerState::Disabled,
-            Standing::Draining => ServerState::Draining,
-            Standing::Enabled if self.is_down() => ServerState::CheckFailing,
-            Standing::Enabled if !self.condition.ejection.is_over(now) => ServerState::Ejected,
-            Standing::Enabled if self.is_available(now) => ServerState::Up,
-            Standing::Enabled => ServerState::AsksToWait,
+        match self.health().admin_state() {
+            AdminState::Disabled => ServerState::Disabled,
+            AdminState::Draining => ServerState::Draining,
+            AdminState::Enabled if self.health().is_down() => ServerState::CheckFailing,
+            AdminState::Enabled if !self.health().ejection.is_over(now) => ServerState::Ejected,
+            AdminState::Enabled if self.is_available(now) => ServerState::Up,
+            AdminState::Enabled => ServerState::AsksToWait,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::UpstreamConfig;
-    use super::super::scene::address;
     use super::*;
+    use crate::upstream::UpstreamConfig;
+    use crate::upstream::scene::address;
 
     fn upstream(servers: usize) -> Upstream {
         Upstream::new(UpstreamConfig::new("a", (1..=servers).map(address)))
@@ -157,9 +195,9 @@ mod tests {
     #[test]
     fn what_operators_say_is_shown_before_what_checks_find() {
         let upstream = upstream(3);
-        upstream.servers.load().list.iter().take(2).for_each(|server| server.set_down(true));
-        assert!(upstream.set_standing(&address(1), Standing::Draining));
-        assert!(!upstream.set_standing(&address(4), Standing::Draining));
+        upstream.members.load().list.iter().take(2).for_each(|server| server.health().set_down(true));
+        assert!(upstream.set_admin_state(&address(1), AdminState::Draining));
+        assert!(!upstream.set_admin_state(&address(4), AdminState::Draining));
         assert_eq!(states(&upstream), [ServerState::Draining, ServerState::CheckFailing, ServerState::Up]);
     }
 
@@ -167,19 +205,19 @@ mod tests {
     fn an_upstream_whose_servers_fail_or_are_disabled_has_no_healthy_one() {
         let upstream = upstream(2);
         assert!(upstream.has_healthy_server(), "nothing is known yet");
-        upstream.servers.load().list[0].set_down(true);
+        upstream.members.load().list[0].health().set_down(true);
         assert!(upstream.has_healthy_server());
-        assert!(upstream.set_standing(&address(2), Standing::Disabled));
+        assert!(upstream.set_admin_state(&address(2), AdminState::Disabled));
         assert!(!upstream.has_healthy_server() && upstream.has_server());
-        upstream.servers.load().list[0].set_down(false);
+        upstream.members.load().list[0].health().set_down(false);
         assert!(upstream.has_healthy_server());
     }
 
     #[test]
     fn what_operators_say_outlives_a_change_of_the_config() {
         let (before, after) = (upstream(2), upstream(3));
-        before.set_standing(&address(2), Standing::Disabled);
-        after.keep_standings_of(&before);
+        before.set_admin_state(&address(2), AdminState::Disabled);
+        after.keep_admin_states_of(&before);
         assert_eq!(states(&after), [ServerState::Up, ServerState::Disabled, ServerState::Up]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thruway_client::{Resolve, Resolved, Resolving, ResolvingFor, UpstreamAddr};
-use thruway_gateway::{ServerConfig, ServerState, Standing, UpstreamConfig};
+use thruway_gateway::{AdminState, ServerConfig, ServerState, UpstreamConfig};
 
 use crate::backend::Backend;
 use crate::gateway::{Gateway, until};
@@ -91,7 +91,7 @@ fn a_server_that_is_left_out_for_a_while_is_known_when_it_is_back() {
     let [one, two] = ["one", "two"].map(Backend::named);
     let names = Names::with([&one, &two]);
     let gateway = Gateway::start_with(config(), names.clone());
-    gateway.upstream.set_standing(&one.upstream_address(), Standing::Disabled);
+    gateway.upstream.set_admin_state(&one.upstream_address(), AdminState::Disabled);
     names.set([&two]);
     until(|| gateway.upstream.server_statuses().len() == 1);
     names.set([&one, &two]);

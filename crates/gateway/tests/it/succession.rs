@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use thruway_client::{Resolve, Resolving, SystemResolver, UpstreamAddr};
 use thruway_gateway::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, QueueConfig, ServerAddr, ServerConfig, ServerState,
-    Standing, Upstream, UpstreamConfig,
+    AdminState, Balance, CheckConfig, CheckKind, EjectionConfig, QueueConfig, ServerAddr, ServerConfig,
+    ServerState, Upstream, UpstreamConfig,
 };
 
 use crate::backend::{Backend, Behaviour};
@@ -58,7 +58,7 @@ fn a_server_that_was_ejected_or_disabled_stays_so() {
     let config = UpstreamConfig { ejection, ..config([&one, &absent]) };
     let gateway = Gateway::start(config.clone());
     until(|| gateway.get().status == 200 && states(&gateway.upstream)[1] == ServerState::Ejected);
-    gateway.upstream.set_standing(&one.upstream_address(), Standing::Draining);
+    gateway.upstream.set_admin_state(&one.upstream_address(), AdminState::Draining);
     let after = succeed(changed(&config), &gateway.upstream);
     assert_eq!(states(&after), [ServerState::Draining, ServerState::Ejected]);
     assert_eq!(after.server_statuses()[1].failures, [("connection_refused", 1)]);

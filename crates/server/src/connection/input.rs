@@ -236,7 +236,7 @@ impl<T: Transport> Connection<T> {
         } else {
             Some(self.expect_content(facts, now))
         };
-        let mut request = Request::new(head, facts, whole.unwrap_or_default(), &self.info);
+        let mut request = Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
         request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));
         if let Some(content) = arriving {
             request.set_arriving(content);

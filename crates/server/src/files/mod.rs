@@ -34,7 +34,6 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use thruway_message::{FieldValue, Method};
-use thruway_net::Clock;
 
 use crate::content_coding::{ContentCoding, accepted};
 use crate::{Answer, Handler, Request, Response};
@@ -177,7 +176,7 @@ impl Files {
         let content_type = content_type::of_path(&path);
         match self.choose(request, path, original) {
             Ok(Some((file, coding))) => {
-                let now = Clock::system().time_of_day();
+                let now = request.worker().clock().time_of_day();
                 let representation = Representation::new(file, content_type, coding, now);
                 respond::respond(request, representation, &self.policy)
             }

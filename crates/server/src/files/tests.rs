@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use thruway_http1::{HeadIndex, ServerConnection, ServerEvent};
 use thruway_message::{FieldLineSpan, FieldLines};
+use thruway_net::{Clock, Worker};
 
 use super::*;
 use crate::response::Source;
@@ -131,7 +132,8 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
         tls: None,
         compression: <_>::default(),
     };
-    let mut request = Request::new(&head, &facts, &[], &info);
+    let worker = Worker::for_test(Clock::system());
+    let mut request = Request::new(&head, &facts, &[], &info, &worker);
     let Answer::Now(mut response) = handler.handle(&mut request) else { panic!("files answer at once") };
     let content = read(response.take_content());
     Seen { response, content }

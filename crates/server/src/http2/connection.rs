@@ -226,7 +226,7 @@ impl<T: Transport> Connection<T> {
         cx: &mut Context<'_>,
         now: Duration,
     ) -> (Stream, Answer) {
-        let Connected { service, info, .. } = &*self.connected;
+        let Connected { service, info, guard, .. } = &*self.connected;
         let (mut incoming, mut content, mut to_tunnel) = (None, None, None);
         if facts.wants_tunnel {
             to_tunnel = Some(from);
@@ -238,7 +238,7 @@ impl<T: Transport> Connection<T> {
             content = Some(to_handler);
         }
         let whole = content.as_ref().and_then(crate::RequestContent::take_arrived);
-        let mut request = Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info);
+        let mut request = Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
         request.set_proxies(service.config.trusted_proxies.at(info.client));
         if let Some(content) = content.filter(|_| whole.is_none()) {
             request.set_arriving(content);

@@ -10,6 +10,7 @@ mod rejection;
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use thruway_message::{
     AbsoluteForm, FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
 };
 use thruway_net::tls::{PeerCertificate, TlsInfo};
-use thruway_net::{ClientAddr, Peer};
+use thruway_net::{ClientAddr, Peer, Worker};
 
 use crate::layers::ListenerCompression;
 use crate::listener::LiveElsewhere;
@@ -42,6 +43,7 @@ pub struct Request<'a> {
     parameters: Parameters<'a>,
     content: Incoming<'a>,
     connection: &'a ConnectionInfo,
+    worker: &'a Rc<Worker>,
     wants_tunnel: bool,
     /// How many octets of the path are the concern of the routers above.
     mount_prefix: usize,
@@ -56,6 +58,7 @@ pub struct OwnedRequest {
     parameters: OwnedParameters,
     content: RequestContent,
     connection: ConnectionInfo,
+    worker: Rc<Worker>,
     wants_tunnel: bool,
     mount_prefix: usize,
     proxies: Option<TrustedProxies>,
@@ -152,12 +155,14 @@ impl<'a> Request<'a> {
         facts: &RequestFacts,
         content: &'a [u8],
         connection: &'a ConnectionInfo,
+        worker: &'a Rc<Worker>,
     ) -> Self {
         Self {
             head,
             parameters: Parameters::none(),
             content: Incoming::Whole(content),
             connection,
+            worker,
             wants_tunnel: facts.wants_tunnel,
             mount_prefix: 0,
             proxies: None,
@@ -287,6 +292,11 @@ impl<'a> Request<'a> {
         self.connection
     }
 
+    /// The worker that drives the connection: its clock, its deadlines and the state of its thread.
+    pub const fn worker(&self) -> &'a Rc<Worker> {
+        self.worker
+    }
+
     /// Who asks: the other end of the connection, or, if that is a [trusted proxy](crate::Config::trusted_proxies), who it says.
     /// The port is 0 where that is not told.
     #[inline]
@@ -383,6 +393,7 @@ impl<'a> Request<'a> {
             parameters: self.parameters.clone(),
             content,
             connection: self.connection,
+            worker: self.worker,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies,
@@ -404,6 +415,7 @@ impl<'a> Request<'a> {
             parameters: OwnedParameters::from(&self.parameters),
             content: self.take_content(),
             connection: self.connection.clone(),
+            worker: self.worker.clone(),
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.cloned(),
@@ -419,6 +431,7 @@ impl OwnedRequest {
             parameters: self.parameters.as_parameters(),
             content: Incoming::Whole(content),
             connection: &self.connection,
+            worker: &self.worker,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.as_ref(),
@@ -437,6 +450,7 @@ impl OwnedRequest {
             parameters: self.parameters.as_parameters(),
             content,
             connection: &self.connection,
+            worker: &self.worker,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.as_ref(),
@@ -512,6 +526,11 @@ impl OwnedRequest {
     /// What is known of the connection.
     pub const fn connection(&self) -> &ConnectionInfo {
         &self.connection
+    }
+
+    /// The worker that drives the connection: its clock, its deadlines and the state of its thread.
+    pub const fn worker(&self) -> &Rc<Worker> {
+        &self.worker
     }
 
     /// Who asks: the other end of the connection, or who a [trusted proxy](crate::Config::trusted_proxies) says.

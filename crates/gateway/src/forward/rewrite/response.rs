@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thruway_server::{Request, Response};
 
-use super::super::ForwardConfig;
+use super::super::config::ForwardConfig;
 use super::super::request_id::RequestId;
 use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;

@@ -1,13 +1,24 @@
 //! The key that a request shows.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use percent_encoding::percent_decode_str;
 use thruway_message::RequestHead;
 
-use super::KeyPlace;
 use crate::policy::credentials::{Presented, authorization, only};
 use crate::policy::refusal::Refusal;
+
+/// Where clients show their keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeyPlace {
+    /// `Authorization: Bearer KEY` (RFC 6750 §2.1).
+    Bearer,
+    /// A field of this name.
+    Header(String),
+    /// A parameter of the query. Access logs of other programs contain queries, so a field is safer.
+    Query(String),
+}
 
 /// What a request shows.
 #[derive(PartialEq, Eq, Debug)]
@@ -63,6 +74,16 @@ impl KeyPlace {
             Self::Header(_) | Self::Query(_) => ("ApiKey", ""),
         };
         Refusal::Credentials { scheme, realm: None, parameters, is_missing }
+    }
+}
+
+impl fmt::Display for KeyPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bearer => f.write_str("header Authorization (Bearer)"),
+            Self::Header(name) => write!(f, "header {name}"),
+            Self::Query(name) => write!(f, "query parameter {name}"),
+        }
     }
 }
 

@@ -16,8 +16,10 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use thruway_server::Request;
 
-use super::Verdict;
-use super::digest::{Digest, DigestKey};
+use super::credentials::{Digest, DigestKey};
+use super::verdict::Verdict;
+
+pub use decide::KeyPlace;
 
 /// Which keys there are, and where they are shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,17 +30,6 @@ pub struct ApiKeysConfig {
     pub keys: Vec<(String, KeyDigest)>,
     /// Which field says to the upstream whose key it was. Default none.
     pub user_field: Option<String>,
-}
-
-/// Where clients show their keys.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum KeyPlace {
-    /// `Authorization: Bearer KEY` (RFC 6750 §2.1).
-    Bearer,
-    /// A field of this name.
-    Header(String),
-    /// A parameter of the query. Access logs of other programs contain queries, so a field is safer.
-    Query(String),
 }
 
 /// The SHA-256 digest of a key, written `sha256:` and 64 hexadecimal digits.
@@ -115,16 +106,6 @@ impl fmt::Debug for ApiKeysConfig {
 impl fmt::Display for ApiKeysConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "one of {} keys in {}", self.keys.len(), self.place)
-    }
-}
-
-impl fmt::Display for KeyPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bearer => f.write_str("header Authorization (Bearer)"),
-            Self::Header(name) => write!(f, "header {name}"),
-            Self::Query(name) => write!(f, "query parameter {name}"),
-        }
     }
 }
 

@@ -4,21 +4,22 @@
 //! number of requests waits, and others are answered 503. Of a password that was found right, a digest with a key of the process is
 //! kept, so that the next request with it takes no longer than any other. A name that is not known takes as long as one that is.
 
-mod decide;
 mod password;
-mod state;
+pub(super) mod state;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use thruway_message::RequestHead;
 use thruway_server::Request;
 
-use super::digest::DigestKey;
-use super::{Refusal, Verdict};
+use super::credentials::{DigestKey, Presented, authorization};
+use super::refusal::Refusal;
+use super::verdict::Verdict;
 
 pub use password::{InvalidPasswordHash, PasswordHash};
 use state::{Checker, Users};
@@ -44,9 +45,6 @@ pub(super) struct BasicAuth {
     checker: Checker,
 }
 
-/// Says who the user is, when that has been verified.
-pub(super) type Verification = Pin<Box<dyn Future<Output = Result<Arc<str>, Refusal>>>>;
-
 impl BasicAuth {
     pub(super) fn new(config: BasicAuthConfig) -> Self {
         Self {
@@ -63,10 +61,10 @@ impl BasicAuth {
     }
 
     pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
-        let mut buffer = [0; decide::CREDENTIALS_BYTES_MAX];
-        let (name, password) = match decide::credentials(request.head(), &mut buffer) {
+        let mut buffer = [0; CREDENTIALS_BYTES_MAX];
+        let (name, password) = match credentials(request.head(), &mut buffer) {
             Ok(credentials) => credentials,
-            Err(decide::Unusable { is_missing }) => return Verdict::Refuse(self.challenge(is_missing)),
+            Err(Unusable { is_missing }) => return Verdict::Refuse(self.challenge(is_missing)),
         };
         let digest = self.digest_key.digest(&[name.as_bytes(), password.as_bytes()]);
         if let Some(name) = self.users.verified(name, &digest) {
@@ -89,6 +87,34 @@ impl BasicAuth {
     }
 }
 
+/// There are no credentials, or what there is cannot be any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Unusable {
+    is_missing: bool,
+}
+
+/// Name and password, decoded in `buffer`. Control characters are in neither (RFC 7617 §2), and no password is longer than
+/// what bcrypt looks at: otherwise there were several right ones.
+fn credentials<'b>(
+    head: &RequestHead<'_>,
+    buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],
+) -> Result<(&'b str, &'b str), Unusable> {
+    let encoded = match authorization(head, "Basic") {
+        Presented::None => return Err(Unusable { is_missing: true }),
+        Presented::One(encoded) => encoded,
+        Presented::Several => return Err(Unusable { is_missing: false }),
+    };
+    decoded(encoded, buffer).ok_or(Unusable { is_missing: false })
+}
+
+fn decoded<'b>(encoded: &[u8], buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX]) -> Option<(&'b str, &'b str)> {
+    let length = STANDARD.decode_slice(encoded, buffer).ok()?;
+    let text = str::from_utf8(&buffer[..length]).ok()?;
+    let (name, password) = text.split_once(':')?;
+    let is_usable = password.len() <= PASSWORD_BYTES_MAX && !text.chars().any(char::is_control);
+    is_usable.then_some((name, password))
+}
+
 impl fmt::Debug for BasicAuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -100,3 +126,6 @@ impl fmt::Display for BasicAuthConfig {
         write!(f, "name and password of one of {} users", self.users.len())
     }
 }
+
+const CREDENTIALS_BYTES_MAX: usize = 512;
+const PASSWORD_BYTES_MAX: usize = 71;

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 
@@ -10,8 +12,8 @@ use subtle::ConstantTimeEq as _;
 use thruway_net::{Admitted, LogLimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::{PasswordHash, Verification};
-use crate::policy::digest::Digest;
+use super::password::PasswordHash;
+use crate::policy::credentials::Digest;
 use crate::policy::refusal::Refusal;
 
 /// The users.
@@ -27,6 +29,9 @@ struct User {
     /// The digest of name and password, once it was verified. There is one right password, so one digest is enough.
     verified: OnceLock<Digest>,
 }
+
+/// Says who the user is, when that has been verified.
+pub(crate) type Verification = Pin<Box<dyn Future<Output = Result<Arc<str>, Refusal>>>>;
 
 /// However many policies there are, half of the cores are left to everybody else.
 static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {

@@ -3,16 +3,16 @@
 //! Whom listeners let in with which certificates is said there: what is shown was issued by somebody who is trusted, and was valid at the
 //! handshake. Where clients need not show one, this is what closes a route to those that do not, and to those whose certificate is another's.
 
-mod decide;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::str::FromStr;
 
-use thruway_server::{CertificateName, Request};
+use thruway_server::{CertificateName, PeerCertificate, Request};
 
-use super::{Refusal, Verdict};
+use super::refusal::Refusal;
+use super::verdict::Verdict;
 
 /// Which certificates pass.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -55,11 +55,42 @@ impl ClientCertificate {
         let Some(certificate) = request.connection().client_certificate() else {
             return Verdict::Refuse(Refusal::Certificate { is_missing: true });
         };
-        if decide::is_allowed(&self.config, certificate) {
+        if is_allowed(&self.config, certificate) {
             Verdict::Continue
         } else {
             Verdict::Refuse(Refusal::Certificate { is_missing: false })
         }
+    }
+}
+
+/// Whether one of those that are allowed is `certificate`, or all are.
+fn is_allowed(config: &ClientCertificateConfig, certificate: &PeerCertificate) -> bool {
+    config.allow.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| allowed.applies(certificate)))
+}
+
+impl CertificateMatch {
+    fn applies(&self, certificate: &PeerCertificate) -> bool {
+        match self {
+            Self::Fingerprint(fingerprint) => fingerprint.0 == certificate.fingerprint,
+            Self::Name(name) => certificate.names.iter().any(|shown| is_same(name, shown)),
+            Self::Subject(subject) => *subject == certificate.subject,
+        }
+    }
+}
+
+/// Names of hosts are the same in capital letters (RFC 4343), and so are those in mail addresses; what stands before `@` need not be.
+fn is_same(name: &CertificateName, other: &CertificateName) -> bool {
+    match (name, other) {
+        (CertificateName::Dns(name), CertificateName::Dns(other)) => name.eq_ignore_ascii_case(other),
+        (CertificateName::Email(name), CertificateName::Email(other)) => {
+            match (name.rsplit_once('@'), other.rsplit_once('@')) {
+                (Some((user, host)), Some((other_user, other_host))) => {
+                    user == other_user && host.eq_ignore_ascii_case(other_host)
+                }
+                _ => false,
+            }
+        }
+        (name, other) => name == other,
     }
 }
 

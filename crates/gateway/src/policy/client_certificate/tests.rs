@@ -1,6 +1,5 @@
 use thruway_server::PeerCertificate;
 
-use super::decide::is_allowed;
 use super::*;
 use crate::policy::PolicyConfig;
 use crate::policy::scene::{ask, outcome, scene};

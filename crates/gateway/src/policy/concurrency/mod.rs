@@ -1,6 +1,6 @@
 //! Only so many requests at a time. One is over when the last of its response is on its way, or when its client has gone.
 
-mod state;
+pub(super) mod state;
 #[cfg(test)]
 mod tests;
 
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use thruway_server::{Request, StatusCode};
 
 use super::key::{CountBy, Keys};
-use super::{Refusal, Verdict};
+use super::refusal::Refusal;
+use super::verdict::Verdict;
 
 use state::Counts;
-pub(super) use state::Permit;
 
 /// How many requests there may be at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ pub(super) struct Counts {
 
 /// A place among the requests of a key, which is free again when this is dropped.
 #[derive(Debug)]
-pub(in super::super) struct Permit {
+pub(crate) struct Permit {
     counts: Arc<Counts>,
     key: u64,
 }

@@ -1,13 +1,11 @@
 //! Verification of a token, and the fields that tell the upstream its claims.
 
 use std::borrow::Cow;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Map, Value};
-use thruway_jwt::{JwtError, JwtKeys};
-use thruway_net::Clock;
+use thruway_jwt::{JwtError, JwtKeys, JwtRules};
 
-use super::JwtConfig;
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::{OwnedField, Told};
 
@@ -15,12 +13,15 @@ use crate::policy::fields::{OwnedField, Told};
 /// if there is one.
 pub(super) fn told<'p>(
     token: &[u8],
-    config: &'p JwtConfig,
+    rules: &JwtRules,
+    fields: &'p [(String, String)],
     keys: &JwtKeys,
     certificate: Option<&str>,
+    time_of_day: SystemTime,
 ) -> Result<Told<'p>, JwtError> {
-    let mut claims = config.rules.verify_from(token, keys, since_epoch(), certificate)?;
-    let fields = told_of(&claims, config).ok_or(JwtError::Invalid)?;
+    let since_epoch = time_of_day.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut claims = rules.verify_from(token, keys, since_epoch, certificate)?;
+    let fields = told_of(&claims, fields).ok_or(JwtError::Invalid)?;
     // The claims are not needed any more, so the subject is not copied.
     let user = match claims.remove("sub") {
         Some(Value::String(subject)) => Some(Cow::Owned(subject)),
@@ -29,9 +30,9 @@ pub(super) fn told<'p>(
     Ok(Told { fields, user })
 }
 
-fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Vec<OwnedField<'p>>> {
-    let mut told = Vec::with_capacity(config.fields.len());
-    for (field, claim) in &config.fields {
+fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> Option<Vec<OwnedField<'p>>> {
+    let mut told = Vec::with_capacity(fields.len());
+    for (field, claim) in fields {
         let value = match claims.get(claim) {
             None | Some(Value::Null) => None,
             // Whoever reads the field must not take it for something else than what the token says.
@@ -40,11 +41,6 @@ fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Vec
         told.push((field.as_str(), value));
     }
     Some(told)
-}
-
-/// Returns the time since the Unix epoch.
-fn since_epoch() -> Duration {
-    Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Returns a claim as the value of a header: a list of texts with commas, anything else as it is. A single

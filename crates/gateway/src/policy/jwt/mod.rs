@@ -4,7 +4,7 @@
 //! become a secret, and there is no algorithm `none`.
 
 mod decide;
-mod source;
+pub(super) mod source;
 #[cfg(test)]
 mod tests;
 
@@ -15,13 +15,12 @@ pub use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys, JwtRules};
 use thruway_server::Request;
 
 use super::credentials::{Presented, authorization};
-use super::{Refusal, Verdict};
+use super::refusal::Refusal;
+use super::verdict::Verdict;
 
 pub use source::JwtKeySource;
 
 use source::Keys;
-
-pub(super) use source::Refreshed;
 
 /// Which tokens are believed.
 #[derive(Clone, PartialEq, Debug)]
@@ -70,7 +69,10 @@ impl Jwt {
         };
         let certificate = request.connection().client_certificate();
         let certificate = certificate.map(|certificate| certificate.fingerprint.as_str());
-        match self.keys.read(|keys| decide::told(token, &self.config, keys, certificate)) {
+        let now = request.worker().clock().time_of_day();
+        let JwtConfig { rules, fields, .. } = &self.config;
+        let told = |keys: &JwtKeys| decide::told(token, rules, fields, keys, certificate, now);
+        match self.keys.read(told) {
             Some(Ok(told)) => Verdict::Tell(told),
             Some(Err(JwtError::Invalid)) => Verdict::Refuse(self.challenge(false)),
             Some(Err(JwtError::UnknownKey)) => self.again_or(self.challenge(false)),

@@ -30,7 +30,7 @@ pub(super) enum Keys {
 }
 
 /// It is over when keys have been fetched, or not.
-pub(in crate::policy) type Refreshed = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Refreshed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JwtKeySource {
     /// Whether there may be a key for `algorithm`: secrets are not fetched.

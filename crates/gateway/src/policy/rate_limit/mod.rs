@@ -3,22 +3,18 @@
 //! A bucket is one number, the time at which it will be full again. What is remembered is of a size that does not change: where
 //! there is no room for a new key, the one that is nearest to a full bucket is forgotten, and begins with a full one.
 
-mod decide;
-mod state;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use thruway_net::Clock;
 use thruway_server::{Request, StatusCode};
 
 use super::key::{CountBy, Keys};
-use super::{Refusal, Verdict};
-
-use decide::Rate;
-use state::Buckets;
+use super::refusal::Refusal;
+use super::verdict::Verdict;
 
 /// How many requests there may be in a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,11 +76,85 @@ impl RateLimit {
     }
 
     pub(super) fn decide(&self, request: &Request<'_>, route: &str) -> Verdict<'static> {
-        let now = u64::try_from(Clock::system().now_exact().as_nanos()).unwrap_or(u64::MAX);
+        let now = u64::try_from(request.worker().clock().now_exact().as_nanos()).unwrap_or(u64::MAX);
         match self.buckets.take(self.keys.key(request, route), self.rate, now) {
             Ok(()) => Verdict::Continue,
             Err(wait) => Verdict::Refuse(Refusal::Rate { status: self.status, burst: self.burst, wait }),
         }
+    }
+}
+
+/// How fast a bucket fills, and how much it holds, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    /// For one token.
+    interval: u64,
+    /// For all tokens.
+    all: u64,
+}
+
+impl Rate {
+    fn new(requests: u32, per: Duration, burst: u32) -> Self {
+        let per = u64::try_from(per.as_nanos()).unwrap_or(u64::MAX);
+        let interval = (per / u64::from(requests.max(1))).max(1);
+        Self { interval, all: interval.saturating_mul(burst.max(1).into()) }
+    }
+
+    /// Takes a token from a bucket that will be full at `full_at`: when it will be full then, or how long it takes until there
+    /// is a token.
+    fn take(self, full_at: u64, now: u64) -> Result<u64, Duration> {
+        let full_at = full_at.max(now).saturating_add(self.interval);
+        match (full_at - now).checked_sub(self.all) {
+            None | Some(0) => Ok(full_at),
+            Some(too_much) => Err(Duration::from_nanos(too_much)),
+        }
+    }
+}
+
+/// The buckets, in sets that are locked one by one, for as long as it takes to look through eight of them.
+struct Buckets {
+    sets: Box<[Mutex<[Bucket; WAYS]>]>,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Bucket {
+    key: u64,
+    /// When it will be full again. A bucket that is full already is as good as none.
+    full_at: u64,
+}
+
+impl Buckets {
+    /// Room for at least `keys` keys.
+    fn new(keys: usize) -> Self {
+        let sets = keys.div_ceil(WAYS).max(1);
+        Self { sets: (0..sets).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Takes a token from the bucket of `key`, if there is one; otherwise how long it takes until there is.
+    fn take(&self, key: u64, rate: Rate, now: u64) -> Result<(), Duration> {
+        let place = usize::try_from(key >> 32).unwrap_or_default() % self.sets.len();
+        let mut set = self.sets[place].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = set.iter_mut().find(|bucket| bucket.key == key && bucket.full_at > now) {
+            bucket.full_at = rate.take(bucket.full_at, now)?;
+            return Ok(());
+        }
+        let full_at = rate.take(now, now)?;
+        if let Some(fullest) = set.iter_mut().min_by_key(|bucket| bucket.full_at) {
+            *fullest = Bucket { key, full_at };
+        }
+        Ok(())
+    }
+
+    /// How many octets it takes.
+    #[cfg(test)]
+    fn octets(&self) -> usize {
+        size_of_val(&*self.sets)
+    }
+}
+
+impl fmt::Debug for Buckets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buckets").field("sets", &self.sets.len()).finish()
     }
 }
 
@@ -97,3 +167,6 @@ impl fmt::Display for RateLimitConfig {
 
 /// A policy is seldom that of more routes; if it is, some of their buckets may be forgotten.
 const ROUTES_MAX: usize = 4096;
+
+/// Buckets in a set. Eight are two cache lines, and enough that few keys are forgotten before the table is full.
+const WAYS: usize = 8;

@@ -1,6 +1,7 @@
 //! Content that is encoded as it comes.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -45,8 +46,8 @@ enum State {
 }
 
 /// The time for which nothing came, while something is still in the encoder.
-#[derive(Default)]
 struct Silence {
+    worker: Rc<Worker>,
     /// When what is in the encoder is sent, if there is something.
     ends: Option<Duration>,
     /// Wakes the task then. There once something was waited for.
@@ -54,7 +55,7 @@ struct Silence {
 }
 
 impl Encoded {
-    pub(super) fn new(source: Plain, encoder: PooledEncoder, flushes: bool) -> Self {
+    pub(super) fn new(source: Plain, encoder: PooledEncoder, flushes: bool, worker: Rc<Worker>) -> Self {
         let remaining = source.length();
         Self {
             source,
@@ -63,7 +64,7 @@ impl Encoded {
             input: Bytes::new(),
             remaining,
             flushes,
-            silence: Silence::default(),
+            silence: Silence { worker, ends: None, deadline: None },
             burst_bytes: 0,
         }
     }
@@ -218,18 +219,17 @@ impl Silence {
     /// Something is in the encoder that was not there.
     fn begin(&mut self) {
         if self.ends.is_none() {
-            self.ends =
-                Some(Worker::current().map_or(Duration::ZERO, |worker| worker.clock().now() + SILENCE));
+            self.ends = Some(self.worker.clock().now() + SILENCE);
         }
     }
 
     /// Ready when there is something in the encoder that has waited for long enough.
     fn poll_end(&mut self, cx: &Context<'_>) -> Poll<()> {
         let Some(ends) = self.ends else { return Poll::Pending };
-        let Some(worker) = Worker::current().filter(|worker| worker.clock().now() < ends) else {
+        if self.worker.clock().now() >= ends {
             return Poll::Ready(());
-        };
-        let deadline = self.deadline.get_or_insert_with(|| worker.deadlines().register());
+        }
+        let deadline = self.deadline.get_or_insert_with(|| self.worker.deadlines().register());
         deadline.set(Some(ends));
         deadline.set_waker(cx.waker());
         Poll::Pending
@@ -257,6 +257,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
     use std::task::{Wake, Waker};
+
+    use thruway_net::Clock;
 
     use super::*;
     use crate::layers::compression::encoder::Coder;
@@ -290,7 +292,8 @@ mod tests {
                 panic!()
             };
             let encoder = PooledEncoder::take(Coder::new(coding), 1).unwrap();
-            let mut content = Encoded::new(source, encoder, false);
+            let worker = Worker::for_test(Clock::system());
+            let mut content = Encoded::new(source, encoder, false, worker);
             let woken = Arc::new(Wakes::default());
             let waker = Waker::from(woken.clone());
             for turn in 1..20 {

@@ -16,10 +16,11 @@ mod by_listener;
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use thruway_message::{RequestHead, StatusCode};
-use thruway_net::{Admitted, LogLimit};
+use thruway_net::{Admitted, LogLimit, Worker};
 
 use super::Layer;
 use crate::response::Source;
@@ -192,26 +193,26 @@ fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
 impl Compression {
     /// Has `inner` answer a request.
     fn handle<'a>(this: &Arc<Self>, inner: &'a dyn Handler, request: &mut Request<'a>) -> Answer {
-        let wishes = Wishes::of(request, this);
+        let (wishes, worker) = (Wishes::of(request, this), request.worker());
         let answer =
             if wishes.may_join_codings { handle_whole(inner, request) } else { inner.handle(request) };
         match answer {
-            Answer::Now(response) => Answer::Now(this.apply(response, wishes)),
+            Answer::Now(response) => Answer::Now(this.apply(response, wishes, worker)),
             Answer::Later(later) => {
-                let compression = this.clone();
-                Answer::later(async move { compression.apply(later.await, wishes) })
+                let (compression, worker) = (this.clone(), worker.clone());
+                Answer::later(async move { compression.apply(later.await, wishes, &worker) })
             }
         }
     }
 
     /// The response as this client gets it.
-    fn apply(&self, mut response: Response, wishes: Wishes) -> Response {
+    fn apply(&self, mut response: Response, wishes: Wishes, worker: &Rc<Worker>) -> Response {
         match self.decide(wishes, &response) {
             Verdict::Leave => return response,
             Verdict::Vary => vary(&mut response),
             Verdict::Encode(coder) => {
                 vary(&mut response);
-                return self.encode(response, coder, wishes);
+                return self.encode(response, coder, wishes, worker);
             }
         }
         if response.status() == StatusCode::NOT_MODIFIED && wishes.revalidates_weakly {
@@ -221,14 +222,14 @@ impl Compression {
     }
 
     /// The response with its content encoded, unless there are too many such already.
-    fn encode(&self, mut response: Response, coder: Coder, wishes: Wishes) -> Response {
+    fn encode(&self, mut response: Response, coder: Coder, wishes: Wishes, worker: &Rc<Worker>) -> Response {
         let flushes = is_event_stream(&response);
         let encoded = match response.take_content() {
             _ if wishes.is_head => Ok(Content::left_out(None)),
             Source::Static(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder),
             Source::Pooled(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder),
             Source::Bytes(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder),
-            source => self.stream(source, coder, flushes),
+            source => self.stream(source, coder, flushes, worker),
         };
         match encoded {
             Ok(content) => {
@@ -240,10 +241,18 @@ impl Compression {
     }
 
     /// The content of `source` as a stream that encodes it, or as it is.
-    fn stream(&self, source: Source, coder: Coder, flushes: bool) -> Result<Content, Content> {
+    fn stream(
+        &self,
+        source: Source,
+        coder: Coder,
+        flushes: bool,
+        worker: &Rc<Worker>,
+    ) -> Result<Content, Content> {
         let plain = Plain::of(source).map_err(Content)?;
         match PooledEncoder::take(coder, self.streams_max) {
-            Some(encoder) => Ok(Content::from_content_stream(Encoded::new(plain, encoder, flushes))),
+            Some(encoder) => {
+                Ok(Content::from_content_stream(Encoded::new(plain, encoder, flushes, worker.clone())))
+            }
             None => Err(Content(plain.into_source())),
         }
     }

@@ -1,0 +1,110 @@
+//! Config of tunnels, and the destinations that it allows.
+
+use std::fmt;
+use std::time::Duration;
+
+use thruway_message::Authority;
+use thruway_server::Networks;
+
+use crate::HostMatch;
+
+/// Which tunnels are made, and how long they are waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectConfig {
+    /// The hosts that may be named: names, or addresses.
+    pub hosts: Vec<HostMatch>,
+    /// The ports that may be named. Default 443.
+    pub ports: Vec<u16>,
+    /// Addresses that may be reached although they are not of the whole internet, or are this machine's. Default none.
+    pub private: Networks,
+    /// Whether tunnels may lead to listeners of this process, where they may lead to their addresses at all. Default no: they are for others
+    /// than those who may ask for tunnels.
+    pub own_listeners: bool,
+    /// How long it may take to resolve a name and to connect. Default 5 s.
+    pub connect_timeout: Duration,
+    /// How long a tunnel may be without an octet in either direction. Default 10 minutes, as for streams.
+    pub idle: Duration,
+}
+
+impl ConnectConfig {
+    /// Tunnels to these hosts, and otherwise the defaults.
+    pub fn to(hosts: Vec<HostMatch>) -> Self {
+        Self {
+            hosts,
+            ports: vec![443],
+            private: Networks::default(),
+            own_listeners: false,
+            connect_timeout: Duration::from_secs(5),
+            idle: Duration::from_mins(10),
+        }
+    }
+}
+
+/// Where tunnels may lead.
+impl fmt::Display for ConnectConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<_> = self.hosts.iter().map(HostMatch::to_string).collect();
+        let ports: Vec<_> = self.ports.iter().map(u16::to_string).collect();
+        let plural = if ports.len() == 1 { "" } else { "s" };
+        write!(f, "tunnels to {}, port{plural} {}", hosts.join(", "), ports.join(", "))?;
+        if !self.private.is_empty() {
+            write!(f, ", also at {}", self.private)?;
+        }
+        if self.own_listeners { f.write_str(", also to listeners here") } else { Ok(()) }
+    }
+}
+
+/// A host and a port that may be named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Destination {
+    /// A name, or an address, which stands in brackets if it is of IPv6.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Destination {
+    /// What `authority` names, if `config` allows that. A port there must be (RFC 9110 §9.3.6).
+    pub(super) fn of(authority: Authority<'_>, config: &ConnectConfig) -> Option<Self> {
+        let (host, port) = (authority.host(), authority.port()?);
+        let is_allowed =
+            config.ports.contains(&port) && config.hosts.iter().any(|allowed| allowed.includes(host));
+        is_allowed.then(|| Self { host: host.to_owned(), port })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostMatch;
+
+    #[test]
+    fn what_is_not_named_is_not_allowed() {
+        let hosts = ["a.example", "*.b.example", "192.0.2.1", "[2001:db8::1]"];
+        let hosts = hosts.iter().map(|host| HostMatch::parse(host).unwrap()).collect();
+        let config = ConnectConfig { ports: vec![443, 8443], ..ConnectConfig::to(hosts) };
+        let is_allowed = |text: &str, config: &ConnectConfig| {
+            Destination::of(Authority::parse(text.as_bytes()).unwrap(), config).is_some()
+        };
+        for (text, expected) in [
+            ("a.example:443", true),
+            ("A.Example.:8443", true),
+            ("x.b.example:443", true),
+            ("192.0.2.1:443", true),
+            ("[2001:db8::1]:443", true),
+            ("a.example:22", false),
+            ("a.example:0", false),
+            ("a.example", false),
+            ("a.example:", false),
+            ("b.example:443", false),
+            ("xb.example:443", false),
+            ("c.example:443", false),
+            ("192.0.2.2:443", false),
+            ("a.example.evil:443", false),
+        ] {
+            assert_eq!(is_allowed(text, &config), expected, "{text}");
+        }
+        let any = ConnectConfig::to(vec![HostMatch::Any]);
+        assert!(is_allowed("c.example:443", &any) && !is_allowed("c.example:80", &any));
+        assert!(!is_allowed("a.example:443", &ConnectConfig::to(Vec::new())));
+    }
+}

@@ -1,0 +1,149 @@
+//! One attempt at one server, in steps: `AcquireConnection`, `SendHead`, `Relay`, `Report`.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use thruway_client::Error;
+
+use super::forwarding::Forwarding;
+use super::outcome::{AttemptOutcome, UsedConnection};
+use super::relay::Relay;
+use super::response::Begun;
+use super::response_body::respond;
+use super::timeline::Timeline;
+use super::timeouts::is_event_stream;
+use crate::Failure;
+use crate::upstream::{
+    Acquired, Exchange, NotOpened, Purpose, ServerSlot, acquire_within_limit, open_within,
+};
+
+/// A connection for the request.
+struct Connected {
+    connection: Acquired,
+    /// The time when the exchange begins.
+    now: Duration,
+    /// When the server was asked for a connection, if response times are counted.
+    asked: Option<Duration>,
+    is_late: bool,
+}
+
+/// Tries the server of `slot`, or one of the others than those `tried` if it has no connection; on a connection that was opened
+/// `later_than` another if that is there.
+pub(super) async fn attempt(
+    forwarding: &mut Forwarding,
+    mut slot: Box<ServerSlot>,
+    tried: &[usize],
+    later_than: Option<u64>,
+    timeline: &mut Timeline<'_>,
+) -> AttemptOutcome {
+    let connected = acquire_connection(forwarding, &mut slot, tried, later_than, timeline).await;
+    let Connected { connection, now, asked, is_late } = match connected {
+        Ok(connected) => connected,
+        Err(not_opened) => return AttemptOutcome::not_opened(&slot, not_opened),
+    };
+    let is_reused = connection.is_reused();
+    let used =
+        UsedConnection { number: connection.number(), may_be_stale: is_reused && later_than.is_none() };
+    if forwarding.is_loop(&slot) {
+        return AttemptOutcome::failed(&slot, Failure::Loop, used);
+    }
+    timeline.connected(is_reused);
+    slot.server.statistics().count_connection(is_reused);
+    let exchange = match send_head(forwarding, &slot, connection, now) {
+        Ok(exchange) => exchange,
+        Err(error) => return AttemptOutcome::failed(&slot, error.into(), used),
+    };
+    let mut relay = Relay::new(exchange, slot, forwarding.until);
+    let begun = poll_fn(|cx| relay.poll_response(cx, &mut forwarding.body)).await;
+    let begun = begun.and_then(|begun| begun.proven(forwarding.request.websocket_accept.as_deref()));
+    match begun {
+        Ok(begun) => {
+            timeline.responded();
+            AttemptOutcome::Responded(report(forwarding, relay, begun, asked))
+        }
+        Err(failure) => AttemptOutcome::failed(&relay.slot, fair(relay.blamed(failure), is_late), used),
+    }
+}
+
+/// `AcquireConnection`: one that waits to be used again, if it need not be later than another, or else a new one or one to share.
+async fn acquire_connection(
+    forwarding: &Forwarding,
+    slot: &mut Box<ServerSlot>,
+    tried: &[usize],
+    later_than: Option<u64>,
+    timeline: &mut Timeline<'_>,
+) -> Result<Connected, NotOpened> {
+    let limits_connections = slot.upstream.limits_connections();
+    let waiting = match later_than {
+        _ if limits_connections => {
+            let waiting = acquire_within_limit(slot, forwarding.until, later_than.is_some(), tried);
+            let waiting = Box::pin(waiting).await;
+            let waiting = waiting.map_err(|failure| NotOpened { failure, is_counted: false })?;
+            // Its wait was not for the server.
+            slot.begins();
+            timeline.selected(&slot.server);
+            waiting
+        }
+        Some(_) => None,
+        None => slot.take_idle(slot.since()),
+    };
+    let is_late = forwarding.is_late(slot);
+    let asked = forwarding.timed.map(|_| slot.clock().now_exact());
+    if let Some(connection) = waiting {
+        return Ok(Connected { connection: Acquired::Http1(connection), now: slot.since(), asked, is_late });
+    }
+    // Where there may be no later one, one that has refused it will do, which has said meanwhile how many streams it has.
+    let later_than = later_than.filter(|_| !limits_connections);
+    let purpose = Purpose { later_than, is_upgrade: forwarding.request.is_upgrade };
+    // Boxed, so that requests on connections that are there have no room for it.
+    match Box::pin(open_within(forwarding.left(), slot, purpose)).await {
+        Ok(connection) => Ok(Connected { connection, now: slot.clock().now(), asked, is_late }),
+        Err(not) => Err(NotOpened { failure: fair(not.failure, is_late), ..not }),
+    }
+}
+
+/// `SendHead`: begins the exchange with the head of the request, and the content that was there with it.
+#[inline]
+fn send_head(
+    forwarding: &mut Forwarding,
+    slot: &ServerSlot,
+    connection: Acquired,
+    now: Duration,
+) -> Result<Exchange, Error> {
+    let request = &forwarding.request;
+    let write = |output: &mut Vec<u8>| request.write(output, || slot.upstream.host_of(&slot.server));
+    let mut exchange = connection.start(request.to_send(), now, write)?;
+    // A connection that was used before has those of another request.
+    exchange.set_timeouts(forwarding.timeouts.of_exchange(&slot.upstream.config, forwarding.left()));
+    if let Some(body) = &mut forwarding.body {
+        body.begin_again();
+    }
+    Ok(exchange)
+}
+
+/// `Report`: tells the health of the server and the statistics of the response, and passes it on.
+#[inline]
+fn report(
+    forwarding: &mut Forwarding,
+    mut relay: Relay,
+    mut begun: Begun,
+    asked: Option<Duration>,
+) -> thruway_server::Response {
+    forwarding.record_time(&relay.slot, asked);
+    let is_complete = begun.is_complete();
+    if !is_complete && is_event_stream(&begun.response) {
+        relay.expect_events(forwarding.timeouts.of_event_stream(&relay.slot.upstream.config));
+    }
+    // Before the gateway adds fields of its own.
+    forwarding.request.rewrite_response(&mut begun.response);
+    relay.slot.responded(&mut begun.response, is_complete, &forwarding.key);
+    respond(begun, relay, forwarding.take_body())
+}
+
+/// `failure` as it is held against the server: one that got the request late is not slow.
+const fn fair(failure: Failure, is_late: bool) -> Failure {
+    match failure {
+        Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,
+        failure => failure,
+    }
+}

@@ -1,0 +1,175 @@
+//! The handler that forwards requests: it writes each one as the upstream gets it, and answers later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_message::Method;
+use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode};
+
+use super::config::{ForwardConfig, HostRewrite};
+use super::forwarding::Forwarding;
+use super::mirror::Mirror;
+use super::request::{OutgoingRequest, Unsendable, max_forwards};
+use super::request_body::RequestBody;
+use super::request_id::RequestId;
+use super::retry::forward;
+use super::rewrite::ResponseRewrite;
+use crate::meter::Awaited;
+use crate::upstream::{RequestKey, Upstream};
+use crate::{Failure, RouteMeter};
+
+/// Forwards every request to an upstream.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    upstream: Arc<Upstream>,
+    config: Arc<ForwardConfig>,
+    meter: Option<Arc<RouteMeter>>,
+    is_timed: bool,
+    is_recorded: bool,
+    mirror: Option<Arc<Mirror>>,
+}
+
+impl Forward {
+    /// Forwards to `upstream`.
+    pub fn new(upstream: Arc<Upstream>) -> Self {
+        Self::with_config(upstream, ForwardConfig::default())
+    }
+
+    /// The same, with something changed on the way.
+    ///
+    /// # Panics
+    /// A fixed host cannot be the value of a field.
+    pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
+        if let HostRewrite::Fixed(host) = &config.host {
+            assert!(FieldValue::new(host.as_bytes()).is_ok(), "`{}` is no host", host.escape_debug());
+        }
+        Self {
+            upstream,
+            config: Arc::new(config),
+            meter: None,
+            is_timed: false,
+            is_recorded: false,
+            mirror: None,
+        }
+    }
+
+    /// Has `meter` count the requests: their response times end with the head of the response.
+    #[must_use]
+    pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
+        Self { meter: Some(meter), ..self }
+    }
+
+    /// Whether the upstream and its servers count how long responses take: [`Upstream::response_counts`],
+    /// [`ServerStatus`](crate::ServerStatus). Default no.
+    #[must_use]
+    pub fn timed(self, is_timed: bool) -> Self {
+        Self { is_timed, ..self }
+    }
+
+    /// Has `mirror` send copies of some requests elsewhere.
+    #[must_use]
+    pub fn mirrored_by(self, mirror: Arc<Mirror>) -> Self {
+        Self { mirror: Some(mirror), ..self }
+    }
+
+    /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs that say so. Default
+    /// no.
+    #[must_use]
+    pub fn recorded(self, is_recorded: bool) -> Self {
+        Self { is_recorded, ..self }
+    }
+}
+
+impl Forward {
+    /// The answer to a request that goes nowhere, changed as the config says of all.
+    #[cold]
+    fn refused(&self, request: &Request<'_>, mut response: Response) -> Answer {
+        if let Some(rewrite) = ResponseRewrite::of(&self.config, request, &RequestId::default()) {
+            rewrite.apply(&mut response);
+        }
+        if let Some(meter) = &self.meter {
+            meter.record(request.worker().index(), response.status(), Duration::ZERO);
+        }
+        Answer::Now(response)
+    }
+}
+
+/// What is answered to a request whose path would lead elsewhere than the route does.
+#[cold]
+fn answer_of_no_path() -> Response {
+    Response::text("the path has `.` or `..` in it\n").with_status(StatusCode::BAD_REQUEST)
+}
+
+/// What is answered to a request that goes no further: what the gateway itself can do (RFC 9110 §7.6.2).
+#[cold]
+fn answer_of_the_last(method: Method<'_>) -> Response {
+    let status = match method {
+        Method::Options => StatusCode::NO_CONTENT,
+        _ => StatusCode::METHOD_NOT_ALLOWED,
+    };
+    Response::new(status).with_field("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+}
+
+impl Handler for Forward {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if request.method() == Method::Connect {
+            return self.refused(request, Failure::ConnectRefused.to_response());
+        }
+        if max_forwards(request) == Some(0) {
+            return self.refused(request, answer_of_the_last(request.method()));
+        }
+        let key = RequestKey::new(self.upstream.config(), request);
+        let id = RequestId::default();
+        let outgoing = match OutgoingRequest::new(request, &self.config, &id) {
+            Ok(outgoing) => outgoing,
+            Err(Unsendable::Loop) => return self.refused(request, Failure::Loop.to_response()),
+            Err(Unsendable::Path) => return self.refused(request, answer_of_no_path()),
+        };
+        if let Some(mirror) = &self.mirror {
+            mirror.copy(request, &id);
+        }
+        let body = (!request.has_whole_content()).then(|| {
+            let kept_bytes_max = self.upstream.config().replay_bytes_max;
+            Box::new(RequestBody::new(request.take_content(), kept_bytes_max, self.config.clone()))
+        });
+        let upstream = self.upstream.clone();
+        let recorded = self.is_recorded.then_some(id);
+        let timeouts = self.config.timeouts;
+        let worker = request.worker().clone();
+        let awaited = self.meter.clone().map(|meter| Awaited::new(meter, &worker));
+        let began = || awaited.as_ref().map_or_else(|| worker.clock().now_exact(), Awaited::began);
+        let timed = self.is_timed.then(began);
+        let mut forwarding = Forwarding {
+            worker,
+            upstream,
+            key,
+            request: outgoing,
+            body,
+            recorded,
+            timeouts,
+            until: None,
+            timed,
+        };
+        Answer::later(async move {
+            let response = forward(&mut forwarding).await;
+            if let Some(awaited) = awaited {
+                awaited.answered(response.status());
+            }
+            response
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UpstreamConfig;
+
+    #[test]
+    #[should_panic(expected = "is no host")]
+    fn a_host_that_would_split_the_request_is_an_error_of_the_program() {
+        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [])));
+        let host = HostRewrite::Fixed("a\r\nX-Injected: b".to_owned());
+        let _ = Forward::with_config(upstream, ForwardConfig { host, ..ForwardConfig::default() });
+    }
+}

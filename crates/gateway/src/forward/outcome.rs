@@ -1,0 +1,83 @@
+//! The outcome of an attempt: a response, or a failure and what it says about the server.
+
+use std::sync::Arc;
+
+use thruway_server::Response;
+
+use crate::Failure;
+use crate::upstream::{NotOpened, Server, ServerSlot, Upstream};
+
+/// The outcome of one attempt at one server.
+pub(super) enum AttemptOutcome {
+    /// The response for the client.
+    Responded(Response),
+    /// There is none. The request may be sent again, if `retry` says so.
+    Failed(FailedAttempt),
+}
+
+/// An attempt without a response.
+pub(super) struct FailedAttempt {
+    pub(super) failure: Failure,
+    pub(super) blame: Blame,
+    /// Number of the connection, if it is shared.
+    pub(super) connection: u64,
+    /// The upstream of the server: another than the request was for, if that has its place.
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) server: Arc<Server>,
+}
+
+/// What a failure is held against.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Blame {
+    /// The server, or the request: the failure counts, and another server may do better.
+    Server,
+    /// The connection alone: it had waited, and its server may close it at any time. The same server may be asked again.
+    Connection,
+}
+
+/// The connection of an attempt, as far as it matters to blame.
+#[derive(Clone, Copy)]
+pub(super) struct UsedConnection {
+    /// Number of the connection, if it is shared.
+    pub(super) number: u64,
+    /// `true` if it had been used before, and another was not asked for.
+    pub(super) may_be_stale: bool,
+}
+
+impl Blame {
+    const fn of(failure: Failure, may_be_stale: bool) -> Self {
+        if failure.retry().blames_nobody(may_be_stale) { Self::Connection } else { Self::Server }
+    }
+}
+
+impl AttemptOutcome {
+    /// The exchange has failed on a connection. Reports that to the health of the server.
+    #[cold]
+    pub(super) fn failed(slot: &ServerSlot, failure: Failure, used: UsedConnection) -> Self {
+        let UsedConnection { number, may_be_stale } = used;
+        let blame = Blame::of(failure, may_be_stale);
+        slot.failed(failure, may_be_stale);
+        if blame == Blame::Server {
+            slot.server.statistics().count_failure(failure);
+        }
+        Self::of(slot, failure, blame, number)
+    }
+
+    /// There was no connection. Reports that to the health of the server, unless another request has.
+    #[cold]
+    pub(super) fn not_opened(slot: &ServerSlot, not_opened: NotOpened) -> Self {
+        let NotOpened { failure, is_counted } = not_opened;
+        if is_counted {
+            slot.failed_with_another(failure);
+        } else {
+            slot.failed(failure, false);
+            slot.server.statistics().count_failure(failure);
+        }
+        Self::of(slot, failure, Blame::Server, 0)
+    }
+
+    fn of(slot: &ServerSlot, failure: Failure, blame: Blame, connection: u64) -> Self {
+        let (upstream, server) = (slot.upstream.clone(), slot.server.clone());
+        Self::Failed(FailedAttempt { failure, blame, connection, upstream, server })
+    }
+}

@@ -1,0 +1,125 @@
+//! The rest of a response behind its head: content that still comes, or octets both ways of another protocol.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_client::Error;
+use thruway_net::{Pipe, PooledBuffer, Transport};
+use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCode, Tunnel};
+
+use super::relay::Relay;
+use super::request_body::RequestBody;
+use super::response::{Begun, Body};
+use crate::tunnel::{TunnelConfig, tunnel};
+use crate::upstream::{Exchange, ServerSlot, Upgraded};
+
+/// A response whose content is still coming, and the rest of the request.
+struct Streamed {
+    relay: Relay,
+    request_body: Option<Box<RequestBody>>,
+    /// What came with the head.
+    first: PooledBuffer,
+    length: Option<u64>,
+}
+
+impl Streamed {
+    /// Sends what there is of the request, on which the rest of the response may depend, if it still has time.
+    fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
+        // While content flows, nothing is waited for that would tell.
+        if self.relay.until.is_some_and(|until| until <= now) {
+            return Err(self.relay.failed(Error::TimedOut.into()));
+        }
+        let Some(body) = &mut self.request_body else { return Ok(()) };
+        self.relay.poll_send(cx, now, body).map(drop).map_err(|failure| self.relay.failed(failure))
+    }
+}
+
+impl ContentStream for Streamed {
+    fn poll_pipe(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
+        let this = &mut *self;
+        if !this.first.is_empty() {
+            return None;
+        }
+        let now = this.relay.slot.clock().now();
+        if let Err(error) = this.poll_send(cx, now) {
+            return Some(Poll::Ready(Err(error)));
+        }
+        let piped = this.relay.poll_pipe(cx, now)?;
+        Some(piped.map_err(|error| this.relay.failed(error.into())))
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let this = &mut *self;
+        if !this.first.is_empty() {
+            let first = std::mem::take(&mut this.first);
+            return Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(first)))));
+        }
+        let now = this.relay.slot.clock().now();
+        if let Err(error) = this.poll_send(cx, now) {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let piece = ready!(this.relay.poll_piece(cx, now));
+        Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
+    }
+
+    /// The rest of the request, while the client does not read: what is kept of it meanwhile is one piece.
+    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        let now = self.relay.slot.clock().now();
+        self.poll_send(cx, now)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
+
+/// Returns the response for the client. Its content drives the rest of both messages.
+#[inline]
+pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
+    let Begun { response, body } = begun;
+    match body {
+        Body::None => response,
+        Body::LeftOut(length) => response.with_content(Content::left_out(length)),
+        Body::Whole(content) => response.with_content(content),
+        Body::Stream { first, length } => {
+            // What will not be read is let go of now, so that the head can say what becomes of the client's connection.
+            let request_body = request_body.filter(|_| relay.wants_content());
+            let streamed = Streamed { relay, request_body, first, length };
+            response.with_content(Content::from_content_stream(streamed))
+        }
+        Body::Tunnel => open_tunnel(response, relay),
+    }
+}
+
+/// The answer that makes the client's connection a tunnel to the upstream's. Either may be a stream of HTTP/2 instead.
+fn open_tunnel(response: Response, relay: Relay) -> Response {
+    let (exchange, slot) = relay.into_exchange();
+    let Some(upstream) = exchange.and_then(Exchange::into_tunnel) else {
+        return Response::new(StatusCode::BAD_GATEWAY);
+    };
+    response.into_tunnel(async move |mut client| match upstream {
+        Upgraded::Http1(upstream) => {
+            run_tunnel(&mut client, upstream.transport, upstream.early, slot).await;
+        }
+        Upgraded::Http2(stream) => run_tunnel(&mut client, stream, PooledBuffer::default(), slot).await,
+    })
+}
+
+/// The server has to do with it until its end.
+async fn run_tunnel(
+    client: &mut Tunnel,
+    server: impl Transport,
+    server_early: PooledBuffer,
+    slot: Box<ServerSlot>,
+) {
+    let config = TunnelConfig {
+        // What the client has sent behind its head comes out of its own end.
+        client_early: PooledBuffer::default(),
+        server_early,
+        idle: slot.upstream.config.tunnel_idle,
+        count: |_, _| {},
+    };
+    tunnel(client, server, slot.worker.clone(), config).await;
+}

@@ -1,0 +1,116 @@
+//! From a request to its response, at one server or, when that fails, at another: the retry decision.
+
+use std::time::Duration;
+
+use thruway_server::Response;
+
+use super::attempt::attempt;
+use super::forwarding::Forwarding;
+use super::outcome::{AttemptOutcome, Blame, FailedAttempt};
+use super::timeline::Timeline;
+use crate::Failure;
+use crate::upstream::ServerSlot;
+
+/// Where a request is sent after a failed attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// Nowhere: the client is told.
+    Fail,
+    /// To the same server, on a later connection.
+    SameServer,
+    /// To another server, if there is one.
+    OtherServer,
+}
+
+/// Forwards a request; its response, whatever comes of it.
+pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
+    let worker = forwarding.worker.clone();
+    let now = worker.clock().now();
+    forwarding.upstream.count_request(now);
+    let total = forwarding.timeouts.total(&forwarding.upstream.config);
+    forwarding.until = total.map(|total| now.saturating_add(total));
+    let mut timeline = Timeline::new(&forwarding.upstream, forwarding.recorded.take(), worker.clock());
+    let mut response = match send(forwarding, &mut timeline).await {
+        Ok(response) => response,
+        Err(failure) => {
+            timeline.failed(failure);
+            let mut response = failure.to_response();
+            forwarding.request.rewrite_response(&mut response);
+            response
+        }
+    };
+    if let Some(forwarded) = timeline.finish() {
+        response.set_forwarded(forwarded);
+    }
+    response
+}
+
+/// Sends a request, and again where that is safe: to another server, or to the same on a later connection if that had
+/// closed one that waited to be used again, which says nothing against it.
+async fn send(forwarding: &mut Forwarding, timeline: &mut Timeline<'_>) -> Result<Response, Failure> {
+    let mut tried = Vec::new();
+    let mut again = None;
+    loop {
+        let (slot, later_than) = match again.take() {
+            Some((slot, connection)) => (slot, Some(connection)),
+            None => (select_server(forwarding, &tried).await?, None),
+        };
+        timeline.selected(&slot.server);
+        let failed = match attempt(forwarding, slot, &tried, later_than, timeline).await {
+            AttemptOutcome::Responded(response) => return Ok(response),
+            AttemptOutcome::Failed(failed) => failed,
+        };
+        let FailedAttempt { failure, ref upstream, ref server, .. } = failed;
+        tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
+        match decide(forwarding, &failed, tried.len()) {
+            Next::Fail => return Err(failure),
+            Next::SameServer => {
+                let (worker, key) = (&forwarding.worker, &forwarding.key);
+                let slot = ServerSlot::again(upstream, worker, key, server.clone());
+                again = slot.map(|slot| (Box::new(slot), failed.connection));
+            }
+            Next::OtherServer => tried.push(server.number),
+        }
+        upstream.statistics.count_retry();
+        timeline.retries();
+    }
+}
+
+/// `SelectServer`: a server for the next attempt, none of those `tried` if there is another. In a box, because it passes through many
+/// hands: each would have room for it.
+async fn select_server(forwarding: &Forwarding, tried: &[usize]) -> Result<Box<ServerSlot>, Failure> {
+    let Forwarding { upstream, worker, key, until, .. } = forwarding;
+    let slot = ServerSlot::select(upstream, worker, key, tried, *until).await;
+    slot.map(Box::new).inspect_err(|failure| upstream.statistics.count_failure(*failure))
+}
+
+/// Decides where the request is sent after `failed`, when so many servers have failed before. An attempt at another server is one of the
+/// retry budget; an attempt on another connection is not.
+fn decide(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> Next {
+    let is_allowed = forwarding.left() != Some(Duration::ZERO)
+        && forwarding.body.as_ref().is_none_or(|body| body.can_begin_again())
+        && failed.failure.retry().allows(forwarding.request.is_idempotent);
+    match failed.blame {
+        _ if !is_allowed => Next::Fail,
+        Blame::Connection => Next::SameServer,
+        Blame::Server if failed.upstream.allows_retry(tried, forwarding.worker.clock()) => Next::OtherServer,
+        Blame::Server => Next::Fail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::Awaited;
+
+    fn size_of_future<'f, F>(_: impl FnOnce(&'f mut Forwarding) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What is larger, glibc does not keep for the thread that frees it, and takes ten times as long to find and to free.
+    #[test]
+    fn what_is_allocated_for_a_request_is_no_more_than_is_found_fast() {
+        let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<Awaited>>();
+        assert!(size <= 1_024, "{size}");
+    }
+}

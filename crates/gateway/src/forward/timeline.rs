@@ -1,0 +1,71 @@
+//! What happens to a request on its way, and when: for access logs. Without one, nothing is noted and no time asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_net::Clock;
+use thruway_server::Forwarded;
+
+use super::request_id::RequestId;
+use crate::Failure;
+use crate::upstream::{Server, Upstream};
+
+/// The timeline of a request.
+pub(super) struct Timeline<'c> {
+    clock: &'c Clock,
+    /// What is told, and when the last step ended; `None` if nobody wants to know.
+    noted: Option<(Box<Forwarded>, Duration)>,
+}
+
+impl<'c> Timeline<'c> {
+    pub(super) fn new(upstream: &Upstream, recorded: Option<RequestId>, clock: &'c Clock) -> Self {
+        let noted = recorded.map(|id| {
+            let forwarded = Forwarded { request_id: id.into_told(), ..Forwarded::to(upstream.label.clone()) };
+            (Box::new(forwarded), clock.now_exact())
+        });
+        Self { clock, noted }
+    }
+
+    /// There is a server that may be asked.
+    pub(super) fn selected(&mut self, server: &Arc<Server>) {
+        self.note(|forwarded, elapsed| {
+            forwarded.queue += elapsed;
+            forwarded.server = Some(server.label.clone());
+            (forwarded.connect, forwarded.head) = (None, None);
+        });
+    }
+
+    /// There is a connection to it.
+    pub(super) fn connected(&mut self, is_reused: bool) {
+        self.note(|forwarded, elapsed| forwarded.connect = (!is_reused).then_some(elapsed));
+    }
+
+    /// The head of its response is there.
+    pub(super) fn responded(&mut self) {
+        self.note(|forwarded, elapsed| forwarded.head = Some(elapsed));
+    }
+
+    /// It is asked again, or another one.
+    pub(super) fn retries(&mut self) {
+        self.note(|forwarded, _| forwarded.retries += 1);
+    }
+
+    /// There will be no response.
+    pub(super) fn failed(&mut self, failure: Failure) {
+        self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
+    }
+
+    pub(super) fn finish(self) -> Option<Box<Forwarded>> {
+        self.noted.map(|(forwarded, _)| forwarded)
+    }
+
+    /// Has `note` write down a step that ends now, with its time.
+    #[inline]
+    fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
+        if let Some((forwarded, since)) = &mut self.noted {
+            let now = self.clock.now_exact();
+            note(forwarded, now.saturating_sub(*since));
+            *since = now;
+        }
+    }
+}

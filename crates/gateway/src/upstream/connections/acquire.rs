@@ -1,0 +1,197 @@
+//! Connections for requests: one that waits to be used again, and permission to open one or to share one where connections are limited.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_client::{Connection, Error, RequestToSend};
+
+use super::exchange::Exchange;
+use super::limits::Permit;
+use super::pool::{PoolKey, UpstreamPool, put_idle, take_idle};
+use super::shared::{SharedConnection, SharedKey, Wanted, find, with_room};
+use crate::Failure;
+use crate::upstream::health::ejection::{Admission, milliseconds};
+use crate::upstream::server::{ChosenVersion, Server};
+use crate::upstream::server_slot::ServerSlot;
+
+/// A connection on which an exchange can begin.
+pub(crate) enum Acquired {
+    /// One that no other request has.
+    Http1(Connection),
+    /// One that others share. In a box, so that requests on those that are not shared have no room for it.
+    Http2(Box<SharedConnection>),
+}
+
+/// What a request does that needs a connection.
+enum Way {
+    /// It takes one that has waited.
+    Again(Connection),
+    /// It shares one of its server.
+    Share,
+    /// It opens one.
+    Open(Permit),
+    /// It shares one of this server, which counts it already.
+    Elsewhere(Arc<Server>, Admission),
+}
+
+impl Acquired {
+    /// Number of a shared connection; those that are opened later have higher ones.
+    pub(crate) const fn number(&self) -> u64 {
+        match self {
+            Self::Http1(_) => 0,
+            Self::Http2(shared) => shared.number,
+        }
+    }
+
+    /// `true` if other requests were sent on it.
+    pub(crate) const fn is_reused(&self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.exchanges() > 0,
+            Self::Http2(shared) => shared.is_reused,
+        }
+    }
+
+    /// Begins an exchange. `write` appends the bytes of the request's head, and of content that is there already.
+    pub(crate) fn start(
+        self,
+        request: RequestToSend,
+        now: Duration,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Exchange, Error> {
+        match self {
+            Self::Http1(connection) => Ok(Exchange::Http1(connection.start(request, now, write))),
+            Self::Http2(mut shared) => {
+                shared.connection.start(request, now, write).map(Box::new).map(Exchange::Http2)
+            }
+        }
+    }
+}
+
+impl ServerSlot {
+    fn pool_key(&self) -> PoolKey<'_> {
+        PoolKey { upstream: self.upstream.id, server: self.server.number, proxied: self.proxied.as_deref() }
+    }
+
+    /// A connection to the server that was used before, if one waits.
+    #[inline]
+    pub(crate) fn take_idle(&self, now: Duration) -> Option<Connection> {
+        take_idle(&self.worker, self.pool_key(), now)
+    }
+
+    /// Lets a connection to the server wait for the next request; unless the server has chosen another version since, in which the next
+    /// ones are sent.
+    pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
+        let (upstream, config) = (&self.upstream, &self.upstream.config);
+        if config.negotiates_http2 && self.server.chosen_version() == ChosenVersion::Http2 {
+            return;
+        }
+        let make = || {
+            let (id, connections) = (upstream.id, &upstream.connections);
+            let is_proxied = config.proxy_protocol.is_some();
+            UpstreamPool::new(id, connections.id, config.pool, is_proxied, connections.idle.add())
+        };
+        put_idle(&self.worker, self.pool_key(), make, connection, now);
+        upstream.notify_free_connection(&self.worker);
+    }
+
+    pub(crate) fn shared_key(&self) -> SharedKey {
+        (self.upstream.id, self.server.number)
+    }
+
+    /// The shared connection that the request needs.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let config = &self.upstream.config;
+        Wanted {
+            key: self.shared_key(),
+            epoch: self.server.health().epoch(),
+            keeps_used: self.upstream.limits_connections(),
+            awaits_opening: !config.negotiates_http2 || self.server.chosen_version() != ChosenVersion::Http1,
+        }
+    }
+
+    /// `true` if other requests may use its HTTP/2 connection. They may not if the server knows by a header of the PROXY protocol whose
+    /// connection it is, or if the pool keeps no connections.
+    pub(crate) fn shares_connections(&self) -> bool {
+        let pool = &self.upstream.config.pool;
+        self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0
+    }
+}
+
+/// Waits for a connection to the server of `slot` within the limit of its upstream, but no longer than `until`. Returns one that was used
+/// before, if one waits and it need not be new. Otherwise there is one to share, or one more may be opened now; or another server than
+/// those `tried` has one to share, and is that of the slot from here on.
+///
+/// # Errors
+/// Too many requests wait already, or there is no room in time.
+pub(crate) async fn acquire_within_limit(
+    slot: &mut ServerSlot,
+    until: Option<Duration>,
+    is_new: bool,
+    tried: &[usize],
+) -> Result<Option<Connection>, Failure> {
+    let (upstream, worker) = (&slot.upstream, &slot.worker);
+    let attempt = || way(slot, is_new, tried);
+    match upstream.connections.wait_for_connection(worker, upstream.config.queue, until, attempt).await? {
+        Way::Again(connection) => return Ok(Some(connection)),
+        Way::Open(permit) => drop(slot.permit.replace(Some(permit))),
+        Way::Share => upstream.notify_free_connection(worker),
+        Way::Elsewhere(server, admission) => {
+            slot.move_to(server, admission);
+            slot.upstream.notify_free_connection(&slot.worker);
+        }
+    }
+    Ok(None)
+}
+
+/// How there is a connection now. A request that shares one notifies those that wait behind it: there may be room for more.
+fn way(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Way> {
+    let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
+    if let Some(connection) = waiting {
+        return Some(Way::Again(connection));
+    }
+    if may_share(slot) {
+        return Some(Way::Share);
+    }
+    slot.upstream.permit(&slot.worker).map(Way::Open).or_else(|| elsewhere(slot, tried))
+}
+
+/// `true` if there is a stream for the request, or will be one of a connection that is being opened.
+fn may_share(slot: &ServerSlot) -> bool {
+    slot.shares_connections()
+        && slot.upstream.config.http2.is_some()
+        && find(&slot.worker, slot.wanted(), None).is_some()
+}
+
+/// Another server that has a stream, if any will do: rather than waiting for a connection to this one, while others are used all the time.
+fn elsewhere(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
+    if !slot.shares_connections() {
+        return None;
+    }
+    let numbers = with_room(&slot.worker, slot.upstream.id);
+    let now = milliseconds(slot.worker.clock().now());
+    let servers = slot.upstream.members.load();
+    let may_be = |server: &&Arc<Server>| {
+        numbers.contains(&server.number)
+            && !tried.contains(&server.number)
+            && server.is_backup == slot.server.is_backup
+            && server.takes_new_clients()
+            && server.is_available(now)
+    };
+    servers.list.iter().filter(may_be).find_map(|server| match server.begin(now) {
+        Admission::Refused => None,
+        admission => Some(Way::Elsewhere(server.clone(), admission)),
+    })
+}
+
+/// Waits until there is a connection to share, or one may be opened.
+pub(crate) async fn wait_to_share(slot: &ServerSlot) -> Result<(), Failure> {
+    let (upstream, worker) = (&slot.upstream, &slot.worker);
+    let attempt = || if may_share(slot) { Some(None) } else { upstream.permit(worker).map(Some) };
+    let wait = upstream.connections.wait_for_connection(worker, upstream.config.queue, None, attempt);
+    let permit = wait.await?;
+    if permit.is_none() {
+        upstream.notify_free_connection(worker);
+    }
+    slot.permit.replace(permit);
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! New connections to servers: TCP or a Unix socket, a PROXY header if the config says so, and TLS.
+
+use std::time::Duration;
+
+use thruway_client::{ConnectError, UpstreamAddr, UpstreamStream, connect_and_write, secure_for};
+use thruway_net::tls::TlsFailure;
+use thruway_net::{OwnConnection, ProxyHeader, ProxyVersion, Stream};
+
+use super::limits::Permit;
+use crate::upstream::address::ServerAddr;
+use crate::upstream::config::UpstreamTls;
+use crate::upstream::server_slot::ServerSlot;
+
+/// A new connection to the server of a slot, in TLS if that is wanted, with these `protocols` on offer there or those of the config.
+pub(crate) async fn connect_secured(
+    slot: &ServerSlot,
+    protocols: Option<&[&[u8]]>,
+) -> Result<UpstreamStream, ConnectError> {
+    let stream = connect(slot).await?;
+    let config = &slot.upstream.config;
+    match &config.tls {
+        None => Ok(stream.into()),
+        Some(tls) => {
+            let configured = &config.servers[slot.server.origin].address;
+            secure_as(stream, tls, configured, protocols, config.connect_timeout).await
+        }
+    }
+}
+
+/// Speaks TLS on `stream` with a server that the config calls `configured`.
+pub(crate) async fn secure_as(
+    stream: Stream,
+    tls: &UpstreamTls,
+    configured: &ServerAddr,
+    protocols: Option<&[&[u8]]>,
+    within: Duration,
+) -> Result<UpstreamStream, ConnectError> {
+    let Some(name) = tls.name_of(configured) else {
+        return Err(ConnectError::Tls(TlsFailure::CertificateForOtherName));
+    };
+    secure_for(stream, &tls.connector, &name, protocols, within).await
+}
+
+/// A new connection to the server of a slot, which is told about the client if that is wanted.
+pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
+    let (address, config) = (&slot.server.address, &slot.upstream.config);
+    let permit = permit_to_connect(slot).await?;
+    let stream = match slot.proxied.as_deref().zip(config.proxy_protocol) {
+        None => thruway_client::connect(address, config.connect_timeout).await?,
+        Some((header, version)) => {
+            connect_and_tell(address, *header, version, config.connect_timeout).await?
+        }
+    };
+    let own = OwnConnection::of(&stream);
+    slot.server.set_leads_back(own.is_some());
+    stream.hold((permit, own));
+    Ok(stream)
+}
+
+/// A new connection that begins with a header of the PROXY protocol.
+pub(crate) async fn connect_and_tell(
+    address: &UpstreamAddr,
+    header: ProxyHeader,
+    version: ProxyVersion,
+    within: Duration,
+) -> Result<Stream, ConnectError> {
+    let mut first = Vec::new();
+    header.write(version, &mut first);
+    connect_and_write(address, &first, within).await
+}
+
+/// Permission to connect, which is waited for if there is none yet and there is a limit.
+async fn permit_to_connect(slot: &ServerSlot) -> Result<Permit, ConnectError> {
+    if let Some(permit) = slot.permit.take() {
+        return Ok(permit);
+    }
+    let (upstream, worker) = (&slot.upstream, &slot.worker);
+    if !upstream.limits_connections() {
+        return Ok(upstream.connections.count(worker));
+    }
+    let attempt = || upstream.permit(worker);
+    let permit = upstream.connections.wait_for_connection(worker, upstream.config.queue, None, attempt).await;
+    permit.map_err(|_| ConnectError::NoRoom)
+}
+
+/// `true` if the server has chosen HTTP/2 (RFC 9113 §3.2).
+pub(crate) fn speaks_http2(stream: &UpstreamStream) -> bool {
+    stream.alpn() == Some(b"h2")
+}

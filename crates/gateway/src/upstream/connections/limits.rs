@@ -1,0 +1,203 @@
+//! How many requests and connections the servers of an upstream have at a time, where that is limited, and the requests that wait.
+//!
+//! Each worker has its share of the connections: a connection that becomes free is used by the requests that wait for it beside it. No
+//! request waits for a connection that lies idle with another worker, or has it closed.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use thruway_net::Worker;
+
+use super::pool::{IdleCounts, close_oldest};
+use super::queue::{Queue, QueueConfig, Unavailable, WaitingCounts};
+use super::shared::close_idle;
+use crate::Failure;
+
+/// The connections part of an upstream. Shared with the upstreams of later configs.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    /// Identifies the connections of an upstream in the state of a worker, through all of its configs.
+    pub(crate) id: u64,
+    /// Requests that wait for a server.
+    pub(crate) requests: Queue,
+    pub(crate) idle: IdleCounts,
+    /// Requests that all servers together are answering, if there is a limit to that.
+    in_flight: AtomicUsize,
+    /// Nothing as long as there were no connections.
+    shares: OnceLock<Box<[Share]>>,
+}
+
+/// Connections of one worker, and the requests that wait for one, or for a stream of one. Other workers only look.
+#[derive(Debug, Default)]
+struct Share {
+    open: AtomicUsize,
+    queue: Queue,
+}
+
+/// A connection that is open or may be opened, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    connections: Arc<Connections>,
+    worker: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
+            requests: Queue::default(),
+            idle: IdleCounts::default(),
+            in_flight: AtomicUsize::new(0),
+            shares: OnceLock::new(),
+        }
+    }
+}
+
+impl Connections {
+    /// Counts one more request that the servers are answering, until it [ends](Self::end_request). Returns `false` if it would be more
+    /// than `requests_max`, unless that is 0.
+    #[inline]
+    pub(crate) fn begin_request(&self, requests_max: usize) -> bool {
+        if requests_max == 0 {
+            return true;
+        }
+        // What is counted is in one order with what waits in the queue.
+        let has_room = self.in_flight.fetch_add(1, Ordering::SeqCst) < requests_max;
+        if !has_room {
+            self.end_request(requests_max);
+        }
+        has_room
+    }
+
+    /// Ends a request that was counted under the limit `requests_max`.
+    #[inline]
+    pub(crate) fn end_request(&self, requests_max: usize) {
+        if requests_max > 0 {
+            self.in_flight.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Share of `worker`, and its place.
+    fn share(&self, worker: &Worker) -> (&Share, usize) {
+        let shares =
+            self.shares.get_or_init(|| (0..worker.workers().max(1)).map(|_| Share::default()).collect());
+        let place = worker.index() % shares.len();
+        (&shares[place], place)
+    }
+
+    fn shares(&self) -> &[Share] {
+        self.shares.get().map_or(&[], |shares| shares)
+    }
+
+    /// Number of requests that wait, for a server or for a connection.
+    pub(crate) fn waiting(&self) -> usize {
+        self.requests.len() + self.shares().iter().map(|share| share.queue.len()).sum::<usize>()
+    }
+
+    /// How many requests have waited so far, and for how long.
+    pub(crate) fn waiting_counts(&self) -> WaitingCounts {
+        let counts = self.shares().iter().map(|share| share.queue.counts());
+        counts.fold(self.requests.counts(), WaitingCounts::plus)
+    }
+
+    /// Number of open connections.
+    pub(crate) fn open(&self) -> usize {
+        self.shares().iter().map(|share| share.open.load(Ordering::Relaxed)).sum()
+    }
+
+    /// A connection of `worker` waits to be used again, or has a stream for another request.
+    pub(crate) fn notify_free(&self, worker: &Worker) {
+        self.share(worker).0.queue.notify_capacity();
+    }
+
+    /// Counts one more connection, if this worker has one left of `connections_max`. An unused connection is closed for it.
+    pub(crate) fn permit(self: &Arc<Self>, worker: &Worker, connections_max: usize) -> Option<Permit> {
+        let (share, place) = self.share(worker);
+        let most = share_of(connections_max, self.shares().len(), place);
+        let is_full = || share.open.load(Ordering::Relaxed) >= most;
+        // Of those that an earlier config has allowed, several may have to go.
+        while is_full() {
+            if !close_oldest(worker, self.id) && !close_idle(worker, self.id) {
+                return None;
+            }
+        }
+        Some(self.count(worker))
+    }
+
+    /// Counts one more connection, however many there are.
+    pub(crate) fn count(self: &Arc<Self>, worker: &Worker) -> Permit {
+        let (share, worker) = self.share(worker);
+        share.open.fetch_add(1, Ordering::Relaxed);
+        Permit { connections: self.clone(), worker }
+    }
+
+    /// Returns the result of `attempt` as soon as there is a connection.
+    ///
+    /// # Errors
+    /// Too many requests wait already, or there is no connection in time.
+    pub(crate) async fn wait_for_connection<T>(
+        &self,
+        worker: &Worker,
+        config: QueueConfig,
+        until: Option<Duration>,
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Result<T, Failure> {
+        let queue = &self.share(worker).0.queue;
+        queue.pass(config, false, worker.clock(), until, || attempt().ok_or(Unavailable::Busy)).await
+    }
+}
+
+/// Share of one of so many `workers` of `all` connections: at least one.
+fn share_of(all: usize, workers: usize, worker: usize) -> usize {
+    (all / workers + usize::from(worker < all % workers)).max(1)
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let share = &self.connections.shares()[self.worker];
+        share.open.fetch_sub(1, Ordering::Relaxed);
+        share.queue.notify_capacity();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use thruway_net::Clock;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::upstream::connections::connect::connect;
+    use crate::upstream::{RequestKey, ServerSlot, Upstream, UpstreamConfig};
+
+    /// Once only those were counted that were opened under a limit.
+    #[tokio::test]
+    async fn connections_that_a_config_without_a_limit_has_opened_are_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = UpstreamConfig::new("a", [listener.local_addr().unwrap().into()]);
+        let before = Arc::new(Upstream::new(config.clone()));
+        let worker = Worker::for_test(Clock::system());
+        let connected = async {
+            let slot = ServerSlot::select(&before, &worker, &RequestKey::default(), &[], None).await.unwrap();
+            let stream = connect(&slot).await.unwrap();
+            let after = Upstream::after(UpstreamConfig { connections_max: 1, ..config }, &before);
+            let permit = || after.connections.permit(&worker, after.config.connections_max);
+            assert!(permit().is_none());
+            drop(stream);
+            assert!(permit().is_some());
+        };
+        LocalSet::new().run_until(connected).await;
+    }
+
+    #[test]
+    fn shares_are_all_that_there_may_be_and_none_is_empty() {
+        for (all, workers) in [(2, 2), (7, 3), (100, 8)] {
+            let shares = (0..workers).map(|worker| share_of(all, workers, worker));
+            assert_eq!(shares.sum::<usize>(), all, "{all} for {workers}");
+        }
+        assert_eq!([0, 1, 2].map(|worker| share_of(1, 3, worker)), [1, 1, 1]);
+    }
+}

@@ -1,0 +1,251 @@
+//! Opens a connection for a request, in the version that its server speaks, or shares one.
+//!
+//! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: no request waits for a connection that
+//! could not be shared. A request whose expectation was wrong takes the connection as it is.
+
+use std::time::Duration;
+
+use thruway_client::http2::{self, Driver, Http2Config};
+use thruway_client::{ConnectError, Connection, Error};
+use thruway_net::spawn;
+use tokio::time::timeout;
+
+use super::acquire::{Acquired, wait_to_share};
+use super::connect::{connect_secured, speaks_http2};
+use super::shared::{OpeningGuard, Outcome, SharedConnection, find, keep, next_number};
+use crate::Failure;
+use crate::upstream::server::ChosenVersion;
+use crate::upstream::server_slot::ServerSlot;
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Purpose {
+    /// One that is shared was opened later than the one of this number.
+    pub(crate) later_than: Option<u64>,
+    /// Whether it, or a part of it, is to become a tunnel.
+    pub(crate) is_upgrade: bool,
+}
+
+/// There is no connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotOpened {
+    pub(crate) failure: Failure,
+    /// Another request was about to open one and is counted as failed, and this one has only waited for it.
+    pub(crate) is_counted: bool,
+}
+
+/// A connection of one version or the other, and what drives it.
+enum Opened {
+    Http1(Connection),
+    Http2(Box<SharedConnection>, Driver),
+}
+
+/// A connection to the server of `slot`, unless there is one only when nothing is `left` of the request's time.
+pub(crate) async fn open_within(
+    left: Option<Duration>,
+    slot: &ServerSlot,
+    purpose: Purpose,
+) -> Result<Acquired, NotOpened> {
+    let Some(left) = left else { return open_for(slot, purpose).await };
+    timeout(left, open_for(slot, purpose)).await.unwrap_or_else(|_| Err(not_opened(Error::TimedOut)))
+}
+
+async fn open_for(slot: &ServerSlot, purpose: Purpose) -> Result<Acquired, NotOpened> {
+    let config = &slot.upstream.config;
+    let Some(http2) = &config.http2 else { return open_http1(slot, None).await };
+    loop {
+        let mut acquired = share(slot, http2, purpose.later_than).await?;
+        let Acquired::Http2(shared) = &mut acquired else { return Ok(acquired) };
+        if !purpose.is_upgrade {
+            return Ok(acquired);
+        }
+        if !takes_upgrades(slot, shared).await? {
+            break;
+        }
+        // Others may have waited for the same settings, and taken the room.
+        if !shared.is_reused || shared.connection.has_room() {
+            return Ok(acquired);
+        }
+    }
+    // Where both versions are spoken, the other one has upgrades.
+    if !config.negotiates_http2 {
+        return Err(not_opened(Failure::UpgradeUnsupported));
+    }
+    open_http1(slot, Some(&[b"http/1.1"])).await
+}
+
+/// A new connection for this request alone, with these protocols on offer or those of the config.
+async fn open_http1(slot: &ServerSlot, protocols: Option<&[&[u8]]>) -> Result<Acquired, NotOpened> {
+    match connect_secured(slot, protocols).await {
+        Ok(stream) => Ok(Acquired::Http1(Connection::new(stream, &slot.upstream.config.exchange))),
+        Err(ConnectError::Tls(failure)) if protocols.is_some() && failure.is_no_protocol() => {
+            Err(not_opened(Failure::UpgradeUnsupported))
+        }
+        Err(error) => Err(not_opened(error)),
+    }
+}
+
+/// Whether the server takes upgrades over HTTP/2. On a new connection it has to say so first.
+async fn takes_upgrades(slot: &ServerSlot, shared: &SharedConnection) -> Result<bool, NotOpened> {
+    let said = timeout(slot.upstream.config.connect_timeout, shared.connection.takes_upgrades()).await;
+    said.map_err(|_| not_opened(ConnectError::TimedOut))?.map_err(not_opened)
+}
+
+fn not_opened(failure: impl Into<Failure>) -> NotOpened {
+    NotOpened { failure: failure.into(), is_counted: false }
+}
+
+/// A connection to the server of `slot` with room for one more exchange, which was opened later than the one of this number. A server that
+/// refuses streams or leaves does so to many requests at once: what they are sent again on is one connection too. Where the server may choose,
+/// it can be one of HTTP/1.1, for this request alone. So is every connection if requests [share none](ServerSlot::shares_connections).
+async fn share(
+    slot: &ServerSlot,
+    http2: &Http2Config,
+    later_than: Option<u64>,
+) -> Result<Acquired, NotOpened> {
+    let worker = &slot.worker;
+    if !slot.shares_connections() {
+        return Ok(match open(slot, http2).await? {
+            Opened::Http1(connection) => Acquired::Http1(connection),
+            Opened::Http2(unshared, driver) => {
+                spawn(driver);
+                Acquired::Http2(unshared)
+            }
+        });
+    }
+    loop {
+        match find(worker, slot.wanted(), later_than) {
+            Some(Ok((number, connection))) => {
+                let shared = SharedConnection { connection, number, is_reused: true };
+                return Ok(Acquired::Http2(Box::new(shared)));
+            }
+            Some(Err(opening)) => {
+                if let Outcome::Failed(failure) = opening.wait().await {
+                    return Err(NotOpened { failure, is_counted: true });
+                }
+            }
+            None if slot.may_connect() => break,
+            None => wait_to_share(slot).await.map_err(not_opened)?,
+        }
+    }
+    let guard = slot.wanted().awaits_opening.then(|| OpeningGuard::begin(worker, slot.shared_key()));
+    let opened = open(slot, http2).await;
+    if let Some(guard) = guard {
+        guard.end(opened.as_ref().map_or_else(|failed| Outcome::Failed(failed.failure), |_| Outcome::Open));
+    }
+    match opened? {
+        Opened::Http1(connection) => Ok(Acquired::Http1(connection)),
+        Opened::Http2(shared, driver) => {
+            let connections = slot.upstream.connections.id;
+            keep(worker, slot.shared_key(), connections, &slot.server.state, &shared, driver);
+            Ok(Acquired::Http2(shared))
+        }
+    }
+}
+
+/// A new connection, and what drives it if it is one of HTTP/2.
+async fn open(slot: &ServerSlot, http2: &Http2Config) -> Result<Opened, NotOpened> {
+    let (config, worker) = (&slot.upstream.config, &slot.worker);
+    let stream = connect_secured(slot, None).await.map_err(not_opened)?;
+    if config.negotiates_http2 {
+        let chosen = if speaks_http2(&stream) { ChosenVersion::Http2 } else { ChosenVersion::Http1 };
+        slot.server.set_chosen_version(chosen);
+        if chosen == ChosenVersion::Http1 {
+            return Ok(Opened::Http1(Connection::new(stream, &config.exchange)));
+        }
+    }
+    let (clock, deadlines) = (worker.clock(), Some(worker.deadlines()));
+    let connected = http2::Connection::new(stream, &config.exchange, http2, clock, deadlines).await;
+    let (connection, driver) = connected.map_err(not_opened)?;
+    let opened = SharedConnection { connection, number: next_number(worker), is_reused: false };
+    Ok(Opened::Http2(Box::new(opened), driver))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use thruway_client::RequestToSend;
+    use thruway_http1::BodyLength;
+    use thruway_message::Method;
+    use thruway_net::{Clock, Worker};
+    use tokio::task::{LocalSet, yield_now};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::upstream::connections::shared::count_for_test;
+    use crate::upstream::{RequestKey, Upstream, UpstreamConfig};
+
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    async fn slot_of(upstream: &Arc<Upstream>) -> ServerSlot {
+        let worker = Worker::for_test(Clock::system());
+        ServerSlot::select(upstream, &worker, &RequestKey::default(), &[], None).await.unwrap()
+    }
+
+    /// Once such connections were kept until one of HTTP/1.1 was released.
+    #[tokio::test]
+    async fn nothing_is_kept_of_a_connection_that_has_ended() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
+        let connected = async {
+            let slot = slot_of(&upstream).await;
+            let shared = share(&slot, &Http2Config::default(), None).await.unwrap();
+            assert!(!shared.is_reused());
+            let again = share(&slot, &Http2Config::default(), None).await.unwrap();
+            assert_eq!((again.is_reused(), again.number()), (true, shared.number()));
+            assert_eq!(count_for_test(&slot.worker), 1);
+            drop(listener.accept().unwrap());
+            while count_for_test(&slot.worker) > 0 {
+                yield_now().await;
+            }
+        };
+        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
+    }
+
+    /// Once requests went on being sent on a connection to a server that was found down, for twenty seconds after it was back elsewhere.
+    #[tokio::test]
+    async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
+        let connected = async {
+            let slot = slot_of(&upstream).await;
+            let before = share(&slot, &Http2Config::default(), None).await.unwrap();
+            slot.server.health().set_down(true);
+            slot.server.health().set_down(false);
+            let after = share(&slot, &Http2Config::default(), None).await.unwrap();
+            assert!(!after.is_reused() && after.number() > before.number());
+            let again = share(&slot, &Http2Config::default(), None).await.unwrap();
+            assert_eq!((again.is_reused(), again.number()), (true, after.number()));
+        };
+        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
+    }
+
+    /// Otherwise nobody would be answered until the last of those that are on it has ended.
+    #[tokio::test]
+    async fn where_there_may_be_no_other_connection_it_gets_them_as_long_as_it_is_used() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let http2 = Http2Config::default();
+        let config = UpstreamConfig { http2: Some(http2), ..UpstreamConfig::new("a", [address.into()]) };
+        let upstream = Arc::new(Upstream::new(UpstreamConfig { connections_max: 1, ..config }));
+        let connected = async {
+            let slot = slot_of(&upstream).await;
+            let before = share(&slot, &http2, None).await.unwrap();
+            let number = before.number();
+            let request = RequestToSend::new(Method::Get, BodyLength::NONE);
+            let head = |head: &mut Vec<u8>| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let exchange = before.start(request, Duration::ZERO, head).unwrap();
+            slot.server.health().set_down(true);
+            let again = share(&slot, &http2, None).await.unwrap();
+            assert_eq!(again.number(), number);
+            drop((exchange, again));
+            let after = share(&slot, &http2, None).await.unwrap();
+            assert!(!after.is_reused() && after.number() > number);
+        };
+        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
+    }
+}

@@ -1,0 +1,259 @@
+//! Pools of the HTTP/1.1 connections of one worker that wait to be used again.
+//!
+//! Where servers are told about clients, by a header of the PROXY protocol, a connection is for the client that it tells of, and waits
+//! for that one only.
+//!
+//! Connections belong to the thread whose reactor watches them, so each worker has pools of its own, and no lock.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use thruway_client::{Connection, Pool, PoolConfig, UpstreamStream};
+use thruway_net::{ProxyHeader, Worker, spawn};
+use tokio::time::sleep;
+
+/// State of a worker: its pools, and whether they are swept.
+#[derive(Default)]
+struct Pools {
+    pools: RefCell<Vec<UpstreamPool>>,
+    is_swept: Cell<bool>,
+}
+
+/// The pool of one upstream, by the numbers of its servers.
+pub(crate) struct UpstreamPool {
+    /// Id of the upstream, which has one for each config.
+    upstream: u64,
+    /// Id of the connections of the upstream, the same for all configs.
+    connections: u64,
+    idle: Duration,
+    pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
+    /// Those whose servers were told about clients.
+    proxied: Pool<(usize, ProxyHeader)>,
+    count: IdleCount,
+}
+
+/// Place of a connection in the pools of a worker.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolKey<'k> {
+    pub(crate) upstream: u64,
+    pub(crate) server: usize,
+    /// The client that the server was told about.
+    pub(crate) proxied: Option<&'k ProxyHeader>,
+}
+
+/// Finds servers by their numbers, which nobody else chooses.
+#[derive(Default)]
+struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn write_usize(&mut self, number: usize) {
+        // Spread over all bits, of which a table looks at the highest and at the lowest.
+        self.0 = (number as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.write_usize(usize::from(*octet));
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The counts of all workers. Each writes its own, so that none waits for another.
+#[derive(Debug, Default)]
+pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
+
+/// What one worker counts, as long as it does.
+#[derive(Debug)]
+pub(crate) struct IdleCount(Arc<AtomicUsize>);
+
+impl IdleCounts {
+    /// The count of one more worker.
+    pub(crate) fn add(&self) -> IdleCount {
+        let count = Arc::new(AtomicUsize::new(0));
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.retain(|count| count.strong_count() > 0);
+        counts.push(Arc::downgrade(&count));
+        IdleCount(count)
+    }
+
+    pub(crate) fn sum(&self) -> usize {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().filter_map(Weak::upgrade).map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl IdleCount {
+    #[inline]
+    pub(crate) fn set(&self, connections: usize) {
+        self.0.store(connections, Ordering::Relaxed);
+    }
+}
+
+/// Takes a connection that was used before, if one waits.
+pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Option<Connection> {
+    let mut pools = worker.state::<Pools>().pools.borrow_mut();
+    let pool = pools.iter_mut().find(|pool| pool.upstream == key.upstream)?;
+    let connection = match key.proxied {
+        None => pool.pool.acquire(&key.server, now),
+        Some(header) => pool.proxied.acquire(&(key.server, *header), now),
+    };
+    pool.note_idle();
+    connection
+}
+
+/// Lets a connection wait for the next request. `make` makes the pool of the upstream, if it has none.
+pub(crate) fn put_idle(
+    worker: &Rc<Worker>,
+    key: PoolKey<'_>,
+    make: impl FnOnce() -> UpstreamPool,
+    connection: Connection,
+    now: Duration,
+) {
+    let state = worker.state::<Pools>();
+    let mut pools = state.pools.borrow_mut();
+    let known = pools.iter().position(|pool| pool.upstream == key.upstream);
+    let index = known.unwrap_or_else(|| {
+        pools.push(make());
+        pools.len() - 1
+    });
+    match key.proxied {
+        None => pools[index].pool.release(&key.server, connection, now),
+        Some(header) => pools[index].proxied.release(&(key.server, *header), connection, now),
+    }
+    pools[index].note_idle();
+    if !state.is_swept.replace(true) {
+        spawn(Sweeping(worker.clone()).run());
+    }
+}
+
+/// Closes the connection that has waited longest of an upstream's connections on this worker. Returns `false` if there is none.
+pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
+    let mut pools = worker.state::<Pools>().pools.borrow_mut();
+    // Those of an earlier config are further in front.
+    let mut own = pools.iter_mut().filter(|pool| pool.connections == connections);
+    own.any(|pool| {
+        let is_closed = pool.pool.close_oldest() || pool.proxied.close_oldest();
+        pool.note_idle();
+        is_closed
+    })
+}
+
+/// A task of this worker that closes idle connections which have waited too long, or which their servers have closed, whatever requests
+/// come: until this is dropped.
+struct Sweeping(Rc<Worker>);
+
+impl Sweeping {
+    /// Goes on until no connection waits.
+    async fn run(self) {
+        let pools = &self.0.state::<Pools>().pools;
+        loop {
+            let pause = pause_of(&pools.borrow());
+            let Some(pause) = pause else { return };
+            sleep(pause).await;
+            sweep(&mut pools.borrow_mut(), self.0.clock().now());
+        }
+    }
+}
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        self.0.state::<Pools>().is_swept.set(false);
+    }
+}
+
+/// How long it may take until the next look at `pools`; `None` if there is nothing in them.
+fn pause_of(pools: &[UpstreamPool]) -> Option<Duration> {
+    let least = pools.iter().map(|pool| pool.idle).min()?;
+    Some((least / 2).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX))
+}
+
+/// Closes what nobody would take any more, in all pools: also in those of upstreams that are there no longer.
+fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
+    pools.retain_mut(|pool| {
+        pool.pool.sweep(now);
+        pool.proxied.sweep(now);
+        pool.note_idle();
+        !(pool.pool.is_empty() && pool.proxied.is_empty())
+    });
+}
+
+/// Nobody else can use a connection whose client has gone, which is not known here: so these do not wait for long, and all together
+/// are no more than a server has otherwise.
+fn of_one_client_each(config: PoolConfig) -> PoolConfig {
+    PoolConfig {
+        idle_max: config.idle_max.min(config.idle_per_address_max),
+        idle: config.idle.min(PROXIED_IDLE),
+        ..config
+    }
+}
+
+/// How long a connection waits for the next request of its client.
+const PROXIED_IDLE: Duration = Duration::from_secs(5);
+
+/// Connections that wait for less are looked at no more often.
+const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// Those that begin to wait meanwhile may wait for less than all others.
+const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+impl UpstreamPool {
+    /// An empty pool. `is_proxied` if its servers are told about clients.
+    pub(crate) fn new(
+        upstream: u64,
+        connections: u64,
+        config: PoolConfig,
+        is_proxied: bool,
+        count: IdleCount,
+    ) -> Self {
+        let proxied = of_one_client_each(config);
+        Self {
+            upstream,
+            connections,
+            idle: if is_proxied { proxied.idle } else { config.idle },
+            pool: Pool::with_hasher(config, BuildHasherDefault::new()),
+            proxied: Pool::new(proxied),
+            count,
+        }
+    }
+
+    fn note_idle(&self) {
+        self.count.set(self.pool.len() + self.proxied.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
+
+    use super::*;
+    use crate::UpstreamConfig;
+
+    #[test]
+    fn servers_are_told_apart_by_the_bits_that_a_table_looks_at() {
+        let by_number = BuildHasherDefault::<ByNumber>::new();
+        let hashes = (0..128_usize).map(|number| by_number.hash_one(number));
+        let (low, high): (HashSet<_>, HashSet<_>) = hashes.map(|hash| (hash % 128, hash >> 57)).unzip();
+        assert_eq!(low.len(), 128);
+        assert!(high.len() > 100);
+    }
+
+    /// Once clients that came and went left thousands of connections to a server behind, for half a minute.
+    #[test]
+    fn connections_of_one_client_each_are_no_more_than_those_of_all() {
+        let all = UpstreamConfig::new("a", []).pool;
+        let of_one = of_one_client_each(all);
+        assert_eq!(of_one.idle_max, all.idle_per_address_max);
+        assert!(of_one.idle < all.idle / 2);
+        let small = PoolConfig { idle_max: 1, idle: Duration::from_secs(1), ..all };
+        assert_eq!(of_one_client_each(small), small);
+    }
+}

@@ -1,0 +1,271 @@
+//! The HTTP/2 connections of one worker: each is shared by as many requests as its server allows.
+//!
+//! A server that is found down or ejected may be back at the same address as another one. So a connection of an earlier health epoch gets
+//! no new requests, and its server is asked soon whether it is still there.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use thruway_client::http2::{Connection, Doubt, Driver};
+use thruway_net::{Worker, spawn};
+use tokio::time::sleep;
+
+use crate::Failure;
+use crate::upstream::server::RetainedState;
+
+/// State of a worker: its HTTP/2 connections.
+#[derive(Default)]
+struct SharedConnections {
+    servers: RefCell<HashMap<SharedKey, Shared>>,
+    /// The number of the connection that was opened last.
+    last: Cell<u64>,
+}
+
+/// The id of an upstream and the number of one of its servers.
+pub(crate) type SharedKey = (u64, usize);
+
+/// The connections to one server.
+#[derive(Default)]
+struct Shared {
+    /// In the order in which they were opened.
+    open: Vec<Open>,
+    /// Somebody is about to open one.
+    opening: Option<Rc<Opening>>,
+}
+
+/// A connection that is open.
+struct Open {
+    number: u64,
+    connection: Connection,
+    /// Id of the connections of the upstream, the same for all configs.
+    connections: u64,
+    driving: Rc<Driving>,
+    /// Health epoch of the server when it was opened.
+    epoch: usize,
+}
+
+/// What drives a connection, until that has ended or is closed.
+struct Driving {
+    driver: RefCell<Option<Driver>>,
+    task: RefCell<Waker>,
+}
+
+/// A connection that is being opened, and those who wait for it.
+#[derive(Default)]
+pub(crate) struct Opening {
+    outcome: Cell<Option<Outcome>>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// What has come of it.
+#[derive(Clone, Copy)]
+pub(crate) enum Outcome {
+    Open,
+    Failed(Failure),
+    /// Whoever was about to has gone.
+    GivenUp,
+}
+
+/// A connection that others may share.
+pub(crate) struct SharedConnection {
+    pub(crate) connection: Connection,
+    /// Those that are opened later have higher ones.
+    pub(crate) number: u64,
+    /// `true` if it was there before.
+    pub(crate) is_reused: bool,
+}
+
+/// Conditions of a request for a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) key: SharedKey,
+    /// Health epoch of the server. A connection of an earlier one gets no requests.
+    pub(crate) epoch: usize,
+    /// `true` if a connection of an earlier epoch will do while it is used, because there may be no other.
+    pub(crate) keeps_used: bool,
+    /// `true` if a connection that is being opened is waited for.
+    pub(crate) awaits_opening: bool,
+}
+
+/// Returns the number for a connection that is opened now.
+pub(crate) fn next_number(worker: &Worker) -> u64 {
+    let last = &worker.state::<SharedConnections>().last;
+    last.set(last.get() + 1);
+    last.get()
+}
+
+/// Lets others share a connection until that has ended. `connections` is the id of the upstream's connections.
+pub(crate) fn keep(
+    worker: &Rc<Worker>,
+    key: SharedKey,
+    connections: u64,
+    state: &Arc<RetainedState>,
+    shared: &SharedConnection,
+    driver: Driver,
+) {
+    let number = shared.number;
+    let driving = Rc::new(Driving { driver: RefCell::new(Some(driver)), task: Waker::noop().clone().into() });
+    let (epoch, connection) = (state.health.epoch(), shared.connection.clone());
+    let open = Open { number, connection, connections, driving: driving.clone(), epoch };
+    with_shared(worker, key, |shared| shared.open.push(open));
+    spawn(doubt_after_epoch(state.clone(), epoch, shared.connection.doubt()));
+    // The worker owns the connection, so its task must not keep the worker.
+    let worker = Rc::downgrade(worker);
+    spawn(async move {
+        driving.run().await;
+        if let Some(worker) = worker.upgrade() {
+            with_shared(&worker, key, |shared| shared.open.retain(|open| open.number != number));
+        }
+    });
+}
+
+/// Has a server asked whether it is still there when it was found down or was ejected, as long as the connection is there.
+async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, doubt: Doubt) {
+    while !doubt.is_over() {
+        if state.health.epoch() != epoch {
+            return doubt.ask();
+        }
+        sleep(LOOK_AT_SERVER).await;
+    }
+}
+
+impl Driving {
+    async fn run(&self) {
+        poll_fn(|cx| {
+            self.task.borrow_mut().clone_from(cx.waker());
+            let mut driver = self.driver.borrow_mut();
+            let ended = driver.as_mut().map_or(Poll::Ready(()), |driver| Pin::new(driver).poll(cx));
+            if ended.is_ready() {
+                *driver = None;
+            }
+            ended
+        })
+        .await;
+    }
+
+    /// Closes the connection.
+    fn end(&self) {
+        drop(self.driver.take());
+        self.task.borrow().wake_by_ref();
+    }
+}
+
+/// Closes the unused connection that was opened first of an upstream's connections on this worker. Returns `false` if there is none.
+pub(crate) fn close_idle(worker: &Worker, connections: u64) -> bool {
+    let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
+    let open = servers.values_mut().flat_map(|shared| &mut shared.open);
+    let of_upstream = open.filter(|open| open.connections == connections);
+    let idle = of_upstream.filter_map(|open| open.is_idle().then_some(&*open));
+    let Some(first) = idle.min_by_key(|open| open.number) else { return false };
+    first.driving.end();
+    true
+}
+
+impl Open {
+    fn has_room(&mut self) -> bool {
+        self.connection.has_room()
+    }
+
+    /// `true` if it may get requests: its server was well ever since, or there may be no other before those on it have ended.
+    fn is_trusted(&self, wanted: Wanted) -> bool {
+        self.epoch == wanted.epoch || (wanted.keeps_used && !self.connection.is_idle())
+    }
+
+    /// `true` if it could be used, and is not.
+    fn is_idle(&mut self) -> bool {
+        !self.connection.is_over() && self.connection.is_idle()
+    }
+}
+
+/// The servers of an upstream to which there are connections that have room.
+pub(crate) fn with_room(worker: &Worker, upstream: u64) -> Vec<usize> {
+    let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
+    let of_upstream = servers.iter_mut().filter(|((id, _), _)| *id == upstream);
+    let with_room = of_upstream
+        .filter_map(|((_, server), shared)| shared.open.iter_mut().any(Open::has_room).then_some(*server));
+    with_room.collect()
+}
+
+/// A connection with room that was opened later than the one of this number, or what to wait for; `None` if there is neither.
+pub(crate) fn find(
+    worker: &Worker,
+    wanted: Wanted,
+    later_than: Option<u64>,
+) -> Option<Result<(u64, Connection), Rc<Opening>>> {
+    with_shared(worker, wanted.key, |shared| {
+        shared.open.retain_mut(|open| !open.connection.is_over() && open.is_trusted(wanted));
+        let mut later = shared.open.iter_mut().filter(|open| Some(open.number) > later_than);
+        let open = later.find_map(|open| open.has_room().then(|| (open.number, open.connection.clone())));
+        open.map(Ok).or_else(|| shared.opening.clone().filter(|_| wanted.awaits_opening).map(Err))
+    })
+}
+
+/// Has `act` do something with the connections to a server. Nothing is kept of one to which there are none.
+fn with_shared<R>(worker: &Worker, key: SharedKey, act: impl FnOnce(&mut Shared) -> R) -> R {
+    let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
+    let shared = servers.entry(key).or_default();
+    let outcome = act(shared);
+    if shared.open.is_empty() && shared.opening.is_none() {
+        servers.remove(&key);
+    }
+    outcome
+}
+
+impl Opening {
+    pub(crate) async fn wait(&self) -> Outcome {
+        poll_fn(|cx| {
+            if let Some(outcome) = self.outcome.get() {
+                return Poll::Ready(outcome);
+            }
+            self.waiting.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Lets others wait for a connection that is being opened, until this is dropped.
+pub(crate) struct OpeningGuard<'w> {
+    worker: &'w Worker,
+    key: SharedKey,
+    opening: Rc<Opening>,
+}
+
+impl<'w> OpeningGuard<'w> {
+    pub(crate) fn begin(worker: &'w Worker, key: SharedKey) -> Self {
+        let opening = Rc::<Opening>::default();
+        with_shared(worker, key, |shared| shared.opening = Some(opening.clone()));
+        Self { worker, key, opening }
+    }
+
+    pub(crate) fn end(self, outcome: Outcome) {
+        self.opening.outcome.set(Some(outcome));
+    }
+}
+
+impl Drop for OpeningGuard<'_> {
+    fn drop(&mut self) {
+        if self.opening.outcome.get().is_none() {
+            self.opening.outcome.set(Some(Outcome::GivenUp));
+        }
+        with_shared(self.worker, self.key, |shared| {
+            shared.opening.take_if(|opening| Rc::ptr_eq(opening, &self.opening));
+        });
+        self.opening.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+/// Number of servers to which a worker has HTTP/2 connections.
+#[cfg(test)]
+pub(crate) fn count_for_test(worker: &Worker) -> usize {
+    worker.state::<SharedConnections>().servers.borrow().len()
+}
+
+/// How often it is looked whether the server of a connection was found down or was ejected.
+const LOOK_AT_SERVER: Duration = Duration::from_secs(1);

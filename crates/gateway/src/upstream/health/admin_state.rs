@@ -1,0 +1,92 @@
+//! Whether a server may get requests, as those who operate the gateway say while it runs.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Whether a server may get requests, whatever its health. What it is answering already, it answers to the end.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum AdminState {
+    /// It may.
+    #[default]
+    Enabled,
+    /// Only those that a sticky cookie brings, as with a weight of 0.
+    Draining,
+    /// None, even if no other server may get any.
+    Disabled,
+}
+
+/// A [`AdminState`] that workers read and others change.
+#[derive(Debug, Default)]
+pub(crate) struct AdminStateCell(AtomicU8);
+
+impl AdminStateCell {
+    #[inline]
+    pub(crate) fn get(&self) -> AdminState {
+        match self.0.load(Ordering::Relaxed) {
+            DRAINING => AdminState::Draining,
+            DISABLED => AdminState::Disabled,
+            _ => AdminState::Enabled,
+        }
+    }
+
+    pub(crate) fn set(&self, standing: AdminState) {
+        self.0.store(standing as u8, Ordering::Relaxed);
+    }
+}
+
+const DRAINING: u8 = AdminState::Draining as u8;
+const DISABLED: u8 = AdminState::Disabled as u8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::scene::Scene;
+    use crate::upstream::{Balance, HashBy, RequestKey};
+
+    fn balances() -> [Balance; 5] {
+        [
+            Balance::RoundRobin,
+            Balance::LeastConnections,
+            Balance::RandomOfTwo,
+            Balance::PeakEwma,
+            Balance::Hash { by: HashBy::Path, load_max_percent: 100_000 },
+        ]
+    }
+
+    #[test]
+    fn a_server_that_is_disabled_or_drained_gets_no_requests_however_they_are_balanced() {
+        for (balance, standing) in
+            balances().into_iter().zip([AdminState::Disabled, AdminState::Draining].repeat(3))
+        {
+            let scene = Scene::new(balance, &[1, 1, 1]);
+            scene.server(1).health().set_admin_state(standing);
+            assert!((0..60).all(|key| scene.place_of_key(key) != 1), "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn when_all_are_disabled_nobody_is_asked_all_the_same() {
+        let scene = Scene::new(Balance::RoundRobin, &[1, 1]);
+        (0..2).for_each(|place| scene.server(place).health().set_admin_state(AdminState::Disabled));
+        assert!(scene.slot_for(&RequestKey::default(), &[]).is_none());
+        assert!(!scene.upstream.has_server());
+        scene.server(0).health().set_admin_state(AdminState::Enabled);
+        assert_eq!(scene.counts_of_short(4), [4, 0]);
+        assert!(scene.upstream.has_server());
+    }
+
+    #[test]
+    fn a_sticky_cookie_still_finds_a_server_that_is_drained_but_not_one_that_is_disabled() {
+        let config = crate::upstream::UpstreamConfig {
+            sticky: Some(crate::upstream::Sticky::new("c")),
+            ..Scene::config(Balance::RoundRobin, &[1, 1])
+        };
+        let scene = Scene::with(config);
+        let key = RequestKey { sticky: Some(scene.server(0).token), ..RequestKey::default() };
+        let place = |scene: &Scene| scene.place_of(&scene.slot_for(&key, &[]).unwrap());
+        scene.server(0).health().set_admin_state(AdminState::Draining);
+        assert_eq!([place(&scene), place(&scene)], [0, 0]);
+        scene.server(0).health().set_admin_state(AdminState::Disabled);
+        assert_eq!([place(&scene), place(&scene)], [1, 1]);
+    }
+}

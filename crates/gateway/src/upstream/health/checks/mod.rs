@@ -1,0 +1,105 @@
+//! Servers are asked how they are, whether they have requests or not.
+//!
+//! ```text
+//! start ─▶ a task for each server: probe ─▶ Tally ─▶ Server::set_down ─▶ select
+//! ```
+
+pub(crate) mod config;
+mod probe;
+mod tally;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use thruway_net::Clock;
+
+use crate::upstream::background;
+use crate::upstream::health::ejection::milliseconds;
+use crate::upstream::health::server_health::Checked;
+use crate::upstream::parts::Upstream;
+use crate::upstream::server::Server;
+
+use probe::{ProbeFailure, ToProbe, probe};
+use tally::Tally;
+
+/// Begins to check `server`, until it or its upstream is dropped.
+pub(crate) fn start(upstream: &Arc<Upstream>, server: &Arc<Server>) {
+    if upstream.config.check.is_some() {
+        let (upstream, server) = (Arc::downgrade(upstream), Arc::downgrade(server));
+        background::spawn(|| run(upstream, server));
+    }
+}
+
+async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
+    let mut tally =
+        server.upgrade().map(|server| Tally::after(server.health().checked())).unwrap_or_default();
+    let clock = Clock::system();
+    while let Some(what) = what_to_check(&upstream, &server) {
+        let outcome = probe(&what, &clock).await;
+        // Nothing is kept alive only to be checked.
+        let (Some(upstream), Some(server)) = (upstream.upgrade(), server.upgrade()) else { return };
+        if upstream.is_replaced() {
+            return;
+        }
+        match tally.record(outcome.is_ok(), &what.check) {
+            Some(is_up) => set_up(&upstream, &server, is_up, outcome.err(), &clock),
+            // The first answer, which is as expected.
+            None if server.health().checked() == Checked::NotYet => {
+                server.health().set_checked(Checked::Up);
+            }
+            None => {}
+        }
+        drop((upstream, server));
+        tokio::time::sleep(with_jitter(what.check.interval)).await;
+    }
+}
+
+fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToProbe> {
+    let (upstream, server) = (upstream.upgrade()?, server.upgrade()?);
+    let check = upstream.config.check.clone()?;
+    let configured = &upstream.config.servers[server.origin].address;
+    let proxy_protocol = upstream.config.proxy_protocol;
+    Some(ToProbe {
+        check,
+        address: server.address.clone(),
+        configured: configured.clone(),
+        proxy_protocol,
+        tls: upstream.config.tls.clone(),
+        http2: upstream.config.http2,
+        negotiates_http2: upstream.config.negotiates_http2,
+    })
+}
+
+/// A tenth more or less.
+pub(crate) fn with_jitter(interval: Duration) -> Duration {
+    let per_mille = fastrand::u32(900..=1_100);
+    interval * per_mille / 1_000
+}
+
+/// Notes that checks have found `server` up or down.
+fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<ProbeFailure>, clock: &Clock) {
+    let (upstream, address) = (upstream.name(), &server.address);
+    server.health().set_down(!is_up);
+    match failure {
+        None => {
+            server.health().come_back(milliseconds(clock.now()));
+            tracing::info!(upstream, server = %address, "a server is up");
+        }
+        Some(reason) => tracing::warn!(upstream, server = %address, %reason, "a server is down"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_a_tenth_more_or_less() {
+        let second = Duration::from_secs(1);
+        let intervals: Vec<_> = (0..1_000).map(|_| with_jitter(second)).collect();
+        let range = Duration::from_millis(900)..=Duration::from_millis(1_100);
+        assert!(intervals.iter().all(|interval| range.contains(interval)));
+        assert!(intervals.iter().any(|interval| *interval < second));
+        assert!(intervals.iter().any(|interval| *interval > second));
+    }
+}

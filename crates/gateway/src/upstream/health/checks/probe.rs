@@ -1,0 +1,163 @@
+//! One question to one server.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thruway_client::http2::Http2Config;
+use thruway_client::{
+    Config, ConnectError, Connection, Error, RequestToSend, ResponseEvent, UpstreamAddr, UpstreamStream,
+    connect, http2,
+};
+use thruway_http1::BodyLength;
+use thruway_message::Method;
+use thruway_net::{Clock, ProxyHeader, ProxyVersion};
+use thruway_server::StatusCode;
+use tokio::time::timeout;
+
+use super::config::{CheckConfig, CheckKind};
+use crate::upstream::address::ServerAddr;
+use crate::upstream::config::UpstreamTls;
+use crate::upstream::connections::connect::{connect_and_tell, secure_as, speaks_http2};
+use crate::upstream::connections::exchange::Exchange;
+use crate::upstream::health::status_range::StatusRange;
+
+/// Why an answer was not good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ProbeFailure {
+    /// There was no connection.
+    Connect(ConnectError),
+    /// The expected text was not in the content.
+    Content,
+    /// There was no answer, or none that could be understood.
+    Exchange(Error),
+    /// The status was not one of those expected.
+    Status(StatusCode),
+    /// It took too long.
+    TimedOut,
+}
+
+/// What is asked, and where.
+pub(crate) struct ToProbe {
+    pub(crate) check: CheckConfig,
+    pub(crate) address: UpstreamAddr,
+    /// What the config calls it.
+    pub(crate) configured: ServerAddr,
+    /// Whether the server expects a header before anything else.
+    pub(crate) proxy_protocol: Option<ProxyVersion>,
+    /// How it is spoken to, if that is by HTTP/2.
+    pub(crate) http2: Option<Http2Config>,
+    /// Whether it is the server that chooses that.
+    pub(crate) negotiates_http2: bool,
+    /// How TLS is spoken, if it is.
+    pub(crate) tls: Option<UpstreamTls>,
+}
+
+/// Asks a server.
+pub(crate) async fn probe(what: &ToProbe, clock: &Clock) -> Result<(), ProbeFailure> {
+    timeout(what.check.timeout, ask(what, clock)).await.unwrap_or(Err(ProbeFailure::TimedOut))
+}
+
+async fn ask(what: &ToProbe, clock: &Clock) -> Result<(), ProbeFailure> {
+    let stream = what.connect().await.map_err(ProbeFailure::Connect)?;
+    let CheckKind::Http { path, host, statuses, content } = &what.check.kind else { return Ok(()) };
+    let host = host.clone().unwrap_or_else(|| what.configured.host());
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: thruway-check\r\nConnection: close\r\n\r\n"
+    );
+    let mut exchange = what.start(stream, request.as_bytes(), clock).await.map_err(ProbeFailure::Exchange)?;
+    let expected = Expected { statuses, content: content.as_deref() };
+    let mut read = Vec::new();
+    poll_fn(|cx| expected.poll(cx, clock.now(), &mut exchange, &mut read)).await
+}
+
+impl ToProbe {
+    async fn connect(&self) -> Result<UpstreamStream, ConnectError> {
+        let (address, within) = (&self.address, self.check.timeout);
+        let stream = match self.proxy_protocol {
+            None => connect(address, within).await?,
+            // There is no client.
+            Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await?,
+        };
+        match &self.tls {
+            None => Ok(stream.into()),
+            Some(tls) => secure_as(stream, tls, &self.configured, None, within).await,
+        }
+    }
+
+    async fn start(&self, stream: UpstreamStream, request: &[u8], clock: &Clock) -> Result<Exchange, Error> {
+        let (config, now) = (Config::default(), clock.now());
+        let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
+        let write = |output: &mut Vec<u8>| output.extend_from_slice(request);
+        let is_http2 = !self.negotiates_http2 || speaks_http2(&stream);
+        let Some(http2) = self.http2.as_ref().filter(|_| is_http2) else {
+            return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
+        };
+        let (mut connection, driver) = http2::Connection::new(stream, &config, http2, clock, None).await?;
+        // It ends with the exchange.
+        drop(tokio::task::spawn_local(driver));
+        connection.start(to_send, now, write).map(Box::new).map(Exchange::Http2)
+    }
+}
+
+/// What makes an answer good.
+struct Expected<'c> {
+    statuses: &'c [StatusRange],
+    content: Option<&'c str>,
+}
+
+impl Expected<'_> {
+    /// Reads as much of the answer as it takes to know. `read` is what came of the content.
+    fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        exchange: &mut Exchange,
+        read: &mut Vec<u8>,
+    ) -> Poll<Result<(), ProbeFailure>> {
+        let mut turn = exchange.turn();
+        loop {
+            match ready!(turn.poll_event(cx, now)).map_err(ProbeFailure::Exchange)? {
+                ResponseEvent::Final(head, _) => {
+                    if !self.statuses.iter().any(|range| range.contains(head.status)) {
+                        return Poll::Ready(Err(ProbeFailure::Status(head.status)));
+                    }
+                    if self.content.is_none() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                ResponseEvent::Content(octets) => {
+                    read.extend_from_slice(octets);
+                    if self.is_found(read) {
+                        return Poll::Ready(Ok(()));
+                    }
+                    if read.len() > CONTENT_BYTES_MAX {
+                        return Poll::Ready(Err(ProbeFailure::Content));
+                    }
+                }
+                ResponseEvent::End(_) => return Poll::Ready(Err(ProbeFailure::Content)),
+                ResponseEvent::Interim(_) | ResponseEvent::Tunnel(_) => {}
+            }
+        }
+    }
+
+    fn is_found(&self, read: &[u8]) -> bool {
+        let text = self.content.unwrap_or_default().as_bytes();
+        text.is_empty() || read.windows(text.len()).any(|window| window == text)
+    }
+}
+
+impl fmt::Display for ProbeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "no connection: {error}"),
+            Self::Content => f.write_str("the expected text is not in the content"),
+            Self::Exchange(error) => error.fmt(f),
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::TimedOut => f.write_str("no answer in time"),
+        }
+    }
+}
+
+const CONTENT_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,89 @@
+//! What many answers say together: one bad one is no server down.
+
+use super::config::CheckConfig;
+use crate::upstream::health::server_health::Checked;
+
+/// The answers of one server.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    is_up: bool,
+    /// Answers in a row that say otherwise; `None` if there was none at all.
+    contrary: Option<u32>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { is_up: true, contrary: None }
+    }
+}
+
+impl Tally {
+    /// What there is to say of a server that was `checked` before.
+    pub(crate) fn after(checked: Checked) -> Self {
+        let contrary = (checked != Checked::NotYet).then_some(0);
+        Self { is_up: checked != Checked::Down, contrary }
+    }
+
+    /// Takes one more answer. Whether the server is up now, if that is news.
+    pub(crate) fn record(&mut self, is_good: bool, config: &CheckConfig) -> Option<bool> {
+        if is_good == self.is_up {
+            self.contrary = Some(0);
+            return None;
+        }
+        let enough = match (self.contrary, is_good) {
+            // Nothing speaks for it yet.
+            (None, _) => 1,
+            (Some(_), true) => config.rise,
+            (Some(_), false) => config.fall,
+        };
+        let contrary = self.contrary.unwrap_or_default() + 1;
+        if contrary < enough {
+            self.contrary = Some(contrary);
+            return None;
+        }
+        *self = Self { is_up: is_good, contrary: Some(0) };
+        Some(is_good)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::CheckKind;
+    use super::*;
+
+    /// The news after each answer: `+` is good, `-` bad.
+    fn news(answers: &str) -> String {
+        let config = CheckConfig { rise: 2, fall: 3, ..CheckConfig::new(CheckKind::Tcp) };
+        let mut tally = Tally::default();
+        let mut news = |answer| match tally.record(answer == '+', &config) {
+            None => '.',
+            Some(true) => 'U',
+            Some(false) => 'D',
+        };
+        answers.chars().map(&mut news).collect()
+    }
+
+    #[test]
+    fn what_was_known_before_takes_several_answers_to_change() {
+        let config = CheckConfig { rise: 2, fall: 2, ..CheckConfig::new(CheckKind::Tcp) };
+        for (checked, is_good) in [(Checked::Up, false), (Checked::Down, true)] {
+            let mut tally = Tally::after(checked);
+            assert_eq!(tally.record(is_good, &config), None);
+            assert_eq!(tally.record(is_good, &config), Some(is_good));
+        }
+        assert_eq!(Tally::after(Checked::NotYet).record(false, &config), Some(false));
+    }
+
+    #[test]
+    fn the_first_answer_decides_at_once() {
+        assert_eq!(news("+"), ".");
+        assert_eq!(news("-"), "D");
+    }
+
+    #[test]
+    fn after_that_it_takes_several_in_a_row() {
+        assert_eq!(news("+--+--+---"), ".........D");
+        assert_eq!(news("-+-+-++"), "D.....U");
+        assert_eq!(news("---++---"), "D...U..D");
+    }
+}

@@ -1,0 +1,179 @@
+//! Servers that fail are left alone for a while.
+//!
+//! ```text
+//!      failures in a row                    its time is over
+//! In ──────────────────────▶ Out ────────────────────────────▶ Due: one request tries it
+//! ▲                           ▲                                  │
+//! │                           └──── it fails: twice as long ─────┤
+//! └──────────────────────────────── it succeeds ─────────────────┘
+//! ```
+//! When no other server is left, those that are out are asked too: see the tiers of `select`. Then each success ends an
+//! ejection, and failures make none longer.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use thruway_server::StatusCode;
+
+use crate::upstream::health::status_range::StatusRange;
+
+/// When a server that fails gets no more requests, and for how long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EjectionConfig {
+    /// After so many failures in a row: there was no connection, no response in time, or none that could be understood. With
+    /// 0, never. Default 5.
+    pub failures: u32,
+    /// Statuses that count as failures too. Default none: a 500 is about the request as often as about the server.
+    pub statuses: Vec<StatusRange>,
+    /// For how long, the first time. Each time after that it is twice as long. Default 10 s.
+    pub time: Duration,
+    /// The longest time; a server that has been back for as long begins anew. Default 1 min.
+    pub time_max: Duration,
+    /// How many servers of a hundred may be out at the same time, for whatever reason; at least one, and never all. Default
+    /// 70.
+    pub percent_max: u32,
+}
+
+impl Default for EjectionConfig {
+    fn default() -> Self {
+        Self {
+            failures: 5,
+            statuses: Vec::new(),
+            time: Duration::from_secs(10),
+            time_max: Duration::from_mins(1),
+            percent_max: 70,
+        }
+    }
+}
+
+impl EjectionConfig {
+    /// Whether a response with `status` counts as a failure.
+    pub(crate) fn is_failure(&self, status: StatusCode) -> bool {
+        self.statuses.iter().any(|range| range.contains(status))
+    }
+
+    /// Whether one more server may be out when `out` of `total` are.
+    pub(crate) const fn allows_one_more(&self, out: usize, total: usize) -> bool {
+        let most = total * self.percent_max as usize / 100;
+        let most = if most == 0 { 1 } else { most };
+        out < most && out + 1 < total
+    }
+
+    /// For how long a server is out when that happens for the `times`th time, from 1, in milliseconds.
+    fn milliseconds_out(&self, times: u32) -> u64 {
+        let factor = 1_u64.checked_shl(times.saturating_sub(1)).unwrap_or(u64::MAX);
+        milliseconds(self.time).saturating_mul(factor).min(milliseconds(self.time_max))
+    }
+}
+
+/// Whether one server is out.
+#[derive(Debug, Default)]
+pub(crate) struct Ejection {
+    /// In a row.
+    failures: AtomicU32,
+    /// How often it was ejected without having been back for long.
+    times: AtomicU32,
+    since: AtomicU64,
+    /// When it may be tried again; 0 if it is in.
+    until: AtomicU64,
+}
+
+/// What a request is to a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admission {
+    /// One of many.
+    Usual,
+    /// The one that tries whether it is back.
+    Trial,
+    /// None: another one tries it.
+    Refused,
+}
+
+impl Ejection {
+    /// Whether it is in, or may be tried again.
+    #[inline]
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        self.until.load(Ordering::Relaxed) <= now
+    }
+
+    /// What a request is that wants to begin. If it is a trial that nobody hears of again, the next may follow after the time
+    /// of an ejection.
+    #[inline]
+    pub(crate) fn admit(&self, config: &EjectionConfig, now: u64) -> Admission {
+        let until = self.until.load(Ordering::Relaxed);
+        // Who asks a server that is out has no other.
+        if until == 0 || until > now {
+            return Admission::Usual;
+        }
+        let next = now + config.milliseconds_out(1).max(1);
+        match self.until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Admission::Trial,
+            Err(_) => Admission::Refused,
+        }
+    }
+
+    /// Notes a success: failures before it and after it are not in a row.
+    #[inline]
+    pub(crate) fn succeeded(&self) {
+        // Mostly there is nothing to be written, which other workers would notice.
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes an answer to a request that began at `began`. Whether that brings the server back.
+    #[inline]
+    pub(crate) fn answered(&self, began: u64) -> bool {
+        let is_out = self.until.load(Ordering::Relaxed) != 0;
+        // One that began before says nothing about what came after.
+        is_out && began >= self.since.load(Ordering::Relaxed) && self.until.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Lets it in again, whatever requests have found.
+    pub(crate) fn end(&self) {
+        self.until.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes a failure. Whether that puts the server out: there have been enough in a row, or it was a trial.
+    pub(crate) fn failed(&self, config: &EjectionConfig, admission: Admission) -> bool {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let is_in = self.until.load(Ordering::Relaxed) == 0;
+        match (is_in, admission) {
+            (true, _) => config.failures > 0 && failures >= config.failures,
+            (false, Admission::Trial) => true,
+            // Who asks a server that is out has no other.
+            (false, _) => false,
+        }
+    }
+
+    /// Puts the server out, which has been in since `back_since`. Returns for how many milliseconds; `None` if somebody else
+    /// was faster.
+    pub(crate) fn eject(
+        &self,
+        config: &EjectionConfig,
+        admission: Admission,
+        back_since: u64,
+        now: u64,
+    ) -> Option<u64> {
+        let before = self.until.load(Ordering::Relaxed);
+        if before != 0 && admission != Admission::Trial {
+            return None;
+        }
+        let has_been_in = before == 0 && now.saturating_sub(back_since) > milliseconds(config.time_max);
+        let times = if has_been_in { 1 } else { self.times.load(Ordering::Relaxed).saturating_add(1) };
+        let out = config.milliseconds_out(times);
+        self.until.compare_exchange(before, now + out.max(1), Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        self.times.store(times, Ordering::Relaxed);
+        self.since.store(now, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
+        Some(out)
+    }
+}
+
+/// Milliseconds of a time or a duration.
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000).saturating_add(u64::from(time.subsec_millis())).min(u64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! How fast a server answers: a peak-sensitive moving average of its response times.
+//!
+//! A response that is slower than the average becomes the average at once; faster ones bring it down by and by, and so does
+//! time without any: a server that was slow is looked at again. This is the measure of Finagle and linkerd.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The average and when it was made, in one number, so that it is replaced as a whole: the upper half is the average in
+/// microseconds, the lower one the time in milliseconds, which wraps after seven weeks.
+#[derive(Debug, Default)]
+pub(crate) struct Latency(AtomicU64);
+
+#[derive(Clone, Copy)]
+struct Average {
+    microseconds: u32,
+    at: u32,
+}
+
+impl Latency {
+    /// Notes that a response took `elapsed`.
+    pub(crate) fn record(&self, elapsed: Duration, now: u64) {
+        let sample = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX).max(1);
+        self.update(|average| average.with(sample, now));
+    }
+
+    /// Notes that a request failed after `elapsed`: as if it had taken ten times as long as requests do here. Once is
+    /// forgotten soon, again and again makes the server the slowest of all.
+    pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
+        let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
+        self.update(|average| {
+            let penalty = average
+                .microseconds
+                .saturating_mul(10)
+                .clamp(FAILURE_MICROSECONDS_MIN, FAILURE_MICROSECONDS_MAX);
+            average.with(penalty.max(elapsed), now)
+        });
+    }
+
+    /// The average at `now` in microseconds; 0 if nothing is known.
+    pub(crate) fn microseconds(&self, now: u64) -> u64 {
+        let average = Average::unpack(self.0.load(Ordering::Relaxed));
+        let faded = average.faded(now);
+        // What is known fades, but does not become what is not known.
+        if average.microseconds == 0 { 0 } else { u64::from(faded.max(1)) }
+    }
+
+    fn update(&self, next: impl Fn(Average) -> Average) {
+        let step = |packed| Some(next(Average::unpack(packed)).pack());
+        // It is always `Some`, so that it is always replaced.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+    }
+}
+
+impl Average {
+    const fn unpack(packed: u64) -> Self {
+        Self { microseconds: (packed >> 32) as u32, at: (packed & LOWER) as u32 }
+    }
+
+    const fn pack(self) -> u64 {
+        (self.microseconds as u64) << 32 | self.at as u64
+    }
+
+    /// The average when nothing has come until `now`.
+    fn faded(self, now: u64) -> u32 {
+        scale(self.microseconds, self.share_left(now))
+    }
+
+    /// The average with one more sample.
+    fn with(self, sample: u32, now: u64) -> Self {
+        let microseconds = if sample >= self.microseconds {
+            sample
+        } else {
+            let share = self.share_left(now);
+            scale(self.microseconds, share) + scale(sample, 1.0 - share)
+        };
+        Self { microseconds: microseconds.max(1), at: (now & LOWER) as u32 }
+    }
+
+    /// How much of it still counts at `now`.
+    fn share_left(self, now: u64) -> f64 {
+        let elapsed = ((now & LOWER) as u32).wrapping_sub(self.at);
+        // Another worker's time may be a little ahead.
+        let elapsed = if elapsed > u32::MAX / 2 { 0 } else { elapsed };
+        (-f64::from(elapsed) / DECAY_MILLISECONDS).exp()
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`share` is from 0 to 1, so that the product is from 0 to `microseconds`"
+)]
+fn scale(microseconds: u32, share: f64) -> u32 {
+    (f64::from(microseconds) * share) as u32
+}
+
+/// After so long, about a third of what was known counts.
+const DECAY_MILLISECONDS: f64 = 10_000.0;
+
+const FAILURE_MICROSECONDS_MIN: u32 = 100_000;
+const FAILURE_MICROSECONDS_MAX: u32 = 10_000_000;
+
+const LOWER: u64 = u32::MAX as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_slow_response_counts_at_once_and_fast_ones_by_and_by() {
+        let latency = Latency::default();
+        assert_eq!(latency.microseconds(0), 0);
+        latency.record(ms(5), 0);
+        assert_eq!(latency.microseconds(0), 5_000);
+        latency.record(ms(100), 10);
+        assert_eq!(latency.microseconds(10), 100_000);
+        latency.record(ms(5), 20);
+        assert!((99_000..100_000).contains(&latency.microseconds(20)));
+        (1..=30).for_each(|second| latency.record(ms(5), second * 1_000));
+        assert!((5_000..15_000).contains(&latency.microseconds(30_000)), "{}", latency.microseconds(30_000));
+    }
+
+    #[test]
+    fn without_responses_it_fades_but_stays_known() {
+        let latency = Latency::default();
+        latency.record(ms(100), 0);
+        assert!((36_000..37_000).contains(&latency.microseconds(10_000)));
+        assert_eq!(latency.microseconds(1_000_000), 1);
+    }
+
+    #[test]
+    fn failures_count_as_slow_and_more_so_each_time() {
+        let latency = Latency::default();
+        latency.record(ms(1), 0);
+        let after_failures = [100, 1_000, 10_000, 10_000].map(|milliseconds| {
+            latency.record_failure(ms(0), 0);
+            (latency.microseconds(0), milliseconds * 1_000)
+        });
+        assert!(after_failures.iter().all(|(is, expected)| is == expected), "{after_failures:?}");
+        latency.record_failure(ms(60_000), 0);
+        assert_eq!(latency.microseconds(0), 60_000_000);
+    }
+
+    #[test]
+    fn time_that_wraps_or_is_a_little_behind_does_no_harm() {
+        let latency = Latency::default();
+        let before_wrap = u64::from(u32::MAX) - 5;
+        latency.record(ms(100), before_wrap);
+        assert!(latency.microseconds(before_wrap + 10) > 99_000);
+        assert_eq!(latency.microseconds(before_wrap - 10), 100_000);
+    }
+}

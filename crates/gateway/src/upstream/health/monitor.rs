@@ -1,0 +1,113 @@
+//! Draws conclusions from requests: which servers are ejected, which are back, and how fast they answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_net::Clock;
+use thruway_server::{Response, StatusCode};
+
+use super::ejection::{Admission, EjectionConfig, milliseconds};
+use crate::upstream::membership::members::Membership;
+use crate::upstream::server::Server;
+
+/// The health part of an upstream. The state of each server is its `ServerHealth`.
+#[derive(Debug)]
+pub(crate) struct HealthMonitor {
+    /// Name of the upstream, for the log.
+    upstream: Arc<str>,
+    ejection: EjectionConfig,
+    /// `true` if the balancing method compares response times.
+    measures_latency: bool,
+}
+
+impl HealthMonitor {
+    pub(crate) const fn new(upstream: Arc<str>, ejection: EjectionConfig, measures_latency: bool) -> Self {
+        Self { upstream, ejection, measures_latency }
+    }
+
+    /// `true` if response times are measured.
+    #[inline]
+    pub(crate) const fn measures_latency(&self) -> bool {
+        self.measures_latency
+    }
+
+    /// `true` if a response with `status` counts as a failure.
+    #[inline]
+    pub(crate) fn is_failure(&self, status: StatusCode) -> bool {
+        self.ejection.is_failure(status)
+    }
+
+    /// Records a complete success of a request that began at `began`.
+    #[inline]
+    pub(crate) fn succeeded(&self, server: &Server, began: Duration, clock: &Clock) {
+        server.health().ejection.succeeded();
+        self.answered(server, began, clock);
+    }
+
+    /// Records an answer to a request that began at `began`: the server is back.
+    #[inline]
+    pub(crate) fn answered(&self, server: &Server, began: Duration, clock: &Clock) {
+        if server.health().ejection.answered(milliseconds(began)) {
+            self.come_back(server, milliseconds(clock.now()));
+        }
+    }
+
+    /// Records a failure of a request with this `admission`. Ejects the server if that is enough of them, and `members` can spare it.
+    pub(crate) fn failed(&self, members: &Membership, server: &Server, admission: Admission, clock: &Clock) {
+        if server.health().ejection.failed(&self.ejection, admission) {
+            self.eject(members, server, admission, milliseconds(clock.now()));
+        }
+    }
+
+    /// Records the speed of `response`, which comes now. The server had the request since `sent`.
+    pub(crate) fn responded(&self, server: &Server, response: &Response, sent: Duration, clock: &Clock) {
+        let (health, exact) = (server.health(), clock.now_exact());
+        let (elapsed, now) = (exact.saturating_sub(sent), milliseconds(exact));
+        if is_gateway_failure(response.status()) {
+            health.latency.record_failure(elapsed, now);
+        } else {
+            health.latency.record(elapsed, now);
+        }
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE
+            && let Some(wait) = retry_after(response, clock)
+        {
+            health.asks_to_wait(wait, now);
+        }
+    }
+
+    fn eject(&self, members: &Membership, server: &Server, admission: Admission, now: u64) {
+        let (out, total) = members.load().out_of(now);
+        if admission != Admission::Trial && !self.ejection.allows_one_more(out, total) {
+            return;
+        }
+        let health = server.health();
+        if let Some(milliseconds) = health.ejection.eject(&self.ejection, admission, health.back_since(), now)
+        {
+            let (upstream, address) = (&*self.upstream, &server.address);
+            health.begin_epoch();
+            tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
+        }
+    }
+
+    /// Lets `server` have its share again.
+    fn come_back(&self, server: &Server, now: u64) {
+        server.health().come_back(now);
+        tracing::info!(upstream = &*self.upstream, server = %server.address, "a server is back");
+    }
+}
+
+/// `true` if the status says that nothing could answer (RFC 9110 §15.6.3 to §15.6.5). Other failures are about the request as often as
+/// about the server.
+const fn is_gateway_failure(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 502..=504)
+}
+
+/// How long a server asks to be left alone (RFC 9110 §10.2.3): seconds, or a date.
+fn retry_after(response: &Response, clock: &Clock) -> Option<Duration> {
+    let field = response.field("retry-after")?;
+    let value = field.as_str()?.trim();
+    match value.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(clock.time_of_day()).ok(),
+    }
+}

@@ -1,0 +1,151 @@
+//! Health of one server, as all workers see it. It stays the same from one config to the next. Times are milliseconds of the clock,
+//! which all workers read alike.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::admin_state::{AdminState, AdminStateCell};
+use super::ejection::{Ejection, milliseconds};
+use super::latency::Latency;
+
+/// Health of a server: health checks, ejection, admin state, `Retry-After`, slow start and latency.
+#[derive(Debug, Default)]
+pub(crate) struct ServerHealth {
+    pub(crate) latency: Latency,
+    pub(crate) ejection: Ejection,
+    admin_state: AdminStateCell,
+    checked: AtomicU8,
+    /// How often a check failed or the server was ejected.
+    epoch: AtomicUsize,
+    /// When it may get requests again, by its own `Retry-After`.
+    asks_to_wait_until: AtomicU64,
+    /// When it has come back; 0 if it never was away.
+    back_since: AtomicU64,
+}
+
+/// Result of the health checks.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub(crate) enum Checked {
+    /// None yet: the server counts as up.
+    #[default]
+    NotYet,
+    Up,
+    Down,
+}
+
+impl ServerHealth {
+    /// `true` if the server may get requests, as far as its health is concerned.
+    #[inline]
+    pub(crate) fn is_available(&self, now: u64) -> bool {
+        self.ejection.is_over(now)
+            && !self.is_down()
+            && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
+    }
+
+    /// `true` if checks have found the server down.
+    pub(crate) fn is_down(&self) -> bool {
+        self.checked() == Checked::Down
+    }
+
+    #[inline]
+    pub(crate) fn checked(&self) -> Checked {
+        match self.checked.load(Ordering::Relaxed) {
+            UP => Checked::Up,
+            DOWN => Checked::Down,
+            _ => Checked::NotYet,
+        }
+    }
+
+    pub(crate) fn set_checked(&self, checked: Checked) {
+        self.checked.store(checked as u8, Ordering::Relaxed);
+    }
+
+    /// Records the result of checks. A server that they find up is not ejected any more.
+    pub(crate) fn set_down(&self, is_down: bool) {
+        self.set_checked(if is_down { Checked::Down } else { Checked::Up });
+        if is_down {
+            self.begin_epoch();
+        } else {
+            self.ejection.end();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn admin_state(&self) -> AdminState {
+        self.admin_state.get()
+    }
+
+    pub(crate) fn set_admin_state(&self, state: AdminState) {
+        self.admin_state.set(state);
+    }
+
+    /// Number of the health epoch. A connection that was opened in an earlier epoch may lead nowhere: the server was found down or was
+    /// ejected since.
+    pub(crate) fn epoch(&self) -> usize {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sends the server no requests for `time`, as it has asked.
+    pub(crate) fn asks_to_wait(&self, time: Duration, now: u64) {
+        let until = now + milliseconds(time.min(WAIT_MAX));
+        self.asks_to_wait_until.store(until, Ordering::Relaxed);
+    }
+
+    /// The server has come back, and starts slowly if the config says so.
+    pub(crate) fn come_back(&self, now: u64) {
+        self.back_since.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// When the server has come back; 0 if it never was away.
+    pub(crate) fn back_since(&self) -> u64 {
+        self.back_since.load(Ordering::Relaxed)
+    }
+
+    /// Slow-start share of the server's normal traffic, in percent, when a slow start takes `slow_start` milliseconds. At least a tenth,
+    /// as nobody learns that a server can do more from one that does nothing.
+    #[inline]
+    pub(crate) fn percent_wanted(&self, slow_start: u64, now: u64) -> u64 {
+        let back_since = if slow_start == 0 { 0 } else { self.back_since() };
+        if back_since == 0 {
+            return 100;
+        }
+        (now.saturating_sub(back_since).saturating_mul(100) / slow_start).clamp(10, 100)
+    }
+}
+
+/// Maximum time for which a server may ask to be left alone.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+const UP: u8 = Checked::Up as u8;
+const DOWN: u8 = Checked::Down as u8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_asks_to_wait_is_left_alone_for_that_long_but_not_for_ever() {
+        let health = ServerHealth::default();
+        health.asks_to_wait(Duration::from_secs(3), 1_000);
+        assert!(!health.is_available(3_999));
+        assert!(health.is_available(4_000));
+        health.asks_to_wait(Duration::MAX, 4_000);
+        assert!(!health.is_available(13_999));
+        assert!(health.is_available(14_000));
+    }
+
+    #[test]
+    fn a_server_that_has_come_back_wants_more_and_more() {
+        let (health, slow_start) = (ServerHealth::default(), 10_000);
+        assert_eq!(health.percent_wanted(slow_start, 5), 100, "it never was away");
+        health.come_back(20_000);
+        let wanted = [20_000, 21_000, 25_000, 29_990, 30_000, 99_000]
+            .map(|now| health.percent_wanted(slow_start, now));
+        assert_eq!(wanted, [10, 10, 50, 99, 100, 100]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Names of servers to their addresses, at the start and again and again.
+//!
+//! The system does not say for how long an answer holds, so the interval is configured; servers of names do, and are asked again when
+//! it does no longer. A lookup that fails changes nothing, and what stays in an answer keeps its state, or is back in one before long.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use thruway_client::{Resolve, Resolved, UpstreamAddr};
+use thruway_net::Clock;
+use tokio::task::{JoinSet, spawn_local};
+use tokio::time::timeout;
+
+use crate::upstream::address::ServerAddr;
+use crate::upstream::background;
+use crate::upstream::config::UpstreamConfig;
+use crate::upstream::health::checks;
+use crate::upstream::health::ejection::milliseconds;
+use crate::upstream::parts::Upstream;
+
+/// The first lookup of the names of an upstream.
+#[derive(Debug)]
+#[must_use = "until it is done, there are no servers behind names"]
+pub struct FirstLookup(Option<Receiver<()>>);
+
+impl FirstLookup {
+    /// Waits until every name was looked up once, whatever came of it.
+    pub fn wait(self) {
+        if let Some(done) = self.0 {
+            // It ends too if nobody looks anything up.
+            let _ = done.recv();
+        }
+    }
+}
+
+/// A name, and what is known of it.
+struct Name {
+    /// Which of the configured servers it is.
+    origin: usize,
+    host: String,
+    port: u16,
+    has_failed: bool,
+}
+
+/// A server with a name, and the outcome of a lookup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerLookup {
+    /// Place of the server in the config, from 0.
+    pub server: usize,
+    /// Addresses of the name.
+    pub addresses: Vec<UpstreamAddr>,
+    /// The reason why the lookup failed. `None` if it succeeded, also without an address.
+    pub error: Option<String>,
+}
+
+/// Looks up the names of an upstream's servers once, at the same time, and waits for at most `within`. A
+/// command that checks a config calls this before the config is used.
+pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<ServerLookup> {
+    let resolver = config.resolver.resolver();
+    let mut lookups = JoinSet::new();
+    for (place, server) in config.servers.iter().enumerate() {
+        let ServerAddr::Name { host, port } = server.address.clone() else { continue };
+        let resolver = resolver.clone();
+        lookups.spawn(async move {
+            let answer = timeout(within, resolver.resolve_for(&host, port)).await;
+            match answer.unwrap_or_else(|_| Err(io::Error::other("no DNS server answers in time"))) {
+                Ok(answer) => ServerLookup { server: place, addresses: answer.addresses, error: None },
+                Err(error) => {
+                    let error = (error.kind() != io::ErrorKind::NotFound).then(|| error.to_string());
+                    ServerLookup { server: place, addresses: Vec::new(), error }
+                }
+            }
+        });
+    }
+    let mut found = lookups.join_all().await;
+    found.sort_unstable_by_key(|one| one.server);
+    found
+}
+
+/// Begins to look up the names of `upstream`, until it is dropped.
+pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> FirstLookup {
+    let names = names_of(upstream);
+    if names.is_empty() {
+        return FirstLookup(None);
+    }
+    let servers = upstream.members.load();
+    let is_known = |name: &Name| servers.list.iter().any(|server| server.origin == name.origin);
+    let are_known = names.iter().all(is_known);
+    let (done, is_done) = channel();
+    let upstream = Arc::downgrade(upstream);
+    background::spawn(|| run(upstream, names, resolver, done));
+    // Who has addresses from before need not be waited for.
+    FirstLookup((!are_known).then_some(is_done))
+}
+
+fn names_of(upstream: &Upstream) -> Vec<Name> {
+    let servers = upstream.config.servers.iter().enumerate();
+    let names = servers.filter_map(|(origin, server)| match &server.address {
+        ServerAddr::Address(_) => None,
+        ServerAddr::Name { host, port } => {
+            Some(Name { origin, host: host.clone(), port: *port, has_failed: false })
+        }
+    });
+    names.collect()
+}
+
+async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn Resolve>, done: Sender<()>) {
+    let (mut done, clock) = (Some(done), Clock::system());
+    loop {
+        let mut pause = HOLDS_MAX;
+        // All at the same time: one that nobody answers for must not keep others waiting.
+        let lookups: Vec<_> = names.iter().map(|name| spawn_local(look_up(name, &resolver))).collect();
+        for (name, lookup) in names.iter_mut().zip(lookups) {
+            let answer = lookup.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+            // Nothing is kept alive only to be looked up.
+            let Some(upstream) = upstream.upgrade().filter(|upstream| !upstream.is_replaced()) else {
+                return;
+            };
+            let holds = answer.as_ref().ok().and_then(|answer| answer.holds);
+            let has_addresses =
+                take_addresses(&upstream, name, answer.map(|answer| answer.addresses), &clock);
+            pause = pause.min(pause_after(has_addresses, holds, upstream.config.resolve_interval));
+        }
+        // Whoever waits hears that it is gone.
+        drop(done.take());
+        tokio::time::sleep(checks::with_jitter(pause)).await;
+    }
+}
+
+/// Asks for the addresses of `name`.
+fn look_up(name: &Name, resolver: &Arc<dyn Resolve>) -> impl Future<Output = io::Result<Resolved>> + 'static {
+    let (resolver, host, port) = (resolver.clone(), name.host.clone(), name.port);
+    async move {
+        let outcome = timeout(LOOKUP_MAX, resolver.resolve_for(&host, port)).await;
+        outcome.unwrap_or_else(|elapsed| Err(elapsed.into()))
+    }
+}
+
+/// For how long the addresses of a name are good.
+fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration) -> Duration {
+    match holds {
+        _ if !has_addresses => interval.min(FAILED_INTERVAL),
+        Some(holds) => holds.clamp(HOLDS_MIN, HOLDS_MAX),
+        None => interval,
+    }
+}
+
+/// Has `addresses` in the place of those that `name` had before, unless there are none. Whether there are.
+fn take_addresses(
+    upstream: &Arc<Upstream>,
+    name: &mut Name,
+    addresses: io::Result<Vec<UpstreamAddr>>,
+    clock: &Clock,
+) -> bool {
+    let (label, host) = (upstream.name(), &name.host);
+    let addresses = match addresses {
+        Ok(addresses) if !addresses.is_empty() => addresses,
+        other => {
+            let reason = other.err().map_or_else(|| "no address".to_owned(), |error| error.to_string());
+            if !name.has_failed {
+                tracing::warn!(
+                    upstream = label,
+                    host,
+                    reason,
+                    "a name cannot be resolved: its servers stay as they are"
+                );
+            }
+            name.has_failed = true;
+            return false;
+        }
+    };
+    if name.has_failed {
+        tracing::info!(upstream = label, host, "a name can be resolved again");
+    }
+    name.has_failed = false;
+    replace_servers(upstream, name.origin, &addresses, clock);
+    true
+}
+
+/// Puts servers at `addresses` in the place of those that come from the configured server `origin`.
+fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[UpstreamAddr], clock: &Clock) {
+    let now = clock.now();
+    let Some(changed) = upstream.members.replace(&upstream.config, origin, addresses, now) else { return };
+    let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    let addresses = addresses.join(", ");
+    let name = &upstream.config.servers[origin].address;
+    tracing::info!(upstream = upstream.name(), %name, addresses, "a name was resolved to other addresses");
+    for server in changed.added {
+        if !changed.is_first {
+            server.health().come_back(milliseconds(now));
+        }
+        checks::start(upstream, &server);
+    }
+}
+
+/// For one name. The system may try several servers of names, each for a while.
+const LOOKUP_MAX: Duration = Duration::from_secs(5);
+
+/// After a lookup that has failed, the next may be the one that is waited for.
+const FAILED_INTERVAL: Duration = Duration::from_secs(2);
+
+/// An answer that holds for no time at all is asked for again after this.
+const HOLDS_MIN: Duration = Duration::from_secs(1);
+
+/// And one that holds for longer, after this: mistakes in zones are not forever.
+const HOLDS_MAX: Duration = Duration::from_hours(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_good_for_as_long_as_it_holds_within_bounds() {
+        let (seconds, interval) = (Duration::from_secs, Duration::from_secs(30));
+        for (holds, pause) in
+            [(None, 30), (Some(0), 1), (Some(7), 7), (Some(300), 300), (Some(86_400), 3_600)]
+        {
+            assert_eq!(pause_after(true, holds.map(seconds), interval), seconds(pause));
+        }
+        assert_eq!(pause_after(false, None, interval), FAILED_INTERVAL);
+        assert_eq!(pause_after(false, None, seconds(1)), seconds(1));
+    }
+}

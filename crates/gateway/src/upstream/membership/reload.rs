@@ -1,0 +1,73 @@
+//! The start of an upstream, and its replacement when its config changes while it runs.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use thruway_client::Resolve;
+
+use super::dns;
+use crate::upstream::background;
+use crate::upstream::config::UpstreamConfig;
+use crate::upstream::health::checks;
+use crate::upstream::health::server_health::Checked;
+use crate::upstream::parts::Upstream;
+use crate::upstream::request_key::RequestKey;
+
+impl Upstream {
+    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they are, and lookups of
+    /// names, before the first of which there are no servers behind them. That ends when the upstream is dropped. To be called
+    /// once.
+    pub fn start(self: &Arc<Self>) -> dns::FirstLookup {
+        self.start_with(self.config.resolver.resolver())
+    }
+
+    /// The same, with another way to look up names.
+    pub fn start_with(self: &Arc<Self>, resolver: Arc<dyn Resolve>) -> dns::FirstLookup {
+        self.members.load().list.iter().for_each(|server| checks::start(self, server));
+        dns::start(self, resolver)
+    }
+
+    /// The upstream that `config` describes, in the place of `before`: servers that stay are known as they were, requests that they are
+    /// answering included, and names have the addresses that they had until they are looked up. Requests that servers are answering
+    /// go on in `before`, until all of them have ended. Nothing changes there until this is [started](Self::start), and [`replace`](Self::replace)
+    /// was called.
+    pub fn after(config: UpstreamConfig, before: &Self) -> Self {
+        let members = before.members.after(&before.config, &config);
+        Self {
+            connections: before.connections.clone(),
+            retries: before.retries.clone(),
+            statistics: before.statistics.clone(),
+            successor: before.successor.clone(),
+            ..Self::with(config, members)
+        }
+    }
+
+    /// Is in the place of `before` from here on, which is no longer looked after. Who waits there for a server is given one of these.
+    pub fn replace(self: &Arc<Self>, before: &Self) {
+        *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
+        before.is_replaced.store(true, Ordering::Relaxed);
+        self.connections.requests.notify_all();
+        if self.config.check.is_none() && before.config.check.is_some() {
+            // Nobody would ever find out that it is up again. Where checks are made, behind the last of them.
+            let servers = self.members.load_full();
+            background::spawn(|| async move {
+                servers.list.iter().for_each(|server| server.health().set_checked(Checked::NotYet));
+            });
+        }
+    }
+
+    /// The upstream that a request of `key` is for now: if another is in the place of this one, that; unless it wants to know what was not asked of
+    /// the client, or has no server yet.
+    pub(crate) fn in_place(self: &Arc<Self>, key: &RequestKey) -> Cow<'_, Arc<Self>> {
+        if !self.is_replaced() {
+            return Cow::Borrowed(self);
+        }
+        let present = self.successor.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let takes = |present: &Arc<Self>| {
+            present.config.proxy_protocol.is_some() == key.proxied.is_some()
+                && !present.members.load().list.is_empty()
+        };
+        present.filter(takes).map_or(Cow::Borrowed(self), Cow::Owned)
+    }
+}

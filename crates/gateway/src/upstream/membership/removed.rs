@@ -1,0 +1,87 @@
+//! Recently removed servers: those whose addresses their names do not have any more.
+//!
+//! Names of many servers are often answered with some of them, others each time. A server that is left out once is the same one when it is back: it
+//! was disabled, fails, or is still answering requests.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use thruway_client::UpstreamAddr;
+
+use crate::upstream::server::{RetainedState, Server};
+
+/// Those that have left within the last ten minutes, in the order in which they did.
+#[derive(Debug, Default)]
+pub(crate) struct RemovedServers(Mutex<VecDeque<Known>>);
+
+/// What is known of one.
+#[derive(Debug)]
+struct Known {
+    address: UpstreamAddr,
+    state: Arc<RetainedState>,
+    since: Duration,
+}
+
+impl RemovedServers {
+    /// Remembers `server`, which leaves.
+    pub(crate) fn add(&self, server: &Server, now: Duration) {
+        let (address, state) = (server.address.clone(), server.state.clone());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.address != address && known.is_fresh(now));
+        if known.len() == KNOWN_MAX {
+            known.pop_front();
+        }
+        known.push_back(Known { address, state, since: now });
+    }
+
+    /// What is known of the server at `address`.
+    pub(crate) fn find(&self, address: &UpstreamAddr, now: Duration) -> Option<Arc<RetainedState>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|known| known.address == *address && known.is_fresh(now));
+        found.map(|known| known.state.clone())
+    }
+}
+
+impl Known {
+    fn is_fresh(&self, now: Duration) -> bool {
+        now.saturating_sub(self.since) < KEPT
+    }
+}
+
+/// An address that comes back later is more likely another server's.
+const KEPT: Duration = Duration::from_mins(10);
+
+/// Of one upstream.
+const KNOWN_MAX: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::UpstreamConfig;
+    use crate::upstream::scene::address;
+
+    fn server(port: usize) -> Server {
+        Server::new(&UpstreamConfig::new("a", [address(port)]), 0, address(port))
+    }
+
+    #[test]
+    fn what_has_left_is_known_for_ten_minutes() {
+        let (removed, one) = (RemovedServers::default(), server(1));
+        removed.add(&one, Duration::from_secs(5));
+        let found = |seconds| removed.find(&address(1), Duration::from_secs(seconds));
+        assert!(found(604).is_some_and(|found| Arc::ptr_eq(&found, &one.state)));
+        assert!(found(605).is_none() && removed.find(&address(2), Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn no_more_are_known_than_a_thousand_and_each_once() {
+        let removed = RemovedServers::default();
+        for port in (1..=KNOWN_MAX + 1).chain([2]) {
+            removed.add(&server(port), Duration::ZERO);
+        }
+        let is_known = |port| removed.find(&address(port), Duration::ZERO).is_some();
+        assert!(!is_known(1) && is_known(2) && is_known(3) && is_known(KNOWN_MAX + 1));
+        assert_eq!(removed.0.lock().unwrap().len(), KNOWN_MAX);
+    }
+}

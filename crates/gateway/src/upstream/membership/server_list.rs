@@ -1,0 +1,65 @@
+//! The servers of an upstream at one moment, and the order of their turns.
+
+use std::sync::Arc;
+
+use crate::upstream::server::Server;
+
+/// The servers of an upstream, until its names resolve to others.
+#[derive(Debug)]
+pub(crate) struct ServerList {
+    pub(crate) list: Box<[Arc<Server>]>,
+    /// Places in the order of one round, each as often as its weight says.
+    pub(crate) round: Box<[usize]>,
+}
+
+impl ServerList {
+    pub(crate) fn new(list: impl IntoIterator<Item = Arc<Server>>) -> Self {
+        let list: Box<[_]> = list.into_iter().collect();
+        let weights: Vec<_> = list.iter().map(|server| server.weight).collect();
+        Self { round: smooth_round(&weights), list }
+    }
+
+    /// How many may not get requests, and how many there are at all.
+    pub(crate) fn out_of(&self, now: u64) -> (usize, usize) {
+        let counted = self.list.iter().filter(|server| server.takes_new_clients());
+        (counted.clone().filter(|server| !server.is_available(now)).count(), counted.count())
+    }
+}
+
+/// One round in which every server has its turns as far apart as can be: in each step all gain their weight, and the one
+/// with the most pays what all have gained (the smooth weighted round robin of nginx).
+fn smooth_round(weights: &[u32]) -> Box<[usize]> {
+    let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
+    let weights: Vec<_> = weights.iter().map(|weight| i64::from(weight / divisor)).collect();
+    let total: i64 = weights.iter().sum();
+    let mut gained = vec![0; weights.len()];
+    let step = |_| {
+        gained.iter_mut().zip(&weights).for_each(|(gained, weight)| *gained += weight);
+        // The first of equals: `max_by_key` would take the last.
+        let most = (0..weights.len())
+            .rev()
+            .filter(|&place| weights[place] > 0)
+            .max_by_key(|&place| gained[place])?;
+        gained[most] -= total;
+        Some(most)
+    };
+    (0..total).filter_map(step).collect()
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_spreads_the_turns_of_a_heavy_server() {
+        assert_eq!(*smooth_round(&[5, 1, 1]), [0, 0, 1, 0, 2, 0, 0]);
+        assert_eq!(*smooth_round(&[2, 4]), [1, 0, 1]);
+        assert_eq!(*smooth_round(&[1, 1, 1]), [0, 1, 2]);
+        assert_eq!(*smooth_round(&[0, 3, 0]), [1]);
+        assert!(smooth_round(&[]).is_empty() && smooth_round(&[0, 0]).is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! An upstream and its four parts: membership, health, selection and connections.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use thruway_net::{Clock, Worker};
+
+use super::config::UpstreamConfig;
+use super::connections::limits::{Connections, Permit};
+use super::health::ejection::milliseconds;
+use super::health::monitor::HealthMonitor;
+use super::membership::members::Membership;
+use super::retry_budget::BudgetBalance;
+use super::selection::balance::Balance;
+use super::selection::select::Selection;
+use super::server::Server;
+use super::statistics::UpstreamStatistics;
+
+/// Servers that answer the same requests. Shared by all workers.
+#[derive(Debug)]
+pub struct Upstream {
+    /// Tells the connections to this upstream from those to others, also to one of the same name before a reload.
+    pub(crate) id: u64,
+    pub(crate) config: UpstreamConfig,
+    /// Its name, for records of requests.
+    pub(crate) label: Arc<str>,
+    pub(crate) members: Membership,
+    pub(crate) health: HealthMonitor,
+    pub(crate) selection: Selection,
+    // The rest outlives a reload.
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) retries: Arc<BudgetBalance>,
+    pub(crate) statistics: Arc<UpstreamStatistics>,
+    /// The upstream in whose place no other is; none as long as there was one only.
+    pub(crate) successor: Arc<Mutex<Weak<Upstream>>>,
+    /// `true` if another has taken its place: it answers what it has begun, and is looked after no more.
+    pub(crate) is_replaced: AtomicBool,
+}
+
+impl Upstream {
+    /// The upstream that `config` describes. Nothing is connected yet.
+    pub fn new(config: UpstreamConfig) -> Self {
+        let members = Membership::new(&config);
+        Self::with(config, members)
+    }
+
+    pub(crate) fn with(config: UpstreamConfig, members: Membership) -> Self {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
+        let label: Arc<str> = config.name.as_str().into();
+        let measures_latency = matches!(config.balance, Balance::PeakEwma);
+        Self {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
+            members,
+            health: HealthMonitor::new(label.clone(), config.ejection.clone(), measures_latency),
+            selection: Selection::default(),
+            connections: Arc::default(),
+            retries: Arc::default(),
+            statistics: Arc::default(),
+            successor: Arc::default(),
+            is_replaced: AtomicBool::new(false),
+            label,
+            config,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// How it was made.
+    pub const fn config(&self) -> &UpstreamConfig {
+        &self.config
+    }
+
+    /// What `server` is called in a URI: as the config has it.
+    pub(crate) fn host_of(&self, server: &Server) -> String {
+        self.config.servers.get(server.origin).map(|config| config.address.host()).unwrap_or_default()
+    }
+
+    /// Notes that there is one more request.
+    pub(crate) fn count_request(&self, now: Duration) {
+        self.retries.deposit(self.config.retry_budget, milliseconds(now));
+    }
+
+    /// Returns `true` if a request that `tried` so many servers may try one more, and counts that.
+    pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
+        tried < self.config.retries_max as usize
+            && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
+    }
+
+    /// `true` if there is a limit to connections.
+    #[inline]
+    pub(crate) const fn limits_connections(&self) -> bool {
+        self.config.connections_max > 0
+    }
+
+    /// Permission for `worker` to open a connection, if there is a limit and it is not reached.
+    pub(crate) fn permit(&self, worker: &Worker) -> Option<Permit> {
+        self.connections.permit(worker, self.config.connections_max)
+    }
+
+    /// A connection of `worker` waits to be used again, or has a stream for another request. Those of a config without a limit may be what
+    /// is waited for where the next one has a limit.
+    #[inline]
+    pub(crate) fn notify_free_connection(&self, worker: &Worker) {
+        if self.limits_connections() || self.is_replaced() {
+            self.connections.notify_free(worker);
+        }
+    }
+
+    /// `true` if another is in its place.
+    #[inline]
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Relaxed)
+    }
+
+    /// The time, as exact as it must be: only response times must be.
+    pub(crate) fn now(&self, clock: &Clock) -> Duration {
+        if self.health.measures_latency() { clock.now_exact() } else { clock.now() }
+    }
+}

@@ -1,0 +1,60 @@
+//! The part of a request that decides which server gets it: the hash of its key, its sticky cookie, and what the server is told about
+//! the client, because a connection is for one client then.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use thruway_net::{ClientAddr, ProxyHeader};
+use thruway_server::{ConnectionInfo, Request};
+
+use super::config::UpstreamConfig;
+use super::selection::balance::{HashBy, hash_of_client};
+
+/// What decides which server a request goes to, besides how the servers are doing.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct RequestKey {
+    /// Requests with the same hash go to the same server; `None` if the request does not have what is looked at.
+    pub(crate) hash: Option<u64>,
+    /// The server that a sticky cookie names.
+    pub(crate) sticky: Option<u64>,
+    /// `true` if the client uses `https`.
+    pub(crate) is_https: bool,
+    /// What the server is told about the client; `None` if it is told nothing.
+    pub(crate) proxied: Option<Arc<ProxyHeader>>,
+}
+
+impl RequestKey {
+    /// The key of `request` for an upstream. Reads nothing that the config of the upstream does not use.
+    pub(crate) fn new(config: &UpstreamConfig, request: &Request<'_>) -> Self {
+        Self {
+            hash: config.balance.hash_by().and_then(|by| by.hash(request)),
+            sticky: config.sticky.as_ref().and_then(|sticky| sticky.token_in(request)),
+            is_https: config.sticky.is_some() && request.scheme() == "https",
+            proxied: config.proxy_protocol.map(|_| Arc::new(proxied(request.connection()))),
+        }
+    }
+}
+
+/// What a PROXY header says of `connection`. Where the client has connected to is not always known; it is left open then.
+fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
+    match connection.client {
+        ClientAddr::Unix => ProxyHeader::Unix,
+        ClientAddr::Tcp(source) => {
+            let nowhere = || SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+            ProxyHeader::Tcp { source, destination: connection.destination.unwrap_or_else(nowhere) }
+        }
+    }
+}
+
+impl RequestKey {
+    /// The key of a connection of which nothing is understood.
+    pub(crate) fn of_connection(config: &UpstreamConfig, connection: &ConnectionInfo) -> Self {
+        let is_hashed = config.balance.hash_by() == Some(&HashBy::ClientAddress);
+        Self {
+            hash: is_hashed.then(|| hash_of_client(connection.client)),
+            sticky: None,
+            is_https: false,
+            proxied: config.proxy_protocol.map(|_| Arc::new(proxied(connection))),
+        }
+    }
+}

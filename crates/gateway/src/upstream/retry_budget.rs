@@ -1,0 +1,145 @@
+//! How many requests may be sent again.
+//!
+//! Retries help against one server that fails, and make it worse when all do: then each request becomes several. So they are
+//! a share of the requests of the last ten seconds, and a few more, so that there is something to begin with (the retry budget
+//! of Finagle and linkerd).
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many requests may be sent to another server after they have failed. Those that a connection has failed which had waited
+/// for long are sent again in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetryBudget {
+    /// Of a hundred requests of the last ten seconds. Default 20.
+    pub percent: u32,
+    /// And so many a second besides. Default 10.
+    pub per_second_min: u32,
+}
+
+impl Default for RetryBudget {
+    fn default() -> Self {
+        Self { percent: 20, per_second_min: 10 }
+    }
+}
+
+/// What is left of a budget: for each of the last seconds what has come in and what has gone out, in hundredths of a retry.
+#[derive(Debug)]
+pub(crate) struct BudgetBalance {
+    seconds: [AtomicU64; SECONDS as usize],
+}
+
+impl Default for BudgetBalance {
+    fn default() -> Self {
+        Self { seconds: array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+impl BudgetBalance {
+    /// Notes a request.
+    pub(crate) fn deposit(&self, budget: RetryBudget, now: u64) {
+        if budget.percent > 0 {
+            self.add(i32::try_from(budget.percent).unwrap_or(i32::MAX), second_of(now));
+        }
+    }
+
+    /// Notes that a request is sent again, if that may be.
+    pub(crate) fn withdraw(&self, budget: RetryBudget, now: u64) -> bool {
+        let second = second_of(now);
+        let reserve = i64::from(budget.per_second_min) * i64::from(SECONDS) * i64::from(RETRY);
+        let is_enough = self.sum(second) + reserve >= i64::from(RETRY);
+        if is_enough {
+            self.add(-RETRY, second);
+        }
+        is_enough
+    }
+
+    fn add(&self, amount: i32, second: u32) {
+        let step = |packed| {
+            let before = balance_in(packed, second).unwrap_or_default();
+            Some(pack(second, before.saturating_add(amount)))
+        };
+        // It is always `Some`, so that it is always added.
+        let _ = self.seconds[(second % SECONDS) as usize].fetch_update(
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+            step,
+        );
+    }
+
+    fn sum(&self, second: u32) -> i64 {
+        let last = (0..SECONDS).map(|n| second.wrapping_sub(n));
+        let balances = last.filter_map(|second| {
+            balance_in(self.seconds[(second % SECONDS) as usize].load(Ordering::Relaxed), second)
+        });
+        balances.map(i64::from).sum()
+    }
+}
+
+/// A second, and its balance, in one number, so that both are replaced together.
+const fn pack(second: u32, balance: i32) -> u64 {
+    (second as u64) << 32 | balance.cast_unsigned() as u64
+}
+
+/// The balance of `second`; `None` if it is another one's.
+const fn balance_in(packed: u64, second: u32) -> Option<i32> {
+    if packed >> 32 == second as u64 { Some(((packed & LOWER) as u32).cast_signed()) } else { None }
+}
+
+/// Seconds wrap after a hundred years.
+const fn second_of(now: u64) -> u32 {
+    ((now / 1_000) & LOWER) as u32
+}
+
+/// For how long it counts what was.
+const SECONDS: u32 = 10;
+
+/// What a retry costs.
+const RETRY: i32 = 100;
+
+const LOWER: u64 = u32::MAX as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of `n` retries are allowed.
+    fn allowed(balance: &BudgetBalance, budget: RetryBudget, now: u64, n: usize) -> usize {
+        (0..n).filter(|_| balance.withdraw(budget, now)).count()
+    }
+
+    #[test]
+    fn retries_are_a_share_of_the_requests_of_the_last_seconds() {
+        let (balance, budget) = (BudgetBalance::default(), RetryBudget { percent: 20, per_second_min: 0 });
+        assert_eq!(allowed(&balance, budget, 5_000, 10), 0);
+        (0..100).for_each(|n| balance.deposit(budget, 5_000 + n * 50));
+        assert_eq!(allowed(&balance, budget, 10_000, 100), 20);
+        assert_eq!(allowed(&balance, budget, 11_000, 100), 0);
+        (0..100).for_each(|_| balance.deposit(budget, 30_000));
+        assert_eq!(allowed(&balance, budget, 39_999, 1), 1);
+        assert_eq!(allowed(&balance, budget, 40_000, 100), 0, "what was is forgotten after ten seconds");
+    }
+
+    #[test]
+    fn a_few_are_allowed_however_few_requests_there_are() {
+        let (balance, budget) = (BudgetBalance::default(), RetryBudget { percent: 0, per_second_min: 2 });
+        assert_eq!(allowed(&balance, budget, 1_000, 100), 20);
+        assert_eq!(allowed(&balance, budget, 10_999, 100), 0);
+        assert_eq!(allowed(&balance, budget, 11_000, 100), 20);
+        let none = RetryBudget { percent: 0, per_second_min: 0 };
+        assert_eq!(allowed(&balance, none, 100_000, 100), 0);
+    }
+
+    #[test]
+    fn retries_of_failures_without_end_stay_a_share() {
+        let (balance, budget) = (BudgetBalance::default(), RetryBudget::default());
+        let retries: usize = (0..60_000_u64)
+            .map(|n| {
+                balance.deposit(budget, n);
+                allowed(&balance, budget, n, 2)
+            })
+            .sum();
+        // A thousand requests a second for a minute: a fifth of them, and ten a second.
+        assert!((12_000..13_000).contains(&retries), "{retries}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Balancing methods, as the config names them, and the hashes of request keys. The methods themselves are in `pick`.
+
+use std::net::IpAddr;
+
+use thruway_net::ClientAddr;
+use thruway_server::Request;
+
+/// How the next server is found.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum Balance {
+    /// One after the other, each as often as its weight says, and evenly spread.
+    #[default]
+    RoundRobin,
+    /// The one that is answering the fewest requests, in relation to its weight.
+    LeastConnections,
+    /// The one of two that is answering fewer requests, in relation to its weight. The two are drawn, a heavy server more
+    /// often. Nearly as even as [`LeastConnections`](Self::LeastConnections), looks at two servers only, and several
+    /// gateways do not all take the same one.
+    RandomOfTwo,
+    /// The one of two that would answer sooner: by a moving average of its response times, in which failures count as slow,
+    /// and by how many requests it is answering. A server that answers 503 with `Retry-After` gets nothing until then, for
+    /// 10 s at most.
+    PeakEwma,
+    /// Requests with the same key go to the same server, as long as it is there and not too busy. When a server goes, only
+    /// its keys go elsewhere.
+    Hash {
+        /// What is the key. Requests without it go to one of two, as with [`RandomOfTwo`](Self::RandomOfTwo).
+        by: HashBy,
+        /// How much a server may have to do with, in hundredths of its share of all requests that are being answered; beyond,
+        /// the next server gets them. From 100 on: less spreads more evenly, more keeps keys together. Default 125.
+        load_max_percent: u32,
+    },
+}
+
+impl Balance {
+    /// By the hash of `by`, and with the default bound on a server's load.
+    pub const fn hash(by: HashBy) -> Self {
+        Self::Hash { by, load_max_percent: 125 }
+    }
+
+    /// What is hashed, if anything is.
+    pub const fn hash_by(&self) -> Option<&HashBy> {
+        match self {
+            Self::Hash { by, .. } => Some(by),
+            _ => None,
+        }
+    }
+}
+
+/// What requests have in common that go to the same server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HashBy {
+    /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy says.
+    ClientAddress,
+    /// The cookie of this name.
+    Cookie(String),
+    /// The field of this name.
+    Field(String),
+    /// The path, without the query.
+    Path,
+}
+
+impl HashBy {
+    pub(crate) fn hash(&self, request: &Request<'_>) -> Option<u64> {
+        match self {
+            Self::ClientAddress => Some(hash_of_client(request.client())),
+            Self::Cookie(name) => Some(hash(request.cookie(name)?.value().as_bytes())),
+            Self::Field(name) => Some(hash(request.field(name)?.as_bytes())),
+            Self::Path => Some(hash(request.path().as_bytes())),
+        }
+    }
+}
+
+pub(crate) fn hash_of_client(client: ClientAddr) -> u64 {
+    match client {
+        ClientAddr::Tcp(address) => hash_of_address(address.ip()),
+        ClientAddr::Unix => 0,
+    }
+}
+
+fn hash_of_address(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => hash(&address.octets()),
+        IpAddr::V6(address) => hash(&address.octets()),
+    }
+}
+
+/// FNV-1a: the same in every process, so that several gateways agree. Clients may choose what is hashed: that all of it
+/// falls to one server is what the bound on a server's load is for.
+pub(crate) fn hash(octets: &[u8]) -> u64 {
+    let step = |hash: u64, octet: &u8| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
+    octets.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// Spreads the difference of two numbers over all of their bits (the end of `SplitMix64`).
+pub(crate) const fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_fnv_in_every_process() {
+        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(hash(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+}

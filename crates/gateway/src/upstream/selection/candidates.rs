@@ -1,0 +1,84 @@
+//! Candidates for the next request, in tiers: servers of the first tier that has any are picked.
+
+use std::sync::Arc;
+
+use crate::upstream::membership::server_list::ServerList;
+use crate::upstream::server::Server;
+
+/// Which servers are asked before which others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tier {
+    is_backup: bool,
+    /// Only those that may get requests.
+    is_available: bool,
+    /// Only those where this request has not failed yet.
+    is_untried: bool,
+}
+
+/// The servers of one tier, from which one is picked.
+#[derive(Debug)]
+pub(crate) struct Candidates<'s> {
+    pub(crate) servers: &'s ServerList,
+    pub(crate) tier: Tier,
+    pub(crate) tried: &'s [usize],
+    pub(crate) now: u64,
+}
+
+impl<'s> Candidates<'s> {
+    pub(crate) const fn servers(&self) -> &'s [Arc<Server>] {
+        &self.servers.list
+    }
+
+    pub(crate) const fn round(&self) -> &'s [usize] {
+        &self.servers.round
+    }
+
+    /// Whether the server at `place` is one.
+    #[inline]
+    pub(crate) fn include(&self, place: usize) -> bool {
+        let server = &self.servers.list[place];
+        self.would_include(server) && server.has_room()
+    }
+
+    /// Whether somebody would be one, but for want of room.
+    pub(crate) fn has_busy(&self) -> bool {
+        self.servers.list.iter().any(|server| self.would_include(server))
+    }
+
+    #[inline]
+    fn would_include(&self, server: &Server) -> bool {
+        let Tier { is_backup, is_available, is_untried } = self.tier;
+        server.takes_new_clients()
+            && server.is_backup == is_backup
+            && (!is_available || server.is_available(self.now))
+            && !(is_untried && self.tried.contains(&server.number))
+    }
+
+    /// Whether the server at `place` is one, and wants this request: while it starts slowly, it wants some only.
+    #[inline]
+    pub(crate) fn accept(&self, place: usize) -> bool {
+        let wants = || match self.servers.list[place].percent_wanted(self.now) {
+            100.. => true,
+            percent => fastrand::u64(..100) < percent,
+        };
+        self.include(place) && wants()
+    }
+}
+
+const fn tier(is_backup: bool, is_available: bool, is_untried: bool) -> Tier {
+    Tier { is_backup, is_available, is_untried }
+}
+
+/// Backups stand in when no other may get requests. When nobody may, everybody is asked all the same: that all are out says
+/// more about how we look at them than about them, and worse than an error it cannot become. A server is asked twice for the
+/// same request only if there is no other.
+pub(crate) const TIERS: [Tier; 8] = [
+    tier(false, true, true),
+    tier(true, true, true),
+    tier(false, false, true),
+    tier(true, false, true),
+    tier(false, true, false),
+    tier(true, true, false),
+    tier(false, false, false),
+    tier(true, false, false),
+];

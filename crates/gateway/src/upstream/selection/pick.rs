@@ -1,0 +1,158 @@
+//! Balancing methods: which of the candidates gets the next request. To add one, extend [`Balance`] and [`pick`].
+//!
+//! All of them only read; nothing is changed but the turn of a round. Nothing is locked and nothing allocated.
+
+use std::cmp;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::balance::{Balance, mix};
+use super::candidates::Candidates;
+use crate::upstream::server::Server;
+
+/// Returns the place of the next candidate by `balance`; `None` if there is none. `turn` is the position of round robin, and `key` the
+/// hash of the request's key.
+pub(crate) fn pick(
+    balance: &Balance,
+    candidates: &Candidates<'_>,
+    turn: &AtomicUsize,
+    key: Option<u64>,
+) -> Option<usize> {
+    match (balance, key) {
+        (Balance::RoundRobin, _) => round_robin(candidates, turn),
+        (Balance::LeastConnections, _) => least_connections(candidates, turn),
+        (Balance::RandomOfTwo, _) | (Balance::Hash { .. }, None) => best_of_two(candidates, by_requests),
+        (Balance::PeakEwma, _) => best_of_two(candidates, |a, b| by_time(a, b, candidates.now)),
+        (Balance::Hash { load_max_percent, .. }, Some(key)) => hash_owner(candidates, key, *load_max_percent),
+    }
+}
+
+// One after the other.
+
+/// The candidate whose turn it is. A turn of somebody who is none is passed over for good: if the next one had it too, it would
+/// get twice as much as the others.
+fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
+    let round = candidates.round();
+    let next = || turn.fetch_add(1, Ordering::Relaxed);
+    let mut turns = (0..round.len()).map(|_| round[next() % round.len()]);
+    if let Some(place) = turns.find(|&place| candidates.accept(place)) {
+        return Some(place);
+    }
+    // All start slowly, or other workers have had the turns of all who are left.
+    let start = next();
+    let mut from_here = (0..round.len()).map(|n| round[start.wrapping_add(n) % round.len()]);
+    from_here.find(|&place| candidates.include(place))
+}
+
+// The least loaded.
+
+fn least_connections(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
+    let servers = candidates.servers();
+    // Where to begin to look, so that not all workers take the first of equals.
+    let start = turn.fetch_add(1, Ordering::Relaxed);
+    let places = (0..servers.len()).map(|n| start.wrapping_add(n) % servers.len());
+    let least = |may_decline: bool| {
+        let accepts = |place| if may_decline { candidates.accept(place) } else { candidates.include(place) };
+        let accepted = places.clone().filter(|&place| accepts(place));
+        accepted.min_by(|&a, &b| by_requests(&servers[a], &servers[b]))
+    };
+    least(true).or_else(|| least(false))
+}
+
+/// Compares requests for each unit of weight, without dividing.
+fn by_requests(a: &Server, b: &Server) -> cmp::Ordering {
+    let load = |of: &Server, other: &Server| of.in_flight() as u64 * u64::from(other.weight);
+    load(a, b).cmp(&load(b, a))
+}
+
+// The better of two that are drawn (the power of two choices).
+
+/// The better one of two candidates, the lesser one `by` something.
+fn best_of_two(candidates: &Candidates<'_>, by: impl Fn(&Server, &Server) -> cmp::Ordering) -> Option<usize> {
+    let first = draw(candidates, None)?;
+    let Some(second) = draw(candidates, Some(first)) else { return Some(first) };
+    let servers = candidates.servers();
+    let is_second_better = by(&servers[first], &servers[second]) == cmp::Ordering::Greater;
+    Some(if is_second_better { second } else { first })
+}
+
+/// A candidate at random, one of twice the weight twice as often; not `other`.
+fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
+    let round = candidates.round();
+    if round.is_empty() {
+        return None;
+    }
+    let random = || fastrand::usize(..round.len());
+    let accepted = |place: &usize| Some(*place) != other && candidates.accept(*place);
+    if let Some(place) = (0..DRAWS_MAX).map(|_| round[random()]).find(accepted) {
+        return Some(place);
+    }
+    // There are few: they are looked for, from anywhere on.
+    let (after, before) = (&round[random()..], round);
+    let mut places = after.iter().chain(before).copied();
+    places.find(|place| Some(*place) != other && candidates.include(*place))
+}
+
+/// Compares how long the next request would take: the average response time, once more for each request that the server
+/// is answering for each unit of weight.
+fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
+    cost(a, now).cmp(&cost(b, now))
+}
+
+fn cost(server: &Server, now: u64) -> u64 {
+    let in_flight = server.in_flight() as u64;
+    let microseconds = match server.health().latency.microseconds(now) {
+        // Nothing is known: one request finds out, others do not go where perhaps nothing is answered.
+        0 if in_flight > 0 => UNKNOWN_MICROSECONDS,
+        known => known,
+    };
+    let weight = u64::from(server.weight.max(1));
+    microseconds.saturating_mul(in_flight + weight) / weight
+}
+
+// The same server for the same key: weighted rendezvous hashing with bounded load.
+//
+// Each server has a score for each key, and the highest wins. A server that goes takes nothing along but its own keys, and they spread
+// over all others; there is no table that would have to be made again. Beyond its bound, a server is passed over for the one with the
+// next score, so that one popular key does not bring it down.
+
+/// The candidate with the highest score for `key` among those within `load_max_percent` of their share of the load.
+fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> Option<usize> {
+    let servers = candidates.servers();
+    let places = (0..servers.len()).filter(|&place| candidates.include(place));
+    let (mut load, mut weight) = (0, 0);
+    for place in places.clone() {
+        load += servers[place].in_flight() as u64;
+        weight += u64::from(servers[place].weight);
+    }
+    let is_within = |place: &usize| {
+        let server = &servers[*place];
+        (server.in_flight() as u64) < load_max(load, server, weight, load_max_percent)
+    };
+    let highest = |places: &mut dyn Iterator<Item = usize>| {
+        let score = |place: usize| score(&servers[place], key, servers[place].percent_wanted(candidates.now));
+        places.map(|place| (score(place), place)).max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    // All are beyond it only if others were chosen since it was reckoned.
+    let chosen = highest(&mut places.clone().filter(is_within)).or_else(|| highest(&mut places.clone()));
+    chosen.map(|(_, place)| place)
+}
+
+/// How many requests `server` may be answering when one more comes to the `load` of all, who have `weight` together.
+fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
+    let share = (load + 1).saturating_mul(u64::from(server.weight)).saturating_mul(u64::from(percent));
+    share.div_ceil(weight.max(1).saturating_mul(100))
+}
+
+/// How much `server` wants `key`. Whoever has twice the weight wins twice as often; who starts slowly, at `percent` of it, gets back more and
+/// more of its keys, and keeps those that it has got.
+#[expect(clippy::cast_precision_loss, reason = "53 bits are what the type holds")]
+fn score(server: &Server, key: u64, percent: u64) -> f64 {
+    let uniform = ((mix(key ^ server.seed) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    let weight = f64::from(server.weight) * percent as f64 / 100.0;
+    -weight / uniform.ln()
+}
+
+/// With half of the servers out, one in 250 draws is none.
+const DRAWS_MAX: usize = 8;
+
+const UNKNOWN_MICROSECONDS: u64 = 10_000_000;

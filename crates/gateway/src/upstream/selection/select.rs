@@ -1,0 +1,83 @@
+//! Selects the server that gets the next request: the one that a sticky cookie names, or the one that the balancing method picks from
+//! the first tier of candidates.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use super::balance::Balance;
+use super::candidates::{Candidates, TIERS};
+use super::pick::pick;
+use crate::upstream::health::admin_state::AdminState;
+use crate::upstream::health::ejection::Admission;
+use crate::upstream::membership::server_list::ServerList;
+use crate::upstream::request_key::RequestKey;
+use crate::upstream::server::Server;
+
+/// State of the selection of one upstream.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// Position of round robin, and where the search for the least loaded server starts.
+    turn: AtomicUsize,
+}
+
+/// Who gets a request.
+#[derive(Debug)]
+pub(crate) enum Selected<'s> {
+    /// This one, which counts it already.
+    Server(&'s Arc<Server>, Admission),
+    /// Nobody: those who may get it have no room.
+    Busy,
+    /// Nobody: there is none.
+    Nobody,
+}
+
+impl Selection {
+    /// Selects who gets the next request and lets it [begin](Server::begin): none of those `tried` if there is another. Of
+    /// those of the first tier that is not empty, `balance` picks one.
+    pub(crate) fn select<'s>(
+        &self,
+        servers: &'s ServerList,
+        balance: &Balance,
+        key: &RequestKey,
+        tried: &[usize],
+        now: u64,
+    ) -> Selected<'s> {
+        let begin = |server: &'s Arc<Server>| match server.begin(now) {
+            Admission::Refused => None,
+            admission => Some(Selected::Server(server, admission)),
+        };
+        let sticky = key.sticky.and_then(|token| sticky_server(servers, token, tried, now));
+        if let Some(selected) = sticky.and_then(begin) {
+            return selected;
+        }
+        for tier in TIERS {
+            let candidates = Candidates { servers, tier, tried, now };
+            // Who refuses is no candidate any more.
+            while let Some(place) = pick(balance, &candidates, &self.turn, key.hash) {
+                if let Some(selected) = begin(&servers.list[place]) {
+                    return selected;
+                }
+            }
+            if candidates.has_busy() {
+                return Selected::Busy;
+            }
+        }
+        Selected::Nobody
+    }
+}
+
+/// The server that a cookie names, if it may get requests. It needs no weight: to take that away lets a server end what it
+/// has begun.
+fn sticky_server<'s>(
+    servers: &'s ServerList,
+    token: u64,
+    tried: &[usize],
+    now: u64,
+) -> Option<&'s Arc<Server>> {
+    let server = servers.list.iter().find(|server| server.token == token)?;
+    let may_be = server.health().admin_state() != AdminState::Disabled
+        && server.is_available(now)
+        && server.has_room()
+        && !tried.contains(&server.number);
+    may_be.then_some(server)
+}

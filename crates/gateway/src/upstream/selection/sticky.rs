@@ -1,0 +1,117 @@
+//! Cookies that bring a client to the same server again.
+//!
+//! A cookie holds a token: a keyed hash of the server's address, from which nobody without the key learns the address. It is
+//! no proof of anything; whoever makes one up is given a server as if there were none.
+
+use std::sync::OnceLock;
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use thruway_client::UpstreamAddr;
+use thruway_server::Request;
+
+/// How clients are brought to the same server again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sticky {
+    /// The name of the cookie.
+    pub cookie: String,
+    /// What tokens are made with. Gateways with the same secret know each other's cookies, and a gateway knows its own after
+    /// a restart. Default one that is made when the process starts.
+    pub secret: Option<String>,
+}
+
+impl Sticky {
+    /// By the cookie of this name.
+    pub fn new(cookie: impl Into<String>) -> Self {
+        Self { cookie: cookie.into(), secret: None }
+    }
+
+    /// The token of the server at `address`.
+    pub(crate) fn token_of(&self, upstream: &str, address: &UpstreamAddr) -> u64 {
+        let key = self.secret.as_ref().map_or(process_key(), |secret| secret.as_bytes());
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of HMAC may have any length");
+        mac.update(format!("{upstream}\n{address}").as_bytes());
+        let octets = mac.finalize().into_bytes();
+        octets.iter().take(8).fold(0, |token, octet| token << 8 | u64::from(*octet))
+    }
+
+    /// The token that `request` brings along.
+    pub(crate) fn token_in(&self, request: &Request<'_>) -> Option<u64> {
+        parse(request.cookie(&self.cookie)?.value())
+    }
+
+    /// Returns the values of `Set-Cookie` with which clients send `token` from now on.
+    pub(crate) fn set_cookie(&self, token: u64) -> SetCookie {
+        let plain = format!("{}={token:016x}; Path=/; HttpOnly; SameSite=Lax", self.cookie);
+        SetCookie { secure: format!("{plain}; Secure"), plain }
+    }
+}
+
+/// The values of `Set-Cookie` for the cookie of one server.
+#[derive(Debug)]
+pub(crate) struct SetCookie {
+    /// For responses over `http`, over which browsers refuse cookies with `Secure`.
+    plain: String,
+    /// For responses over `https`. The client never sends such a cookie over `http` (RFC 6265 §5.4).
+    secure: String,
+}
+
+impl SetCookie {
+    /// Returns the value for a client that uses `https` or not.
+    pub(crate) fn value(&self, is_https: bool) -> &str {
+        if is_https { &self.secure } else { &self.plain }
+    }
+}
+
+fn parse(value: &str) -> Option<u64> {
+    let is_token = value.len() == 16 && value.bytes().all(|octet| octet.is_ascii_hexdigit());
+    is_token.then(|| u64::from_str_radix(value, 16).ok()).flatten()
+}
+
+/// A key that lives as long as the process, so that a reload keeps the cookies.
+fn process_key() -> &'static [u8] {
+    static KEY: OnceLock<[u8; 32]> = OnceLock::new();
+    KEY.get_or_init(|| {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).expect("the system has random octets");
+        key
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(secret: Option<&str>, upstream: &str, address: &str) -> u64 {
+        let sticky = Sticky { secret: secret.map(str::to_owned), ..Sticky::new("c") };
+        sticky.token_of(upstream, &address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_token_depends_on_the_address_the_upstream_and_the_secret() {
+        let (one, other) = ("127.0.0.1:1", "127.0.0.1:2");
+        assert_eq!(token(None, "a", one), token(None, "a", one));
+        assert_eq!(token(Some("s"), "a", one), 0x5025_b7c8_97dc_90c1);
+        let tokens = [
+            token(None, "a", one),
+            token(None, "a", other),
+            token(None, "b", one),
+            token(Some("s"), "a", one),
+            token(Some("t"), "a", one),
+        ];
+        for (place, token) in tokens.iter().enumerate() {
+            assert!(!tokens[place + 1..].contains(token));
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_read_and_nothing_else() {
+        let set = Sticky::new("c").set_cookie(0xab);
+        assert_eq!(set.value(false), "c=00000000000000ab; Path=/; HttpOnly; SameSite=Lax");
+        assert_eq!(set.value(true), "c=00000000000000ab; Path=/; HttpOnly; SameSite=Lax; Secure");
+        assert_eq!(parse("00000000000000ab"), Some(0xab));
+        for other in ["", "ab", "+0000000000000ab", "g0000000000000ab", "00000000000000abc"] {
+            assert_eq!(parse(other), None);
+        }
+    }
+}

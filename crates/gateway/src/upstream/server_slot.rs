@@ -1,0 +1,309 @@
+//! A slot for one request at a server: selected, used, and given back with the outcome.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_client::Side;
+use thruway_net::{Clock, ProxyHeader, Worker};
+use thruway_server::Response;
+
+use super::connections::limits::Permit;
+use super::connections::queue::Unavailable;
+use super::health::ejection::{Admission, milliseconds};
+use super::parts::Upstream;
+use super::request_key::RequestKey;
+use super::selection::select::Selected;
+use super::server::Server;
+use crate::Failure;
+
+/// A request that a server is answering, until this is dropped.
+pub(crate) struct ServerSlot {
+    /// The worker of the request, which owns the connections that it may use.
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) server: Arc<Server>,
+    /// What the server is told about the client when a connection is made.
+    pub(crate) proxied: Option<Arc<ProxyHeader>>,
+    /// Permission to open a connection, until that is done.
+    pub(crate) permit: RefCell<Option<Permit>>,
+    admission: Admission,
+    since: Duration,
+    /// When the last of the request was sent that came later than its head, or else when it began: what the client took to send it is not how
+    /// slow the server is.
+    sent: Duration,
+    /// The head was that of a success, and the content is still coming.
+    is_succeeding: bool,
+}
+
+impl ServerSlot {
+    /// Selects the server that gets the next request, none of those `tried` if there is another. If none has room, waits until one
+    /// has, but no longer than `until`: one of those that a later config has, if that comes meanwhile.
+    ///
+    /// # Errors
+    /// There is no server, or too many wait already, or none has room in time.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, its place in the queue is another's.
+    pub(crate) async fn select(
+        upstream: &Arc<Upstream>,
+        worker: &Rc<Worker>,
+        key: &RequestKey,
+        tried: &[usize],
+        until: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        let attempt = || Self::try_select(&upstream.in_place(key), worker, key, tried);
+        let queue = &upstream.connections.requests;
+        queue.pass(upstream.config.queue, !tried.is_empty(), worker.clock(), until, attempt).await
+    }
+
+    /// The same, without waiting.
+    pub(crate) fn try_select(
+        upstream: &Arc<Upstream>,
+        worker: &Rc<Worker>,
+        key: &RequestKey,
+        tried: &[usize],
+    ) -> Result<Self, Unavailable> {
+        let servers = upstream.members.load();
+        let Upstream { config, connections, selection, .. } = &**upstream;
+        if !connections.begin_request(config.requests_max) {
+            return Err(if servers.list.is_empty() { Unavailable::Nobody } else { Unavailable::Busy });
+        }
+        let now = upstream.now(worker.clock());
+        let unavailable = match selection.select(&servers, &config.balance, key, tried, milliseconds(now)) {
+            Selected::Server(server, admission) => {
+                return Ok(Self::new(upstream.clone(), server.clone(), worker.clone(), admission, key, now));
+            }
+            Selected::Busy => Unavailable::Busy,
+            Selected::Nobody => Unavailable::Nobody,
+        };
+        connections.end_request(config.requests_max);
+        Err(unavailable)
+    }
+
+    /// The same server once more, if it may get the request.
+    pub(crate) fn again(
+        upstream: &Arc<Upstream>,
+        worker: &Rc<Worker>,
+        key: &RequestKey,
+        server: Arc<Server>,
+    ) -> Option<Self> {
+        if !upstream.connections.begin_request(upstream.config.requests_max) {
+            return None;
+        }
+        let now = upstream.now(worker.clock());
+        match server.begin(milliseconds(now)) {
+            Admission::Refused => {
+                upstream.connections.end_request(upstream.config.requests_max);
+                None
+            }
+            admission => Some(Self::new(upstream.clone(), server, worker.clone(), admission, key, now)),
+        }
+    }
+
+    /// A slot at `server`, which [counts](Server::begin) the request already, from the time `since` on.
+    pub(crate) fn new(
+        upstream: Arc<Upstream>,
+        server: Arc<Server>,
+        worker: Rc<Worker>,
+        admission: Admission,
+        key: &RequestKey,
+        since: Duration,
+    ) -> Self {
+        let proxied = key.proxied.clone();
+        let permit = RefCell::default();
+        Self {
+            worker,
+            upstream,
+            server,
+            proxied,
+            permit,
+            admission,
+            since,
+            sent: since,
+            is_succeeding: false,
+        }
+    }
+
+    /// Another server has the request, which [counts](Server::begin) it already.
+    pub(crate) fn move_to(&mut self, server: Arc<Server>, admission: Admission) {
+        std::mem::replace(&mut self.server, server).end();
+        self.admission = admission;
+        self.upstream.connections.requests.notify_capacity();
+    }
+
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        self.worker.clock()
+    }
+
+    /// `true` if a connection may be opened for it.
+    pub(crate) fn may_connect(&self) -> bool {
+        !self.upstream.limits_connections() || self.permit.borrow().is_some()
+    }
+
+    /// Since when the request is with the server.
+    pub(crate) const fn since(&self) -> Duration {
+        self.since
+    }
+
+    /// From when on the server had all of the request, as far as it was sent.
+    pub(crate) const fn sent(&self) -> Duration {
+        self.sent
+    }
+
+    /// Notes that the request was not with the server before now.
+    pub(crate) fn begins(&mut self) {
+        self.since = self.upstream.now(self.worker.clock());
+        self.sent = self.since;
+    }
+
+    /// Notes that some of the content of the request was sent just now.
+    pub(crate) fn content_sent(&mut self) {
+        self.sent = self.clock().now_exact();
+    }
+
+    /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not
+    /// yet.
+    pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
+        let health = &self.upstream.health;
+        if health.is_failure(response.status()) {
+            self.note_failure();
+        } else if is_complete {
+            self.note_success();
+        } else {
+            // Content may go on for ever: a server that answers is back.
+            health.answered(&self.server, self.since, self.worker.clock());
+            self.is_succeeding = true;
+        }
+        if self.upstream.health.measures_latency() {
+            self.upstream.health.responded(&self.server, response, self.sent, self.worker.clock());
+        }
+        if let Some(cookie) = &self.server.set_cookie
+            && key.sticky != Some(self.server.token)
+        {
+            // A name that cannot be sent was refused with the config; there is no cookie then.
+            let _ = response.append_field("Set-Cookie", cookie.value(key.is_https));
+        }
+    }
+
+    /// Notes that the content is complete that was still coming with the head. Of content that the client did not wait for
+    /// nothing is noted.
+    pub(crate) fn completed(&mut self) {
+        if std::mem::take(&mut self.is_succeeding) {
+            self.note_success();
+        }
+    }
+
+    /// Notes that the content will not be complete. How long it went on until then is not how slow the server is.
+    pub(crate) fn broke_off(&self, failure: Failure) {
+        if !is_fault(failure, false) {
+            return;
+        }
+        self.note_failure();
+        if self.upstream.health.measures_latency() {
+            let now = milliseconds(self.clock().now_exact());
+            self.server.health().latency.record_failure(Duration::ZERO, now);
+        }
+    }
+
+    /// Notes that a connection was made, which is all there is to know of a server whose streams are not understood.
+    pub(crate) fn connected(&self) {
+        self.note_success();
+        if self.upstream.health.measures_latency() {
+            let now = self.clock().now_exact();
+            self.server.health().latency.record(now.saturating_sub(self.sent), milliseconds(now));
+        }
+    }
+
+    /// Notes that there is no response, on a connection that was used before or not. A server that has closed a connection
+    /// which waited for long has done nothing wrong.
+    pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
+        if !is_fault(failure, is_reused) {
+            return;
+        }
+        self.note_failure();
+        if self.upstream.health.measures_latency() {
+            let now = self.clock().now_exact();
+            self.server.health().latency.record_failure(now.saturating_sub(self.sent), milliseconds(now));
+        }
+    }
+
+    /// Notes that there is no connection, for which another request is counted already. The request that tries whether the server is back
+    /// must be reported all the same.
+    pub(crate) fn failed_with_another(&self, failure: Failure) {
+        if self.admission == Admission::Trial {
+            self.failed(failure, false);
+        }
+    }
+
+    fn note_success(&self) {
+        self.upstream.health.succeeded(&self.server, self.since, self.worker.clock());
+    }
+
+    fn note_failure(&self) {
+        let Upstream { health, members, .. } = &*self.upstream;
+        health.failed(members, &self.server, self.admission, self.worker.clock());
+    }
+}
+
+#[cfg(test)]
+impl ServerSlot {
+    pub(crate) fn succeeded_for_test(&self) {
+        self.note_success();
+    }
+
+    pub(crate) fn failed_for_test(&self) {
+        self.note_failure();
+    }
+}
+
+impl Drop for ServerSlot {
+    fn drop(&mut self) {
+        let Upstream { connections, config, .. } = &*self.upstream;
+        self.server.end();
+        connections.end_request(config.requests_max);
+        connections.requests.notify_capacity();
+        if config.http2.is_some() {
+            self.upstream.notify_free_connection(&self.worker);
+        }
+    }
+}
+
+/// `true` if the failure says something against the server.
+fn is_fault(failure: Failure, is_reused: bool) -> bool {
+    failure.side() == Side::Upstream && !failure.retry().blames_nobody(is_reused)
+}
+
+#[cfg(test)]
+mod tests {
+    use thruway_client::Error;
+    use thruway_server::StatusCode;
+
+    use super::*;
+    use crate::upstream::Balance;
+    use crate::upstream::scene::Scene;
+
+    fn microseconds(scene: &Scene) -> u64 {
+        scene.server(0).health().latency.microseconds(scene.now())
+    }
+
+    /// Once the slowest client decided how slow a server was.
+    #[test]
+    fn what_a_client_takes_to_send_is_not_how_slow_the_server_is() {
+        let scene = Scene::new(Balance::PeakEwma, &[1]);
+        let sent = || {
+            let mut slot = scene.slot();
+            scene.time.advance(Duration::from_secs(10));
+            slot.content_sent();
+            scene.time.advance(Duration::from_millis(10));
+            slot
+        };
+        let mut response = Response::new(StatusCode::OK);
+        sent().responded(&mut response, true, &RequestKey::default());
+        assert_eq!(microseconds(&scene), 10_000);
+        sent().failed(Error::ClosedBeforeResponse.into(), false);
+        assert_eq!(microseconds(&scene), 100_000, "as failures count that were soon there");
+    }
+}

@@ -1,0 +1,149 @@
+//! Statistics of servers and upstreams, for metrics: counters that only grow, and response times.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::RouteMeter;
+use crate::meter::{BUCKETS, Histogram};
+
+/// Statistics of a server.
+#[derive(Debug, Default)]
+pub(crate) struct ServerStatistics {
+    opened: AtomicU64,
+    reused: AtomicU64,
+    failures: FailureCounts,
+    pub(crate) responses: ResponseTimes,
+}
+
+/// Statistics of an upstream, beside those of its servers.
+#[derive(Debug, Default)]
+pub(crate) struct UpstreamStatistics {
+    retries: AtomicU64,
+    failures: FailureCounts,
+    /// From the arrival of a request to its response, however many servers were asked.
+    pub(crate) responses: ResponseTimes,
+}
+
+/// Failures, in the order of [`Failure::PROXY_ERRORS`].
+#[derive(Debug, Default)]
+struct FailureCounts([AtomicU64; Failure::PROXY_ERRORS.len()]);
+
+impl FailureCounts {
+    #[cold]
+    fn add(&self, failure: Failure) {
+        let name = failure.proxy_error();
+        if let Some(place) = Failure::PROXY_ERRORS.iter().position(|other| *other == name) {
+            self.0[place].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Those that have happened, by their names in `Proxy-Status`.
+    fn load(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
+        Failure::PROXY_ERRORS.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl ServerStatistics {
+    /// Counts a request on a connection that was used before, or on a new one.
+    #[inline]
+    pub(crate) fn count_connection(&self, is_reused: bool) {
+        let counter = if is_reused { &self.reused } else { &self.opened };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that has failed at the server.
+    pub(crate) fn count_failure(&self, failure: Failure) {
+        self.failures.add(failure);
+    }
+
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reused(&self) -> u64 {
+        self.reused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn failures(&self) -> Vec<(&'static str, u64)> {
+        self.failures.load()
+    }
+}
+
+impl UpstreamStatistics {
+    /// Counts a request that is sent again.
+    pub(crate) fn count_retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request for which no server was found.
+    pub(crate) fn count_failure(&self, failure: Failure) {
+        self.failures.add(failure);
+    }
+
+    pub(crate) fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn failures(&self) -> Vec<(&'static str, u64)> {
+        self.failures.load()
+    }
+}
+
+/// Counts the response times of a server or an upstream. A worker counts in a shard of its own, as in a [`RouteMeter`]; there are none as
+/// long as nobody counts.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
+
+/// What one worker has counted. Larger than what processors fetch at a time.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard(Histogram<BUCKETS>);
+
+/// How many responses have come so far, by the time until their heads were there.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ResponseCounts {
+    /// Those within each of [`RouteMeter::BOUNDS`], and not within the one before; then all others.
+    pub buckets: [u64; BUCKETS],
+    /// The sum of all times.
+    pub time: Duration,
+}
+
+impl ResponseTimes {
+    /// Records that the head of a response came after `time`. `worker` is the number of the worker.
+    pub(crate) fn record(&self, worker: usize, time: Duration) {
+        // More workers than cores share shards.
+        let shards = self.0.get_or_init(|| {
+            let shards = available_parallelism().map_or(1, usize::from);
+            (0..shards).map(|_| Shard::default()).collect()
+        });
+        shards[worker % shards.len()].0.record(&RouteMeter::BOUNDS, time);
+    }
+
+    pub(crate) fn counts(&self) -> ResponseCounts {
+        let mut counts = ResponseCounts::default();
+        for Shard(times) in self.0.get().into_iter().flatten() {
+            counts.time += times.add_to(&mut counts.buckets);
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_whoever_counts_them() {
+        let times = ResponseTimes::default();
+        assert_eq!(times.counts(), ResponseCounts::default());
+        [0, 10_000, 10_001].into_iter().map(Duration::from_millis).for_each(|time| times.record(0, time));
+        std::thread::scope(|scope| scope.spawn(|| times.record(1, Duration::from_millis(1))).join().unwrap());
+        let ResponseCounts { buckets, time } = times.counts();
+        assert_eq!((buckets[0], buckets[2], buckets[14], buckets[15]), (1, 1, 1, 1));
+        assert_eq!(time, Duration::from_millis(20_002));
+    }
+}
