@@ -22,8 +22,6 @@ use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{AccessDescription, AuthorityInfoAccessSyntax};
 
-use crate::ocsp::Signer;
-
 /// An authority, and the directory in which its certificates are. It goes with this.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -204,6 +202,9 @@ impl PublicKeyData for PublicKey {
 fn pem(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
+
+/// A certificate, and what signs for it.
+pub(crate) type Signer = (Certificate, Box<dyn Fn(&[u8]) -> Vec<u8>>);
 
 impl Default for Authority {
     fn default() -> Self {

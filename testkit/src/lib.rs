@@ -4,6 +4,8 @@
 
 pub mod acme;
 mod authority;
+pub mod heap;
+mod lock;
 pub mod ocsp;
 mod pipe;
 mod random;

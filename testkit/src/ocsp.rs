@@ -19,8 +19,8 @@ use x509_ocsp::{
     ResponseData, RevokedInfo, SingleResponse, Version,
 };
 
-use crate::Authority;
-use crate::acme::lock;
+use crate::authority::Authority;
+use crate::lock::lock;
 
 /// A responder. It ends with this.
 pub struct OcspResponder {
@@ -233,9 +233,6 @@ fn time(time: SystemTime) -> OcspGeneralizedTime {
     let whole = DateTime::from_unix_duration(Duration::from_secs(since.as_secs())).expect("it is a date");
     OcspGeneralizedTime(GeneralizedTime::from_date_time(whole))
 }
-
-/// A certificate, and what signs for it.
-pub(crate) type Signer = (Certificate, Box<dyn Fn(&[u8]) -> Vec<u8>>);
 
 const SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");

@@ -3,7 +3,7 @@
 use thruway_mcp_sdk::McpServer;
 use thruway_mcp_sdk::schema::Prompt;
 
-use super::tool;
+use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
     let (tools, prompts) = (server.clone(), server.clone());

@@ -3,7 +3,7 @@
 use thruway_mcp_sdk::schema::{ContentBlock, ResourceContents};
 use thruway_mcp_sdk::{HandlerError, McpServer};
 
-use super::tool;
+use super::tool::tool;
 use crate::samples::{PNG, WAV};
 
 pub(super) fn offer(server: McpServer) -> McpServer {

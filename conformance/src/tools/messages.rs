@@ -6,7 +6,7 @@ use thruway_mcp_sdk::schema::LoggingLevel;
 use thruway_mcp_sdk::{Context, McpServer};
 use tokio::time::sleep;
 
-use super::tool;
+use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
     server

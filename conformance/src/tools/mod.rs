@@ -15,20 +15,8 @@ mod tasks;
 // what they do to the server
 mod changes;
 
-use thruway_mcp_sdk::McpServer;
-use thruway_mcp_sdk::schema::Tool;
+// what they have in common, and all of them
+mod tool;
+mod all;
 
-/// All of them.
-pub(crate) fn offer(server: McpServer) -> McpServer {
-    let server = content::offer(server);
-    let server = schemas::offer(server);
-    let server = messages::offer(server);
-    let server = questions::offer(server);
-    let server = rounds::offer(server);
-    let server = tasks::offer(server);
-    changes::offer(server)
-}
-
-fn tool(name: &str, description: &str) -> Tool {
-    Tool::new(name).with_description(description)
-}
+pub(crate) use all::offer;

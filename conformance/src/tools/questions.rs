@@ -7,7 +7,7 @@ use thruway_mcp_sdk::schema::{
 };
 use thruway_mcp_sdk::{Context, HandlerError, McpServer};
 
-use super::tool;
+use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
     server

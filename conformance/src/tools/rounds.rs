@@ -8,7 +8,7 @@ use thruway_mcp_sdk::schema::{
 use thruway_mcp_sdk::{Context, HandlerError, McpServer};
 use tokio::try_join;
 
-use super::tool;
+use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
     let named = |kind: &str| tool(&format!("test_input_required_result_{kind}"), "Needs input of the client");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::McpServer;
 use thruway_mcp_sdk::schema::JsonObject;
 
-use super::tool;
+use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
     server

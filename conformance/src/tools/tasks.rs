@@ -10,7 +10,7 @@ use thruway_mcp_sdk::{Context, HandlerError, McpServer, TaskSupport};
 use tokio::time::sleep;
 use tokio::try_join;
 
-use super::tool;
+use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
     let optional = TaskSupport::OPTIONAL;

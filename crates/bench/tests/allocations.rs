@@ -1,6 +1,5 @@
 //! What a request costs the heap: nothing, however many there are.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::File;
 use std::future::Future;
@@ -16,32 +15,10 @@ use thruway_bench::{
     Opened, Pace, Requests, Revision, SessionUse, Share, StopFlag, Url, Worker,
 };
 use thruway_net::{Clock, ManualTime, Transport};
+use thruway_testkit::heap::{CountingAllocator, allocations};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The system's allocator, with a count of what each thread has asked of it.
-struct Counting;
-
-thread_local! {
-    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
-// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System`.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -135,7 +112,7 @@ fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u
     };
     let next_id = all.conversation().map(|_| Rc::new(Cell::new(1)));
     let server = Line { time: time.clone(), unanswered: Rc::default(), next_id };
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     let worker = Worker::new(clock, all, manner, share, Duration::ZERO, None);
     let mut lane = pin!(worker.clone().lane(0, server.clone(), Some(server)));
     let mut cx = Context::from_waker(Waker::noop());
@@ -143,7 +120,7 @@ fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u
         time.advance(Duration::from_micros(100));
         worker.wake_due();
     }
-    let cost = ALLOCATIONS.get() - before;
+    let cost = allocations() - before;
     assert_eq!(worker.record().answered, requests);
     cost
 }

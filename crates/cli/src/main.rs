@@ -6,21 +6,10 @@ mod headers;
 mod config;
 mod logging;
 
-// what it is made of
-mod routes;
-mod acme;
-mod access_log;
-
 // what is done
 mod check;
 mod shell;
-mod explain;
-mod streams;
-mod tls;
-mod present;
 mod serve;
-mod reload;
-mod admin;
 mod mcp;
 mod bench;
 

@@ -2,7 +2,6 @@
 //!
 //! Each thread counts its own allocations, so that other tests are not counted.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -14,48 +13,10 @@ use thruway_client::{Config, Connection, Pool, PoolConfig, ReadBuffers, RequestT
 use thruway_http1::BodyLength;
 use thruway_message::Method;
 use thruway_net::Transport;
+use thruway_testkit::heap::{CountingAllocator, allocations};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The system's allocator, with a count of what each thread has asked of it.
-struct Counting;
-
-thread_local! {
-    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-}
-
-#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
-// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: `block` came from `System`; the caller's other promises are those of `System`.
-        unsafe { System.realloc(block, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System`.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// An upstream that does not allocate: it answers whatever is written to it with the same octets.
 #[derive(Clone, Default)]
@@ -144,9 +105,9 @@ impl Scene {
     /// What `times` exchanges cost after a few that are not counted.
     fn steady(&mut self, content: &[u8], times: usize) -> u64 {
         (0..WARM_UP).for_each(|_| self.exchange(content));
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         (0..times).for_each(|_| self.exchange(content));
-        ALLOCATIONS.get() - before
+        allocations() - before
     }
 }
 

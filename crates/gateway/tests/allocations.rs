@@ -1,7 +1,5 @@
 //! What finding a route, counting its requests, and policies that look at addresses cost the heap: nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,33 +9,11 @@ use thruway_gateway::{
 };
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_server::{Handler, IntoHandler, Networks, StatusCode};
+use thruway_testkit::heap::{CountingAllocator, allocations};
 use thruway_testkit::scene::Scene;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The system's allocator, with a count of what each thread has asked of it.
-struct Counting;
-
-thread_local! {
-    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
-// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System`.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn route(host: HostMatch, path: PathMatch) -> (RouteMatch, Arc<dyn Handler>) {
     (RouteMatch { host, ..RouteMatch::at(path) }, (|| "").into_handler())
@@ -77,22 +53,22 @@ fn to_find_a_route_allocates_nothing() {
         let mut connection = ServerConnection::new(Limits::default());
         assert!(connection.handle_input(octets.as_bytes(), &mut index).unwrap().0.is_some());
         let head = index.request_head(octets.as_bytes());
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         let found = routes.find(&head);
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{target}");
+        assert_eq!(allocations() - before, 0, "{target}");
         assert_eq!(found, Some(route), "{target}");
     }
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     drop(String::from("counted"));
-    assert_eq!(ALLOCATIONS.get() - before, 1, "allocations are counted at all");
+    assert_eq!(allocations() - before, 1, "allocations are counted at all");
 }
 
 #[test]
 fn to_count_a_request_allocates_nothing() {
     let meter = RouteMeter::new(2);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     meter.record(0, StatusCode::OK, Duration::from_millis(3));
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(allocations() - before, 0);
     assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
 }
 
@@ -102,12 +78,12 @@ fn allocations_with(handler: Arc<dyn Handler>) -> u64 {
     let scene = Scene::new(handler);
     let mut client = scene.connect();
     assert!(client.send(GET).received().starts_with("HTTP/1.1 200 "));
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     for _ in 0..100 {
         client.send(GET);
         drop(client.received_octets());
     }
-    ALLOCATIONS.get() - before
+    allocations() - before
 }
 
 #[test]

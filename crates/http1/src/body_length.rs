@@ -5,7 +5,7 @@
 
 use thruway_message::{Method, StatusCode, Version, list};
 
-use crate::{Error, RequestFacts};
+use crate::error::Error;
 
 /// How the end of a message body is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,40 +161,4 @@ pub fn parse_content_length(value: &[u8]) -> Result<u64, Error> {
         .iter()
         .try_fold(0u64, |length, digit| length.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
         .ok_or(Error::ContentLengthOverflow)
-}
-
-/// How the body of a response is written, and which field says so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResponseBody {
-    /// No body and no field about it: 1xx, 204, 304, a tunnel.
-    Absent,
-    /// `Content-Length`, and this many octets.
-    Octets(u64),
-    /// `Transfer-Encoding: chunked`, and chunks.
-    Chunked,
-    /// No field; the close of the connection ends it. For clients of HTTP/1.0.
-    UntilClose,
-    /// The fields that a response to GET would have, and no body: the answer to HEAD.
-    OnlyFields(Option<u64>),
-}
-
-impl ResponseBody {
-    /// How to send content of `octets`, if that is known, as the response to a request (RFC 9110 §8.6 and §9.3.2,
-    /// RFC 9112 §6.1 and §6.2).
-    #[inline]
-    pub fn for_response(request: &RequestFacts, status: StatusCode, octets: Option<u64>) -> Self {
-        match (request.response_to, octets) {
-            _ if status.is_without_content() => Self::Absent,
-            (ResponseTo::Connect, _) if status.is_success() => Self::Absent,
-            (ResponseTo::Head, octets) => Self::OnlyFields(octets),
-            (_, Some(octets)) => Self::Octets(octets),
-            (_, None) if request.version == Version::Http10 => Self::UntilClose,
-            (_, None) => Self::Chunked,
-        }
-    }
-
-    /// Whether octets of content follow the head.
-    pub const fn has_content(self) -> bool {
-        !matches!(self, Self::Absent | Self::OnlyFields(_) | Self::Octets(0))
-    }
 }

@@ -4,10 +4,12 @@ use core::ops::Range;
 
 use thruway_message::token::{is_token_octet, is_whitespace};
 
+use crate::error::Error;
 use crate::field_section::{self, SectionLimit};
 use crate::head_index::HeadIndex;
-use crate::line_end::parse_line_end;
-use crate::{Error, Limits, scan};
+use crate::limits::Limits;
+use crate::scan;
+use crate::scan::parse_line_end;
 
 /// Decodes one chunked body.
 ///

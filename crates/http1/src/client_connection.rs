@@ -5,12 +5,15 @@ use alloc::collections::VecDeque;
 use thruway_message::token::is_in_any_case;
 use thruway_message::{StatusCode, Version};
 
-use crate::body_length::LengthFields;
+use crate::body_length::{BodyLength, LengthFields, ResponseTo};
 use crate::chunked::Piece;
 use crate::content::ContentDecoder;
+use crate::error::Error;
 use crate::field_section::{self, PartialSection, SectionLimit};
-use crate::persistence::ConnectionOptions;
-use crate::{BodyLength, Error, HeadIndex, Limits, ResponseTo, status_line};
+use crate::head_index::HeadIndex;
+use crate::limits::Limits;
+use crate::request_fields::ConnectionOptions;
+use crate::status_line;
 
 /// Reads the responses of one connection, in the order of the requests, however they are cut into pieces.
 ///

@@ -1,7 +1,10 @@
 //! The content of one message, as its body is read (RFC 9112 §6 and §7).
 
+use crate::body_length::BodyLength;
 use crate::chunked::{ChunkedDecoder, Decoded, Piece};
-use crate::{BodyLength, Error, HeadIndex, Limits};
+use crate::error::Error;
+use crate::head_index::HeadIndex;
+use crate::limits::Limits;
 
 /// Reads one message body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

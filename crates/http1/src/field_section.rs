@@ -5,8 +5,10 @@ use alloc::vec::Vec;
 use thruway_message::FieldLineSpan;
 use thruway_message::token::is_whitespace;
 
-use crate::line_end::parse_line_end;
-use crate::{Error, Limits, scan};
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::scan;
+use crate::scan::parse_line_end;
 
 /// How large a section may be, and the error if it is larger.
 #[derive(Clone, Copy)]

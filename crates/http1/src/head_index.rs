@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use thruway_message::{FieldLineSpan, FieldLines, RequestHead, ResponseHead};
 
-use crate::RequestFacts;
 use crate::host::KnownHost;
+use crate::request_facts::RequestFacts;
 use crate::request_line::RequestLine;
 use crate::status_line::StatusLine;
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use thruway_message::{Authority, Version};
 
-use crate::Error;
+use crate::error::Error;
 
 /// The `Host` field that was seen.
 #[derive(Clone, Copy, Default)]

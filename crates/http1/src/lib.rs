@@ -10,7 +10,6 @@ extern crate alloc;
 mod scan;
 
 // a head, line by line
-mod line_end;
 mod request_line;
 mod request_target;
 mod status_line;
@@ -20,8 +19,8 @@ mod head_index;
 // what a head means for the connection
 mod body_length;
 mod host;
-mod persistence;
 mod request_facts;
+mod request_fields;
 
 // content
 mod chunked;
@@ -37,13 +36,13 @@ mod write;
 mod error;
 mod limits;
 
-pub use body_length::{BodyLength, ResponseBody, ResponseTo, parse_content_length};
+pub use body_length::{BodyLength, ResponseTo, parse_content_length};
 pub use chunked::check_trailer_name;
 pub use client_connection::{ClientConnection, ClientEvent};
 pub use error::Error;
 pub use head_index::HeadIndex;
 pub use limits::Limits;
-pub use request_facts::RequestFacts;
+pub use request_facts::{RequestFacts, ResponseBody};
 pub use request_target::parse_request_target;
 pub use server_connection::{ServerConnection, ServerEvent};
 pub use write::{

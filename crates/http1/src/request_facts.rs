@@ -1,12 +1,8 @@
-//! What the connection must know of a request while it is answered.
+//! What the connection must know of a request while it is answered, and how the body of the response is framed.
 
-use thruway_message::Version;
-use thruway_message::token::is_in_any_case;
+use thruway_message::{StatusCode, Version};
 
-use crate::body_length::LengthFields;
-use crate::host::HostField;
-use crate::persistence::ConnectionOptions;
-use crate::{BodyLength, Error, HeadIndex, ResponseTo};
+use crate::body_length::{BodyLength, ResponseTo};
 
 /// What of a request decides how its response is framed and what becomes of the connection. Small, and free of
 /// the request's octets, so that it can be kept until the response is written.
@@ -44,60 +40,38 @@ impl RequestFacts {
     }
 }
 
-/// What the field lines of a request say, gathered while they are parsed.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct RequestFields<'i> {
-    host: HostField<'i>,
-    length: LengthFields,
-    connection: ConnectionOptions,
-    expects_continue: bool,
-    has_upgrade: bool,
+/// How the body of a response is written, and which field says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResponseBody {
+    /// No body and no field about it: 1xx, 204, 304, a tunnel.
+    Absent,
+    /// `Content-Length`, and this many octets.
+    Octets(u64),
+    /// `Transfer-Encoding: chunked`, and chunks.
+    Chunked,
+    /// No field; the close of the connection ends it. For clients of HTTP/1.0.
+    UntilClose,
+    /// The fields that a response to GET would have, and no body: the answer to HEAD.
+    OnlyFields(Option<u64>),
 }
 
-impl<'i> RequestFields<'i> {
-    /// Takes note of one field line.
+impl ResponseBody {
+    /// How to send content of `octets`, if that is known, as the response to a request (RFC 9110 §8.6 and §9.3.2,
+    /// RFC 9112 §6.1 and §6.2).
     #[inline]
-    pub(crate) fn observe(&mut self, name: &[u8], value: &'i [u8]) -> Result<(), Error> {
-        match name.len() {
-            4 if is_in_any_case(name, b"host") => self.host.observe(value)?,
-            6 if is_in_any_case(name, b"expect") => self.observe_expect(value)?,
-            7 if is_in_any_case(name, b"upgrade") => self.has_upgrade = true,
-            10 if is_in_any_case(name, b"connection") => self.connection.observe(value),
-            14 if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
-            17 if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
-            _ => {}
+    pub fn for_response(request: &RequestFacts, status: StatusCode, octets: Option<u64>) -> Self {
+        match (request.response_to, octets) {
+            _ if status.is_without_content() => Self::Absent,
+            (ResponseTo::Connect, _) if status.is_success() => Self::Absent,
+            (ResponseTo::Head, octets) => Self::OnlyFields(octets),
+            (_, Some(octets)) => Self::Octets(octets),
+            (_, None) if request.version == Version::Http10 => Self::UntilClose,
+            (_, None) => Self::Chunked,
         }
-        Ok(())
     }
 
-    /// `Expect: 100-continue`, and nothing else (RFC 9110 §10.1.1).
-    #[cold]
-    fn observe_expect(&mut self, value: &[u8]) -> Result<(), Error> {
-        if !value.eq_ignore_ascii_case(b"100-continue") {
-            return Err(Error::ExpectationUnknown);
-        }
-        self.expects_continue = true;
-        Ok(())
-    }
-
-    /// Puts what all lines together say of the request in `input`, whose request line is in `index`, there too.
-    #[inline]
-    pub(crate) fn settle(&self, index: &mut HeadIndex, input: &[u8]) -> Result<(), Error> {
-        let version = index.request_line.version;
-        let response_to = ResponseTo::from(index.request_line.method(input));
-        self.host.check(version, &mut index.known_host)?;
-        let body_length = self.length.of_request(response_to, version)?;
-        let is_http11 = version == Version::Http11;
-        // One by one, as the request line.
-        let facts = &mut index.facts;
-        facts.version = version;
-        facts.response_to = response_to;
-        facts.body_length = body_length;
-        facts.is_persistent = self.connection.is_persistent(version);
-        // A request without content has nothing to wait for, and HTTP/1.0 has no interim responses.
-        facts.expects_continue = self.expects_continue && is_http11 && body_length != BodyLength::NONE;
-        facts.wants_tunnel = response_to == ResponseTo::Connect
-            || (self.has_upgrade && self.connection.is_upgrade() && is_http11);
-        Ok(())
+    /// Whether octets of content follow the head.
+    pub const fn has_content(self) -> bool {
+        !matches!(self, Self::Absent | Self::OnlyFields(_) | Self::Octets(0))
     }
 }

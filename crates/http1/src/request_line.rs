@@ -2,8 +2,9 @@
 
 use thruway_message::{Method, OriginForm, RequestTarget, Version};
 
-use crate::line_end::parse_line_end;
-use crate::{Error, request_target, scan};
+use crate::error::Error;
+use crate::scan::parse_line_end;
+use crate::{request_target, scan};
 
 /// Where the parts of a request line stand in the input.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,8 @@
 
 use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget};
 
-use crate::{Error, scan};
+use crate::error::Error;
+use crate::scan;
 
 /// Where the path of the target at `start` ends, and where the target does: at the first octet that no target may hold.
 #[inline]

@@ -1,10 +1,15 @@
 //! The server's side of a connection: requests in.
 
+use crate::body_length::BodyLength;
 use crate::chunked::Piece;
 use crate::content::ContentDecoder;
+use crate::error::Error;
 use crate::field_section::{self, PartialSection, SectionLimit};
-use crate::request_facts::RequestFields;
-use crate::{BodyLength, Error, HeadIndex, Limits, RequestFacts, request_line};
+use crate::head_index::HeadIndex;
+use crate::limits::Limits;
+use crate::request_facts::RequestFacts;
+use crate::request_fields::RequestFields;
+use crate::request_line;
 
 /// Reads the requests of one connection, one after the other, however they are cut into pieces.
 ///

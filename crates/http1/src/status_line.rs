@@ -2,9 +2,10 @@
 
 use thruway_message::{StatusCode, Version};
 
-use crate::line_end::parse_line_end;
+use crate::error::Error;
 use crate::request_line::{VERSION_BYTES, parse_version_name};
-use crate::{Error, scan};
+use crate::scan;
+use crate::scan::parse_line_end;
 
 /// Where the parts of a status line stand in the input.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,10 @@ use alloc::vec::Vec;
 use thruway_message::token::is_token;
 use thruway_message::{FieldLines, FieldLinesBuf, Method, StatusCode, Version};
 
+use crate::body_length::BodyLength;
+use crate::error::Error;
+use crate::request_facts::ResponseBody;
 use crate::request_target::parse_request_target;
-use crate::{BodyLength, Error, ResponseBody};
 
 /// A response head to be written.
 #[derive(Clone, Copy, Debug)]

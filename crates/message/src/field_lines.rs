@@ -5,7 +5,7 @@ use core::fmt;
 
 use memchr::memchr;
 
-use crate::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
+use crate::field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 
 /// Where one field line stands in the octets of its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

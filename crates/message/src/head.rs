@@ -1,6 +1,45 @@
-//! Heads: control data and a header section (RFC 9110 §6).
+//! Heads: control data and a header section, in a version of the protocol (RFC 9110 §6 and §2.5); borrowed from the octets they were parsed from, or owned.
 
-use crate::{Authority, FieldLines, FieldValue, Method, RequestTarget, StatusCode, Version};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use crate::authority::Authority;
+use crate::field_line::{FieldLine, FieldValue};
+use crate::field_lines::{FieldLineSpan, FieldLines};
+use crate::method::Method;
+use crate::request_target::{AbsoluteForm, OriginForm, RequestTarget};
+use crate::status_code::StatusCode;
+
+/// The protocol version in which a message came or goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Version {
+    /// HTTP/1.0, RFC 1945.
+    Http10,
+    /// HTTP/1.1, RFC 9112.
+    Http11,
+    /// HTTP/2, RFC 9113.
+    Http2,
+}
+
+impl Version {
+    /// The version as logs and start lines name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 /// The head of a request. Borrows from the octets it was parsed from.
 #[derive(Clone, Copy, Debug)]
@@ -45,5 +84,231 @@ impl<'a> ResponseHead<'a> {
     /// The value of the first field line named `name`, in any case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.field_lines.field(name)
+    }
+}
+
+/// The head of a request with octets of its own, for those who need it longer than the octets it came in.
+#[derive(Clone, Debug)]
+pub struct OwnedRequestHead {
+    octets: Box<[u8]>,
+    spans: Box<[FieldLineSpan]>,
+    method: OwnedMethod,
+    target: OwnedTarget,
+    version: Version,
+}
+
+/// Ranges index the octets.
+#[derive(Clone, Debug)]
+enum OwnedMethod {
+    Registered(Method<'static>),
+    Other(Range<usize>),
+}
+
+#[derive(Clone, Debug)]
+enum OwnedTarget {
+    Origin(Range<usize>),
+    Absolute { scheme: Range<usize>, authority: Range<usize>, origin: Range<usize> },
+    Authority(Range<usize>),
+    Asterisk,
+}
+
+impl OwnedRequestHead {
+    /// The head, to be read as any other.
+    pub fn as_head(&self) -> RequestHead<'_> {
+        RequestHead {
+            method: self.method(),
+            target: self.target(),
+            version: self.version,
+            field_lines: FieldLines::from_parsed(&self.octets, &self.spans),
+        }
+    }
+
+    fn method(&self) -> Method<'_> {
+        match &self.method {
+            OwnedMethod::Registered(method) => *method,
+            OwnedMethod::Other(name) => Method::Other(self.text(name)),
+        }
+    }
+
+    fn target(&self) -> RequestTarget<'_> {
+        match &self.target {
+            OwnedTarget::Origin(origin) => RequestTarget::Origin(self.origin(origin)),
+            OwnedTarget::Absolute { scheme, authority, origin } => RequestTarget::Absolute(AbsoluteForm {
+                scheme: self.text(scheme),
+                authority: self.authority(authority),
+                origin: self.origin(origin),
+            }),
+            OwnedTarget::Authority(authority) => RequestTarget::Authority(self.authority(authority)),
+            OwnedTarget::Asterisk => RequestTarget::Asterisk,
+        }
+    }
+
+    // What was copied from something valid is valid: the defaults below are never used.
+
+    fn text(&self, range: &Range<usize>) -> &str {
+        core::str::from_utf8(&self.octets[range.clone()]).unwrap_or_default()
+    }
+
+    fn origin(&self, range: &Range<usize>) -> OriginForm<'_> {
+        OriginForm::new(self.text(range))
+    }
+
+    fn authority(&self, range: &Range<usize>) -> Authority<'_> {
+        Authority::parse(&self.octets[range.clone()]).unwrap_or_default()
+    }
+}
+
+impl From<RequestHead<'_>> for OwnedRequestHead {
+    fn from(head: RequestHead<'_>) -> Self {
+        let mut octets = Vec::with_capacity(room(head.field_lines) + ROOM_FOR_START_LINE);
+        let method = match head.method.registered() {
+            Some(method) => OwnedMethod::Registered(method),
+            None => OwnedMethod::Other(append(&mut octets, head.method.as_str().as_bytes())),
+        };
+        let target = append_target(&mut octets, head.target);
+        let spans = head.field_lines.iter().map(|line| append_line(&mut octets, line)).collect();
+        Self { octets: octets.into_boxed_slice(), spans, method, target, version: head.version }
+    }
+}
+
+/// The head of a response with octets of its own, for those who need it longer than the octets it came in.
+#[derive(Clone, Debug)]
+pub struct OwnedResponseHead {
+    octets: Box<[u8]>,
+    spans: Box<[FieldLineSpan]>,
+    status: StatusCode,
+    reason: Range<usize>,
+    version: Version,
+}
+
+impl OwnedResponseHead {
+    /// The head, to be read as any other.
+    pub fn as_head(&self) -> ResponseHead<'_> {
+        ResponseHead {
+            status: self.status,
+            reason: &self.octets[self.reason.clone()],
+            version: self.version,
+            field_lines: FieldLines::from_parsed(&self.octets, &self.spans),
+        }
+    }
+}
+
+impl From<ResponseHead<'_>> for OwnedResponseHead {
+    fn from(head: ResponseHead<'_>) -> Self {
+        let lines = head.field_lines;
+        // All of what the lines stand in, which is hardly more than they are, so that their places stay the same.
+        let mut octets = Vec::with_capacity(lines.octets().len() + head.reason.len());
+        octets.extend_from_slice(lines.octets());
+        let reason = append(&mut octets, head.reason);
+        let (status, version) = (head.status, head.version);
+        Self { octets: octets.into_boxed_slice(), spans: lines.spans().into(), status, reason, version }
+    }
+}
+
+/// How many octets names and values take.
+fn room(lines: FieldLines<'_>) -> usize {
+    lines.iter().map(|line| line.name.as_bytes().len() + line.value.as_bytes().len()).sum()
+}
+
+fn append_target(octets: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget {
+    match target {
+        RequestTarget::Origin(origin) => OwnedTarget::Origin(append(octets, origin.as_bytes())),
+        RequestTarget::Absolute(absolute) => OwnedTarget::Absolute {
+            scheme: append(octets, absolute.scheme.as_bytes()),
+            authority: append(octets, absolute.authority.as_str().as_bytes()),
+            origin: append(octets, absolute.origin.as_bytes()),
+        },
+        RequestTarget::Authority(authority) => {
+            OwnedTarget::Authority(append(octets, authority.as_str().as_bytes()))
+        }
+        RequestTarget::Asterisk => OwnedTarget::Asterisk,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the spans it came with were u32 too")]
+fn append_line(octets: &mut Vec<u8>, line: FieldLine<'_>) -> FieldLineSpan {
+    let name = append(octets, line.name.as_bytes());
+    let value = append(octets, line.value.as_bytes());
+    FieldLineSpan {
+        name_start: name.start as u32,
+        name_end: name.end as u32,
+        value_start: value.start as u32,
+        value_end: value.end as u32,
+    }
+}
+
+fn append(octets: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
+    let start = octets.len();
+    octets.extend_from_slice(more);
+    start..octets.len()
+}
+
+/// Most targets are shorter.
+const ROOM_FOR_START_LINE: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn head<'a>(
+        method: &'a [u8],
+        target: RequestTarget<'a>,
+        octets: &'a [u8],
+        spans: &'a [FieldLineSpan],
+    ) -> RequestHead<'a> {
+        RequestHead {
+            method: Method::from_token(method).unwrap(),
+            target,
+            version: Version::Http11,
+            field_lines: FieldLines::from_parsed(octets, spans),
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_response_head_reads_as_the_head_it_was_made_from() {
+        let octets = b"HTTP/1.0 404 Not here\r\nA: b\r\n\r\n";
+        let spans = [FieldLineSpan { name_start: 23, name_end: 24, value_start: 26, value_end: 27 }];
+        let borrowed = ResponseHead {
+            status: StatusCode::NOT_FOUND,
+            reason: &octets[13..21],
+            version: Version::Http10,
+            field_lines: FieldLines::from_parsed(octets, &spans),
+        };
+        let owned = OwnedResponseHead::from(borrowed);
+        let copy = owned.as_head();
+        assert_eq!(
+            (copy.status, copy.reason, copy.version),
+            (StatusCode::NOT_FOUND, &b"Not here"[..], Version::Http10)
+        );
+        assert!(copy.field_lines.iter().eq(borrowed.field_lines.iter()));
+        assert_eq!(copy.field("a").unwrap(), "b");
+    }
+
+    #[test]
+    fn a_copy_reads_as_the_head_it_was_made_from() {
+        let octets = b"GET / HTTP/1.1\r\nHost: a.example:1\r\nX:\r\n\r\n";
+        let spans = [
+            FieldLineSpan { name_start: 16, name_end: 20, value_start: 22, value_end: 33 },
+            FieldLineSpan { name_start: 35, name_end: 36, value_start: 37, value_end: 37 },
+        ];
+        let authority = Authority::parse(b"b.example:2").unwrap();
+        let origin = OriginForm::new("/a?b");
+        for (method, target) in [
+            (&b"GET"[..], RequestTarget::Origin(origin)),
+            (b"M-SEARCH", RequestTarget::Absolute(AbsoluteForm { scheme: "http", authority, origin })),
+            (b"CONNECT", RequestTarget::Authority(authority)),
+            (b"OPTIONS", RequestTarget::Asterisk),
+        ] {
+            let borrowed = head(method, target, octets, &spans);
+            let owned = OwnedRequestHead::from(borrowed);
+            let copy = owned.as_head();
+            assert_eq!(
+                (copy.method, copy.target, copy.version),
+                (borrowed.method, borrowed.target, borrowed.version)
+            );
+            assert!(copy.field_lines.iter().eq(borrowed.field_lines.iter()));
+            assert_eq!(copy.target.to_string(), target.to_string());
+        }
     }
 }

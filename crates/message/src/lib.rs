@@ -17,7 +17,6 @@ mod method;
 mod request_target;
 mod status_code;
 mod userinfo;
-mod version;
 
 // fields
 mod field_line;
@@ -25,15 +24,12 @@ mod field_lines;
 
 // whole heads
 mod head;
-mod owned_head;
 
 pub use authority::{Authority, InvalidAuthority};
 pub use field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 pub use field_lines::{FieldLineSpan, FieldLines, FieldLinesBuf, FieldLinesIter};
-pub use head::{RequestHead, ResponseHead};
+pub use head::{OwnedRequestHead, OwnedResponseHead, RequestHead, ResponseHead, Version};
 pub use method::{InvalidMethod, Method};
-pub use owned_head::{OwnedRequestHead, OwnedResponseHead};
 pub use request_target::{AbsoluteForm, OriginForm, RequestTarget};
 pub use status_code::{InvalidStatusCode, StatusCode};
 pub use userinfo::mask_userinfo;
-pub use version::Version;

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::Authority;
+use crate::authority::Authority;
 
 /// The target of a request, in the form in which it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,7 +11,9 @@ use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Notify;
 
-use crate::{Admitted, ClientAddr, ListenAddr, LogLimit, Stream};
+use crate::address::{ClientAddr, ListenAddr};
+use crate::log_limit::{Admitted, LogLimit};
+use crate::stream::Stream;
 
 /// A listening socket, watched by the reactor of this thread.
 enum Listener {

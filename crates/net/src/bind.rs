@@ -17,7 +17,7 @@ use std::time::SystemTime;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt};
 use socket2::SockRef;
 
-use crate::ListenAddr;
+use crate::address::ListenAddr;
 use crate::listened::ListenerAddress;
 
 /// The listening sockets of one address. A Unix socket's path is removed when this is dropped.

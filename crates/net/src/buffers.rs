@@ -3,8 +3,9 @@
 //! An idle connection owns none: it takes one from its thread's pool for what it must keep, and gives it back as
 //! soon as that is gone.
 
-use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+
+use crate::thread_state::ThreadState;
 
 /// A buffer from the pool of this thread. Goes back there, emptied, when it is dropped.
 #[derive(Debug, Default)]
@@ -14,7 +15,7 @@ impl PooledBuffer {
     /// An empty buffer, with or without capacity.
     #[inline]
     pub fn take() -> Self {
-        Self(POOL.with_borrow_mut(Vec::pop).unwrap_or_default())
+        Self(ThreadState::with(|thread| thread.buffers.borrow_mut().pop()).unwrap_or_default())
     }
 
     /// A buffer that holds a copy of `octets`.
@@ -56,10 +57,10 @@ impl Drop for PooledBuffer {
         let mut buffer = std::mem::take(&mut self.0);
         buffer.clear();
         // While the thread ends there is no pool any more; then the buffer is freed.
-        let _ = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if pool.len() < BUFFERS_MAX {
-                pool.push(buffer);
+        ThreadState::try_with(|thread| {
+            let mut free = thread.buffers.borrow_mut();
+            if free.len() < BUFFERS_MAX {
+                free.push(buffer);
             }
         });
     }
@@ -76,12 +77,14 @@ pub struct LargeBuffer {
 impl LargeBuffer {
     /// A buffer, unless too many are in use. What is in it is of no meaning.
     pub fn take() -> Option<Self> {
-        let (free, in_use) = LARGE.with_borrow_mut(|pool| (pool.free.pop(), pool.in_use));
+        let (free, in_use) = ThreadState::with(|thread| {
+            (thread.large_buffers.borrow_mut().pop(), thread.large_buffers_in_use.get())
+        });
         if in_use >= LARGE_BUFFERS_MAX {
             return None;
         }
         let octets = free.unwrap_or_else(|| vec![0; LARGE_BYTES].into_boxed_slice());
-        LARGE.with_borrow_mut(|pool| pool.in_use += 1);
+        ThreadState::with(|thread| thread.large_buffers_in_use.set(in_use + 1));
         Some(Self { octets, length: LARGE_BYTES })
     }
 
@@ -106,24 +109,14 @@ impl Drop for LargeBuffer {
     fn drop(&mut self) {
         let octets = std::mem::take(&mut self.octets);
         // While the thread ends there is no pool any more; then the buffer is freed.
-        let _ = LARGE.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            pool.in_use = pool.in_use.saturating_sub(1);
-            if pool.free.len() < LARGE_BUFFERS_KEPT {
-                pool.free.push(octets);
+        ThreadState::try_with(|thread| {
+            thread.large_buffers_in_use.update(|in_use| in_use.saturating_sub(1));
+            let mut free = thread.large_buffers.borrow_mut();
+            if free.len() < LARGE_BUFFERS_KEPT {
+                free.push(octets);
             }
         });
     }
-}
-
-#[derive(Default)]
-struct LargePool {
-    free: Vec<Box<[u8]>>,
-    in_use: usize,
-}
-
-thread_local! {
-    static LARGE: RefCell<LargePool> = const { RefCell::new(LargePool { free: Vec::new(), in_use: 0 }) };
 }
 
 /// How long a large buffer is: as much as one read brings of content that arrives quickly.
@@ -134,10 +127,6 @@ const LARGE_BUFFERS_MAX: usize = 64;
 
 /// How many wait to be used again.
 const LARGE_BUFFERS_KEPT: usize = 8;
-
-thread_local! {
-    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Larger buffers are freed: one large message must not be remembered for ever.
 const BUFFER_BYTES_MAX: usize = 64 << 10;

@@ -7,11 +7,27 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::accept::accept;
+use crate::address::ClientAddr;
 use crate::balance::{Assigned, Balance};
 use crate::bind::Kept;
 use crate::listening::{Command, Listening};
-use crate::worker::spawn;
-use crate::{Accepted, Admitted, ClientAddr, LogLimit, Stream, Worker};
+use crate::log_limit::{Admitted, LogLimit};
+use crate::stream::Stream;
+use crate::worker::{ConnectionGuard, Worker, spawn};
+
+/// A connection that was accepted and belongs to this worker now.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The connection.
+    pub stream: Stream,
+    /// Who is at the other end.
+    pub client: ClientAddr,
+    /// The number of the listener that accepted it: its place in the list given to [`Workers::start`](crate::Workers::start), or what
+    /// it was given with [`LiveWorkers::listen`](crate::LiveWorkers::listen).
+    pub listener: usize,
+    /// Must be kept as long as the connection is open.
+    pub guard: ConnectionGuard,
+}
 
 /// What each thread knows of the others.
 pub(crate) struct Share {

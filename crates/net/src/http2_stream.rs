@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use h2::{Reason, RecvStream, SendStream};
 
-use crate::Transport;
+use crate::transport::Transport;
 
 /// The octets of a stream, both ways.
 pub struct Http2Stream<H = ()> {

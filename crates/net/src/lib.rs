@@ -22,17 +22,17 @@ mod balance;
 mod proxy_protocol;
 
 // octets in and out
+mod transport;
 mod stream;
 mod http2_stream;
 mod socket;
 mod sends;
+mod thread_state;
 mod buffers;
-mod gathered;
 mod splice;
 pub mod tls;
 
 // threads
-mod descriptors;
 mod worker;
 mod listening;
 mod dispatch;
@@ -45,8 +45,7 @@ pub use bind::{BindError, BindReason, Bound, bind};
 pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
-pub use descriptors::raise_descriptor_limit;
-pub use gathered::Gathered;
+pub use dispatch::Accepted;
 pub use http2_stream::Http2Stream;
 pub use ip_text::IpText;
 pub use listened::{is_listened_on, is_of_this_machine};
@@ -58,6 +57,7 @@ pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveE
 pub use public::{carried_by, is_public};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
 pub use splice::{Flow, Pipe};
-pub use stream::{Stream, Transport};
-pub use worker::{Accepted, ConnectionGuard, Worker, spawn};
-pub use workers::{DrainHandle, Drained, Workers, WorkersConfig};
+pub use stream::Stream;
+pub use transport::{Gathered, Transport};
+pub use worker::{ConnectionGuard, Worker, spawn};
+pub use workers::{DrainHandle, Drained, Workers, WorkersConfig, raise_descriptor_limit};

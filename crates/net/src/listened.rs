@@ -96,7 +96,8 @@ const ANY_PORT: u16 = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ListenAddr, bind};
+    use crate::address::ListenAddr;
+    use crate::bind::bind;
 
     fn bound(text: &str) -> (crate::Bound, u16) {
         let bound = bind(&text.parse().unwrap(), 1, 1).unwrap();

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::address::{ClientAddr, ListenAddr};
 use crate::balance::Balance;
-use crate::bind::{Kept, Place};
-use crate::{Bound, ClientAddr, ListenAddr};
+use crate::bind::{Bound, Kept, Place};
 
 /// A listening socket of one worker, its address, and its listener's number.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::Clock;
+use crate::clock::Clock;
 
 /// Limits how often one message is logged: ten times in ten seconds. Each message has its own limit, as a
 /// `static`.

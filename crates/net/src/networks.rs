@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use crate::ClientAddr;
+use crate::address::ClientAddr;
 
 /// Addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`; or `unix`, all that come over Unix sockets,
 /// which have no address and so are in no other network.

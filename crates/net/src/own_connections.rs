@@ -10,8 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{getpeername, getsockname};
 
+use crate::address::ClientAddr;
 use crate::listened::{ListenedOn, listened_on};
-use crate::{ClientAddr, Stream};
+use crate::stream::Stream;
 
 /// Number of TCP connections to own listeners, so that a process without any never locks [`OPEN`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -125,7 +126,8 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
-    use crate::{Bound, ListenAddr, bind};
+    use crate::address::ListenAddr;
+    use crate::bind::{Bound, bind};
 
     fn bound(text: &str) -> (Bound, u16) {
         let bound = bind(&text.parse().unwrap(), 1, 8).unwrap();

@@ -1,7 +1,6 @@
 //! A connected socket, and what it was given to send.
 
 use std::any::Any;
-use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock};
@@ -9,12 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
 
-use crate::sends::{self, Ahead, Outbox};
+use crate::sends::{Ahead, Outbox};
 
 /// A socket that the reactor of a thread watches.
 #[derive(Debug)]
@@ -117,84 +115,6 @@ impl Socket {
         }
     }
 
-    /// Ready when nothing is ahead of the next octets.
-    ///
-    /// # Errors
-    /// What was given before could not be sent.
-    #[inline]
-    pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == Ahead::Nothing { Poll::Ready(Ok(())) } else { self.poll_clear_slowly(cx) }
-    }
-
-    #[cold]
-    fn poll_clear_slowly(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == Ahead::Queued {
-            sends::flush();
-        }
-        match self.outbox.ahead() {
-            Ahead::Nothing => Poll::Ready(Ok(())),
-            Ahead::Failed => Poll::Ready(Err(self.outbox.error().into())),
-            Ahead::Unsent => self.outbox.poll_sent(cx).map(Ok),
-            Ahead::Queued => {
-                // On another thread, which is about to send it.
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-        }
-    }
-
-    /// The same, but what is in the batch stays there until that is sent.
-    pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == Ahead::Queued {
-            // What sends the batch was woken before and comes first.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.poll_clear(cx)
-    }
-
-    /// What became of `octets` that were in the batch.
-    #[inline]
-    pub(crate) fn handle_sent(socket: &Arc<Self>, octets: &[u8], outcome: Result<usize, Errno>) {
-        match outcome {
-            // It was discarded meanwhile.
-            _ if socket.outbox.ahead() != Ahead::Queued => {}
-            Ok(taken) if taken == octets.len() => socket.outbox.set_empty(),
-            Ok(taken) => Self::send_later(socket, octets.get(taken..).unwrap_or_default()),
-            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, octets),
-            Err(error) => socket.fail(error),
-        }
-    }
-
-    /// Has a task of its own send `octets`. It goes on when nobody else has the socket any more: for them, all was written.
-    #[cold]
-    fn send_later(socket: &Arc<Self>, octets: &[u8]) {
-        socket.outbox.set_unsent(octets);
-        crate::spawn(sends::unsent(Self::send_unsent(socket.clone())));
-    }
-
-    async fn send_unsent(socket: Arc<Self>) {
-        loop {
-            match timeout(STALL, poll_fn(|cx| socket.poll_send_some(cx))).await {
-                Ok(Ok(is_all)) if is_all => return,
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => return socket.fail(Errno::from_io_error(&error).unwrap_or(Errno::PIPE)),
-                // Whoever has the stream has deadlines.
-                Err(_) if Arc::strong_count(&socket) > 1 => {}
-                Err(_) => return socket.fail(Errno::TIMEDOUT),
-            }
-        }
-    }
-
-    /// Sends some of what is unsent. Whether that was all.
-    fn poll_send_some(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        self.outbox.send_rest(cx, |octets, cx| {
-            self.poll_io(cx, Interest::WRITABLE, octets.len(), |socket| {
-                Ok(send(socket, octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
-            })
-        })
-    }
-
     /// Nobody knows what became of what was in the batch: whoever reads is told too.
     pub(crate) fn give_up(&self) {
         self.fail(Errno::CANCELED);
@@ -208,7 +128,7 @@ impl Socket {
     }
 
     /// Octets were lost: nothing more is sent, and nobody must take the end of the connection for that of what was said.
-    fn fail(&self, error: Errno) {
+    pub(crate) fn fail(&self, error: Errno) {
         self.outbox.set_failed(error);
         self.reset_at_close();
     }
@@ -240,7 +160,3 @@ impl AsRawFd for Socket {
         self.as_fd().as_raw_fd()
     }
 }
-
-/// For a peer that takes nothing of what is unsent, when nobody has the stream any more; then that is given up.
-pub(crate) const STALL: Duration =
-    if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };

@@ -2,125 +2,24 @@
 
 use std::any::Any;
 use std::fs::File;
-use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::task::unconstrained;
 
+use crate::address::ClientAddr;
+use crate::sends;
 use crate::socket::{Kind, Socket};
-use crate::{ClientAddr, Pipe, sends};
-
-/// A stream of octets in both directions, without blocking.
-///
-/// All methods register the task of `cx` to be woken when they return [`Poll::Pending`].
-pub trait Transport: 'static {
-    /// Reads into `buffer`; 0 is the end of what the peer sends.
-    ///
-    /// # Errors
-    /// The connection failed.
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
-
-    /// Whether the peer has neither sent anything since nor ended, as far as this thread has heard: also of a task that has done all that it may
-    /// do in one turn, in which a read is pending whatever has come. If not, what has come may be lost.
-    fn is_quiet(&mut self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
-    }
-
-    /// Whether something may have arrived, or the end, since reading has found nothing more. As long as nothing has, whoever reading has
-    /// registered then is still registered. Who cannot tell says yes.
-    fn may_have_arrived(&self) -> bool {
-        true
-    }
-
-    /// Writes some of `slices`; how many octets is returned. Whoever is told to wait comes again with the same octets first, or writes nothing
-    /// more: a transport that transforms them may have begun.
-    ///
-    /// # Errors
-    /// The connection failed.
-    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
-
-    /// Whether some of what was not told to be written may have left all the same: of what [`poll_write`](Self::poll_write) was given when
-    /// it was pending.
-    fn has_written_part(&self) -> bool {
-        false
-    }
-
-    /// Writes up to `length` octets of `file` from `offset` on; how many is returned, 0 at the end of the file.
-    ///
-    /// # Errors
-    /// The connection or the file failed.
-    fn poll_send_file(
-        &mut self,
-        cx: &mut Context<'_>,
-        file: &File,
-        offset: u64,
-        length: usize,
-    ) -> Poll<io::Result<usize>>;
-
-    /// Whether nobody on the way can read or change what is sent: TLS is spoken.
-    fn is_secured(&self) -> bool {
-        false
-    }
-
-    /// Whether [`poll_splice`](Self::poll_splice) does without copying, so that it is worth to put octets into pipes.
-    fn splices(&self) -> bool {
-        false
-    }
-
-    /// Writes some of what is in `pipe`, which is not empty; how many octets is returned.
-    ///
-    /// # Errors
-    /// The connection or the pipe failed.
-    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
-        pipe.poll_copy_to(cx, self)
-    }
-
-    /// Moves what comes next into `pipe`, which is empty: at most `length` octets, and as many as the pipe has room for.
-    /// How many is returned; 0 is the end of what the peer sends.
-    ///
-    /// # Errors
-    /// The connection failed.
-    fn poll_fill(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, length: usize) -> Poll<io::Result<usize>> {
-        pipe.poll_copy_from(cx, self, length)
-    }
-
-    /// Ready when all that was written is in the hands of the system. Transports that keep nothing back say nothing.
-    ///
-    /// # Errors
-    /// The connection failed.
-    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    /// Ready when all that was written is in the hands of the system, and the peer will know that it was all, where a protocol below has
-    /// words for that. To be called before a connection is dropped that has come to its end in peace; nothing is written any more.
-    ///
-    /// # Errors
-    /// The connection failed.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_flush(cx)
-    }
-
-    /// Tells the peer that nothing more will be written.
-    ///
-    /// # Errors
-    /// The connection failed.
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-
-    /// Lets what the peer has not taken be thrown away when the connection is closed, and the peer be told.
-    fn discard_unsent(&mut self);
-}
+use crate::splice::Pipe;
+use crate::thread_state::ThreadState;
+use crate::transport::Transport;
 
 /// A connected socket.
 ///
@@ -174,6 +73,34 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         ready!(self.0.poll_clear(cx))?;
         self.0.poll_io(cx, Interest::WRITABLE, 0, write)
+    }
+
+    /// What [`Transport::poll_fill`] is for sockets.
+    fn poll_splice_from(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &mut Pipe,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        debug_assert!(pipe.is_empty(), "a pipe that is full and a socket without octets would look the same");
+        match ready!(self.poll_try_read(cx, |socket| pipe.splice_from(socket, length))) {
+            Err(error) if is_refusal(&error) => {
+                refuse_splicing(&error);
+                pipe.poll_copy_from(cx, self, length)
+            }
+            outcome => Poll::Ready(outcome),
+        }
+    }
+
+    /// What [`Transport::poll_splice`] is for sockets.
+    fn poll_empty(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        if !pipe.has_copied() {
+            match ready!(self.poll_try_write(cx, |socket| pipe.splice_to(socket))) {
+                Err(error) if is_refusal(&error) => refuse_splicing(&error),
+                outcome => return Poll::Ready(outcome),
+            }
+        }
+        pipe.poll_copy_to(cx, self)
     }
 }
 
@@ -271,6 +198,19 @@ impl Transport for Stream {
     fn discard_unsent(&mut self) {
         self.0.discard_unsent();
     }
+}
+
+/// Whether the kernel, or what filters its calls, does not splice, or not with such a descriptor.
+fn is_refusal(error: &io::Error) -> bool {
+    let refusals = [Errno::INVAL, Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP];
+    Errno::from_io_error(error).is_some_and(|error| refusals.contains(&error))
+}
+
+/// The kernel does not splice for this thread: there is no sense in trying again.
+#[cold]
+fn refuse_splicing(error: &io::Error) {
+    tracing::info!(%error, "the kernel does not splice; content is copied");
+    ThreadState::with(|thread| thread.pipes.borrow_mut().refuse());
 }
 
 #[cfg(test)]

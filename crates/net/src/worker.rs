@@ -7,7 +7,8 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use crate::balance::Balance;
-use crate::{ClientAddr, Clock, Deadlines, Stream, sends};
+use crate::clock::Clock;
+use crate::deadlines::Deadlines;
 
 /// What the connections of one worker share. Never leaves its thread.
 #[derive(Debug)]
@@ -162,9 +163,10 @@ impl Worker {
     }
 
     /// Ready when the drain has begun, all that the kernel had completed was accepted, and no connection is left.
-    pub(crate) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// `is_all_sent` tells if nothing waits to be sent.
+    pub(crate) fn poll_drained(&self, cx: &mut Context<'_>, is_all_sent: fn() -> bool) -> Poll<()> {
         let is_accepting = self.accepting.get() > 0;
-        if self.is_draining() && !is_accepting && sends::is_all_sent() && self.balance.finish(self.index) {
+        if self.is_draining() && !is_accepting && is_all_sent() && self.balance.finish(self.index) {
             return Poll::Ready(());
         }
         self.waits_for_last.replace(Some(cx.waker().clone()));
@@ -205,20 +207,6 @@ impl State {
     fn of<T: Any + Default>() -> Self {
         Self { value: Box::new(T::default()), others: States::default() }
     }
-}
-
-/// A connection that was accepted and belongs to this worker now.
-#[derive(Debug)]
-pub struct Accepted {
-    /// The connection.
-    pub stream: Stream,
-    /// Who is at the other end.
-    pub client: ClientAddr,
-    /// The number of the listener that accepted it: its place in the list given to [`Workers::start`](crate::Workers::start), or what
-    /// it was given with [`LiveWorkers::listen`](crate::LiveWorkers::listen).
-    pub listener: usize,
-    /// Must be kept as long as the connection is open.
-    pub guard: ConnectionGuard,
 }
 
 /// Counts a connection as open until it is dropped.

@@ -11,16 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::MissedTickBehavior;
 
 use crate::balance::{Balance, WorkerLoad};
-use crate::descriptors::connections_max;
-use crate::dispatch::{Dispatcher, Share};
+use crate::bind::Bound;
+use crate::clock::Clock;
+use crate::dispatch::{Accepted, Dispatcher, Share};
 use crate::listening::{Command, LiveWorkers, Places};
-use crate::worker::spawn;
-use crate::{Accepted, Bound, Clock, Worker, sends};
+use crate::sends;
+use crate::worker::{Worker, spawn};
 
 /// How many threads, and for how many connections.
 #[derive(Clone, Copy, Debug)]
@@ -240,10 +242,32 @@ async fn drive<T: Fn(Accepted) + 'static>(
                     return worker.cut_off();
                 }
             }
-            () = poll_fn(|cx| worker.poll_drained(cx)) => return,
+            () = poll_fn(|cx| worker.poll_drained(cx, sends::is_all_sent)) => return,
         }
     }
 }
+
+/// Raises the soft limit of open descriptors to the hard one. A program calls this once, early; a library does not.
+///
+/// If the system refuses, the limit stays as it is.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit of open descriptors cannot be raised");
+    }
+}
+
+/// How many connections descriptors allow: all but some for listeners, reactors, files and what the program opens.
+fn connections_max() -> usize {
+    let descriptors = getrlimit(Resource::Nofile)
+        .current
+        .map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX));
+    descriptors - (descriptors / RESERVED_SHARE).min(RESERVED_MAX)
+}
+
+/// A tenth is reserved, and at most this many.
+const RESERVED_SHARE: usize = 10;
+const RESERVED_MAX: usize = 512;
 
 /// How exact deadlines are.
 const TICK: Duration = Duration::from_millis(100);

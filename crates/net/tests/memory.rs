@@ -1,7 +1,6 @@
 //! What a connection in TLS owns while it waits: keys and states, and no buffers.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -17,46 +16,23 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use thruway_net::tls::{TlsAcceptor, TlsAcceptorConfig, accept_tls};
 use thruway_net::{Clock, ManualTime, PooledBuffer, Transport, Worker};
 use thruway_testkit::Authority;
+use thruway_testkit::heap::{CountingAllocator, held_bytes};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The system's allocator, with a sum of what each thread owns of what it asked for while it was told to count.
-struct Counting;
+/// The bytes that connections own: what is counted for their clients is not theirs.
+#[derive(Default)]
+struct Owned(isize);
 
-thread_local! {
-    static IS_COUNTING: Cell<bool> = const { Cell::new(false) };
-    static OWNED_BYTES: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: isize) {
-    if IS_COUNTING.get() {
-        OWNED_BYTES.set(OWNED_BYTES.get() + bytes);
+impl Owned {
+    /// Adds the bytes that `work` leaves allocated.
+    fn count<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let before = held_bytes();
+        let outcome = work();
+        self.0 += held_bytes() - before;
+        outcome
     }
-}
-
-#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
-// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size().cast_signed());
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        count(-layout.size().cast_signed());
-        // SAFETY: `block` came from `System`.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-/// What `work` leaves owned.
-fn counted<R>(work: impl FnOnce() -> R) -> R {
-    IS_COUNTING.set(true);
-    let outcome = work();
-    IS_COUNTING.set(false);
-    outcome
 }
 
 /// A connection in memory that has all the memory it needs before.
@@ -129,11 +105,12 @@ fn a_connection_that_waits_owns_little() {
     let config = Arc::new(config);
     let worker = Worker::for_test(Clock::manual(ManualTime::default()));
     let mut cx = Context::from_waker(Waker::noop());
+    let mut owned = Owned::default();
     let mut streams = Vec::with_capacity(CONNECTIONS);
     for place in 0..=CONNECTIONS {
         if place == 1 {
             // The first has made what all share.
-            OWNED_BYTES.set(0);
+            owned = Owned::default();
         }
         let line = Line::new();
         let name = ServerName::try_from("a.example").unwrap();
@@ -145,13 +122,13 @@ fn a_connection_that_waits_owns_little() {
         });
         let mut stream = loop {
             pump(&mut client, &line);
-            if let Poll::Ready(outcome) = counted(|| accepting.as_mut().poll(&mut cx)) {
+            if let Poll::Ready(outcome) = owned.count(|| accepting.as_mut().poll(&mut cx)) {
                 break outcome.map_err(|(_, error)| error).unwrap();
             }
         };
         client.writer().write_all(b"question").unwrap();
         pump(&mut client, &line);
-        counted(|| {
+        owned.count(|| {
             let mut buffer = [0; 100];
             assert!(matches!(stream.poll_read(&mut cx, &mut buffer), Poll::Ready(Ok(8))));
             assert!(stream.poll_write(&mut cx, &[IoSlice::new(b"answer")]).is_ready());
@@ -160,7 +137,7 @@ fn a_connection_that_waits_owns_little() {
         pump(&mut client, &line);
         streams.push((stream, client));
     }
-    let each = OWNED_BYTES.get() / CONNECTIONS.cast_signed();
+    let each = owned.0 / CONNECTIONS.cast_signed();
     println!("{each} octets on the heap, and {} in the connection itself", size_of_val(&streams[0].0));
     assert!((1..OWNED_BYTES_MAX).contains(&each), "{each} octets");
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use thruway_http1::Limits;
 
-use crate::{Http2Limits, TrustedProxies};
+use crate::http2::Http2Limits;
+use crate::trusted::TrustedProxies;
 
 /// How much a server takes on, and for how long.
 #[derive(Clone, PartialEq, Eq, Debug)]

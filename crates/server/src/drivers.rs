@@ -11,13 +11,15 @@ use thruway_net::{
     ReceiveError, Stream, Worker, receive_proxy_header, spawn,
 };
 
-use crate::listener::{ListenerTls, Speaks};
+use crate::connection::ConnectionDriver;
+use crate::connection_info::{ConnectionInfo, ConnectionTls};
+use crate::handler::Handler;
+use crate::listener::{Listener, ListenerTls, ProxyProtocol, Speaks};
 use crate::live::Serving;
-use crate::streams::StreamRecords;
-use crate::treatment::Treatment;
-use crate::{
-    ClientStream, ConnectionDriver, ConnectionInfo, ConnectionTls, Handler, Listener, ProxyProtocol, Spoken,
-};
+use crate::pre_handler::PreHandlers;
+use crate::record::StreamRecords;
+use crate::spoken::Spoken;
+use crate::streams::ClientStream;
 
 /// What drives the connections that one worker accepts.
 pub(crate) struct Drivers {
@@ -26,7 +28,7 @@ pub(crate) struct Drivers {
     serving: Arc<Serving>,
     http: ConnectionDriver,
     /// What drives the requests of listeners that do something with them before.
-    treated: Vec<(Treatment, ConnectionDriver)>,
+    treated: Vec<(PreHandlers, ConnectionDriver)>,
     stream_records: Option<StreamRecords>,
 }
 
@@ -48,18 +50,18 @@ impl Drivers {
         // What comes from a listener that was removed long ago has nobody to serve it.
         let slot = now.listeners.get(accepted.listener).map(|slot| slot.load());
         if let Some(listener) = slot.as_deref().and_then(Option::as_deref) {
-            if let Some(treatment) = Treatment::of(listener) {
-                self.make_treated(treatment, listener);
+            if let Some(pre_handlers) = PreHandlers::of(listener) {
+                self.make_driver(pre_handlers, listener);
             }
             serve(accepted, listener, self);
         }
     }
 
     /// Has something there that does with requests what `listener` wants.
-    fn make_treated(&mut self, treatment: Treatment, listener: &Listener) {
+    fn make_driver(&mut self, pre_handlers: PreHandlers, listener: &Listener) {
         if self.treated.iter().all(|(of, _)| !of.is_of(listener)) {
-            let http = self.http.with_handler(treatment.before(self.handler.clone()));
-            self.treated.push((treatment, http));
+            let http = self.http.with_handler(pre_handlers.before(self.handler.clone()));
+            self.treated.push((pre_handlers, http));
         }
     }
 

@@ -4,7 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{CONTENT_BYTES_MAX, IntoResponse, OwnedRequest, Request, Response};
+use thruway_message::RequestHead;
+
+use crate::request::{CONTENT_BYTES_MAX, OwnedRequest, Rejection, Request};
+use crate::response::{IntoResponse, Response};
 
 /// Answers requests: the one extension point of the server. Routers, layers and adapters are handlers too.
 ///
@@ -200,8 +203,8 @@ where
         let mut request = request.take_owned();
         Answer::later(async move {
             match request.content().collect(limit_bytes).await {
-                Ok(content) => request.read_with(&content, |request| answer(request).into_response()),
-                Err(error) => crate::Rejection::from(error).into_response(),
+                Ok(content) => answer(&request.as_request(&request.head(), &content)).into_response(),
+                Err(error) => Rejection::from(error).into_response(),
             }
         })
     }
@@ -218,5 +221,32 @@ where
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let future = (self.0)(request.take_owned());
         Answer::later(async move { future.await.into_response() })
+    }
+}
+
+impl Request<'_> {
+    /// Has `handler` answer, which lives no longer than this call: for handlers that are replaced while the server runs.
+    pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
+        self.hand_to_with(self.head(), handler)
+    }
+
+    /// The same with another head, which may live no longer than this call: for handlers that add something to what the
+    /// client said, or take something away, before another answers. What frames the content must stay as it is.
+    pub fn hand_to_with(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
+        self.with_head(head, |request| handler.handle(request))
+    }
+}
+
+impl OwnedRequest {
+    /// Has `handler` answer, as if the request had only come now: for handlers that had to wait before another may answer.
+    pub fn hand_to(mut self, handler: &dyn Handler) -> Answer {
+        let content = self.take_content();
+        let whole = content.as_whole().cloned();
+        let head = self.head();
+        let mut request = self.as_request(&head, whole.as_deref().unwrap_or_default());
+        if whole.is_none() {
+            request.set_arriving(content);
+        }
+        handler.handle(&mut request)
     }
 }

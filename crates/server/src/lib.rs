@@ -29,6 +29,7 @@ mod tower;
 // how it is driven
 mod config;
 mod trusted;
+mod connection_info;
 mod connection;
 mod http2;
 mod spoken;
@@ -36,8 +37,7 @@ mod record;
 mod access_log;
 mod listener;
 mod streams;
-mod redirects;
-mod treatment;
+mod pre_handler;
 mod live;
 mod drivers;
 mod server;
@@ -45,27 +45,27 @@ mod server;
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLines, AccessLogTarget, OpenTarget};
 pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
+pub use connection_info::{ConnectionInfo, ConnectionTls};
 pub use content_coding::ContentCoding;
 pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
 pub use http2::Http2Limits;
-pub use listener::{Listener, ProxyProtocol};
+pub use listener::{AnswerFirst, Listener, ProxyProtocol};
 pub use live::{BoundListeners, LiveServer};
-pub use record::{Forwarded, Record, Recorder, Refused, TakeRecord};
+pub use record::{Record, Recorder, StreamRecord, TakeRecord, TakeStreamRecord};
 pub use request::{
-    ConnectionInfo, ConnectionTls, ContentError, OwnedRequest, Parameters, Rejection, Request,
-    RequestContent, RequestPiece,
+    CONTENT_BYTES_MAX, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
+    RequestPiece,
 };
 pub use response::{
-    AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, IntoResponse, Json, Piece,
-    Response, Tunnel, send_interim,
+    AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, Forwarded, IntoResponse,
+    Json, Piece, Refused, Response, Tunnel, send_interim,
 };
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};
 pub use spoken::Spoken;
-pub use streams::{ClientStream, ServeStream, StreamRecord, TakeStreamRecord};
+pub use streams::{ClientStream, ServeStream};
 pub use tower::Tower;
-pub use treatment::AnswerFirst;
 pub use trusted::{ProxyFields, TrustedProxies};
 
 pub use cookie::Cookie;
@@ -79,6 +79,3 @@ pub use thruway_net::{
     ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, Peer,
     ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, raise_descriptor_limit,
 };
-
-/// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.
-pub const CONTENT_BYTES_MAX: usize = 2 << 20;

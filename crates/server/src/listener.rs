@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use thruway_message::FieldValue;
 use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
+use crate::connection_info::{Elsewhere, LiveElsewhere};
 use crate::layers::ListenerCompression;
-use crate::{AnswerFirst, FieldValue, ServeStream};
+use crate::request::Request;
+use crate::response::Response;
+use crate::streams::ServeStream;
 
 /// Where to listen, and what is done with connections there: HTTP unless something else is said.
 #[derive(Clone)]
@@ -41,14 +44,10 @@ pub(crate) struct ListenerTls {
     pub(crate) elsewhere: LiveElsewhere,
 }
 
-/// The hosts that are served elsewhere now, as all connections of a listener see it: those, too, that were accepted before a reload.
-pub(crate) type LiveElsewhere = Arc<ArcSwapOption<Elsewhere>>;
-
-/// Hosts that are served elsewhere, where clients must show other certificates.
-#[derive(Debug)]
-pub(crate) struct Elsewhere {
-    own: Arc<TlsAcceptor>,
-    others: Vec<Arc<TlsAcceptor>>,
+/// Answers some requests before redirects and routes: what must be found at its place, whatever else a listener is for.
+pub trait AnswerFirst: Send + Sync + 'static {
+    /// The answer; `None` to leave the request to the others.
+    fn answer(&self, request: &Request<'_>) -> Option<Response>;
 }
 
 /// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It must come
@@ -165,15 +164,6 @@ impl Listener {
     /// The same, at the address that the system has chosen.
     pub(crate) fn at(self, address: &ListenAddr) -> Self {
         Self { address: address.clone(), ..self }
-    }
-}
-
-impl Elsewhere {
-    /// Whether `host` is one of them.
-    pub(crate) fn has(&self, host: &str) -> bool {
-        let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-        let own = self.own.match_of(&name);
-        self.others.iter().any(|other| other.match_of(&name) > own)
     }
 }
 

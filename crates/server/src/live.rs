@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use thruway_net::{BindError, Bound, ListenAddr, LiveWorkers, WorkersConfig, bind};
 
-use crate::{Config, Listener, Recorder};
+use crate::config::Config;
+use crate::listener::Listener;
+use crate::record::Recorder;
 
 /// A server that runs, to be told what else it should do. Clones are of the same server.
 #[derive(Clone, Debug)]

@@ -13,9 +13,12 @@ use thruway_net::{
     WorkerLoad, Workers, WorkersConfig, bind,
 };
 
+use crate::config::Config;
 use crate::drivers::Drivers;
-use crate::live::{BACKLOG, LiveServing, Place, Serving, slot};
-use crate::{Config, Handler, IntoHandler, Listener, LiveServer, Recorder};
+use crate::handler::{Handler, IntoHandler};
+use crate::listener::Listener;
+use crate::live::{BACKLOG, LiveServer, LiveServing, Place, Serving, slot};
+use crate::record::Recorder;
 
 /// A server that is being put together.
 pub struct Server {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use thruway_net::{ConnectionGuard, PooledBuffer, Transport};
 
-use crate::Timeouts;
+use crate::config::Timeouts;
 use crate::connection::OVER_LIMIT_PATIENCE;
 use crate::http2::PREFACE;
 

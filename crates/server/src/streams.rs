@@ -1,16 +1,16 @@
-//! Connections that are no HTTP: what drives them, and what is told of them.
+//! Connections that are no HTTP, and what drives them.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use thruway_net::tls::{ClientHello, HandshakeError, read_client_hello};
 use thruway_net::{ConnectionGuard, PooledBuffer, Stream, Worker};
 
-use crate::ConnectionInfo;
+use crate::connection_info::ConnectionInfo;
+use crate::record::{StreamRecord, StreamRecords};
 
 /// Drives the connections of a listener that is not for HTTP: see [`Listener::streams`](crate::Listener::streams).
 pub trait ServeStream: Send + Sync + 'static {
@@ -29,37 +29,6 @@ pub struct ClientStream {
     guard: ConnectionGuard,
     records: Option<StreamRecords>,
 }
-
-/// A connection and how it went.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamRecord<'a> {
-    /// The connection.
-    pub connection: &'a ConnectionInfo,
-    /// The time of day when it had ended.
-    pub time: SystemTime,
-    /// The name of the upstream.
-    pub upstream: &'a str,
-    /// The server that had the connection, or was tried last.
-    pub server: Option<&'a str>,
-    /// How many more servers were tried.
-    pub retries: u32,
-    /// How long it took until a server had accepted; `None` if none has.
-    pub connect: Option<Duration>,
-    /// Octets that went from the client to the server.
-    pub received_bytes: u64,
-    /// Octets that went from the server to the client.
-    pub sent_bytes: u64,
-    /// From when the connection was accepted to its end.
-    pub duration: Duration,
-    /// Why it has ended: one word.
-    pub end: &'static str,
-}
-
-/// Takes the records of the streams of one worker.
-pub type TakeStreamRecord = Box<dyn FnMut(&StreamRecord<'_>)>;
-
-/// Takes them for all listeners.
-pub(crate) type StreamRecords = Rc<RefCell<TakeStreamRecord>>;
 
 impl ClientStream {
     pub(crate) const fn new(

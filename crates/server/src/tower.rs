@@ -14,8 +14,10 @@ use thruway_net::{Admitted, LogLimit};
 use tower_service::Service;
 
 use crate::connection::is_client_fault;
-use crate::request::{ContentError, RequestContent};
-use crate::{Answer, BoxError, ConnectionInfo, Content, ContentStream, Handler, Piece, Request, Response};
+use crate::connection_info::ConnectionInfo;
+use crate::handler::{Answer, Handler};
+use crate::request::{ContentError, Request, RequestContent};
+use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 
 /// Runs a [tower service](Service) as a handler; an axum `Router` is one.
 ///

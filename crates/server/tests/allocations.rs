@@ -2,7 +2,6 @@
 //!
 //! Each thread counts its own allocations, so that neither the clients nor the other tests are counted.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -19,52 +18,10 @@ use thruway_server::{
     ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, ListenAddr, Request, Response, Router,
     Server,
 };
+use thruway_testkit::heap::{CountingAllocator, allocations, held_bytes};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The system's allocator, with a count of what each thread has asked of it.
-struct Counting;
-
-thread_local! {
-    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// What the thread has allocated less what it has freed; each may free what another has allocated.
-    static HELD_BYTES: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count(octets: usize) {
-    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-    HELD_BYTES.set(HELD_BYTES.get().wrapping_add(octets));
-}
-
-#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
-// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size.wrapping_sub(layout.size()));
-        // SAFETY: `block` came from `System`; the caller's other promises are those of `System`.
-        unsafe { System.realloc(block, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD_BYTES.set(HELD_BYTES.get().wrapping_sub(layout.size()));
-        // SAFETY: `block` came from `System`.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The handlers that are measured, one that allocates, and one that tells the count of its worker.
 fn app() -> Router {
@@ -75,7 +32,7 @@ fn app() -> Router {
         })
         .get("/allocates", || String::from("on the heap"))
         .mount("/compressed", Layered::new(|| Response::html(large_page())).layer(Compression::new()))
-        .get("/allocations", || Response::text(format_args!("{:020}", ALLOCATIONS.get())))
+        .get("/allocations", || Response::text(format_args!("{:020}", allocations())))
 }
 
 /// A page that is so large that it is compressed as a stream.
@@ -164,8 +121,8 @@ impl Scene {
     }
 
     /// How many allocations it takes to answer `requests`, which arrive in pieces of at most `read_bytes_max`.
-    fn allocations(&mut self, requests: &'static str, read_bytes_max: usize) -> u64 {
-        let (before, heard) = (ALLOCATIONS.get(), self.line.0.to_client_bytes.get());
+    fn cost(&mut self, requests: &'static str, read_bytes_max: usize) -> u64 {
+        let (before, heard) = (allocations(), self.line.0.to_client_bytes.get());
         self.line.0.read_bytes_max.set(read_bytes_max);
         self.line.0.to_server.set(requests.as_bytes());
         let mut cx = Context::from_waker(Waker::noop());
@@ -173,15 +130,15 @@ impl Scene {
             assert!(self.connection.as_mut().poll(&mut cx).is_pending(), "the connection should go on");
         }
         assert!(self.line.0.to_client_bytes.get() > heard, "there should be answers");
-        ALLOCATIONS.get() - before
+        allocations() - before
     }
 
     /// What `times` times `requests` cost after a few that are not counted.
     fn steady(&mut self, requests: &'static str, read_bytes_max: usize, times: usize) -> u64 {
         for _ in 0..WARM_UP {
-            self.allocations(requests, read_bytes_max);
+            self.cost(requests, read_bytes_max);
         }
-        (0..times).map(|_| self.allocations(requests, read_bytes_max)).sum()
+        (0..times).map(|_| self.cost(requests, read_bytes_max)).sum()
     }
 }
 
@@ -214,7 +171,7 @@ fn a_new_date_costs_no_allocation() {
     assert_eq!(scene.steady(PLAINTEXT, usize::MAX, 1), 0);
     for _ in 0..100 {
         scene.time.advance(Duration::from_secs(1));
-        assert_eq!(scene.allocations(PLAINTEXT, usize::MAX), 0);
+        assert_eq!(scene.cost(PLAINTEXT, usize::MAX), 0);
     }
 }
 
@@ -229,15 +186,15 @@ fn a_handler_that_allocates_is_found() {
 fn a_compressed_stream_takes_as_much_memory_as_is_said() {
     for (request, kibibytes) in [(COMPRESSED_BY_GZIP, 300..410), (COMPRESSED_BY_BROTLI, 2000..3600)] {
         let mut scene = Scene::start();
-        scene.allocations(PLAINTEXT, usize::MAX);
-        let before = HELD_BYTES.get();
-        scene.allocations(request, usize::MAX);
+        scene.cost(PLAINTEXT, usize::MAX);
+        let before = held_bytes();
+        scene.cost(request, usize::MAX);
         let mut cx = Context::from_waker(Waker::noop());
         let most = (0..40).map(|_| {
             assert!(scene.connection.as_mut().poll(&mut cx).is_pending());
-            HELD_BYTES.get() - before
+            held_bytes() - before
         });
-        let held = (most.max().unwrap() - large_page().len()) >> 10;
+        let held = (most.max().unwrap().cast_unsigned() - large_page().len()) >> 10;
         assert!(kibibytes.contains(&held), "{held} KiB: {request}");
     }
 }

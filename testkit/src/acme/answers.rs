@@ -10,7 +10,9 @@ use x509_cert::request::CertReq;
 
 use super::orders::{Authorization, Order};
 use super::signed::Signed;
-use super::{Misbehaviour, State, lock, validation};
+use super::state::{Misbehaviour, State};
+use super::validation;
+use crate::lock::lock;
 
 /// The answer to one request.
 pub(super) struct Answering<'s> {

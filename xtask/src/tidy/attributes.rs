@@ -1,6 +1,6 @@
 //! Lints that are switched off, and what is left behind while writing.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tree::Tree;
 

@@ -70,6 +70,21 @@ const TABLE: &[Row] = &[
     ),
     row("thruway-demo", &["thruway-mcp-sdk", "thruway-server"], Others::Any),
     row(
+        "thruway-daemon",
+        &[
+            "thruway-message",
+            "thruway-http1",
+            "thruway-mcp-sdk",
+            "thruway-server",
+            "thruway-client",
+            "thruway-net",
+            "thruway-gateway",
+            "thruway-certificates",
+            "thruway-demo",
+        ],
+        Others::Any,
+    ),
+    row(
         "thruway-certificates",
         &["thruway-message", "thruway-server", "thruway-client", "thruway-net"],
         Others::Any,

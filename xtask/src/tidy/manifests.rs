@@ -1,6 +1,6 @@
 //! What each package says of itself, and which lints it is under.
 
-use super::Finding;
+use super::finding::Finding;
 use super::manifest::Manifest;
 use super::tree::Tree;
 

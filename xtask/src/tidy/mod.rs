@@ -6,21 +6,24 @@
 // what is looked at
 mod tree;
 mod source;
+mod modules;
 mod manifest;
+mod finding;
 
 // the rules
 mod dependencies;
 mod manifests;
 mod reach;
 mod size;
+mod cycles;
+mod limits;
 mod names;
 mod attributes;
 mod text;
 
-use std::fmt;
-
 use anyhow::bail;
 
+use finding::Finding;
 use tree::Tree;
 
 /// Checks the repository and prints what breaks a rule.
@@ -41,39 +44,18 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 7] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
         dependencies::check,
         manifests::check,
         reach::check,
         size::check,
+        cycles::check,
+        limits::check,
         names::check,
         attributes::check,
         text::check,
     ];
     rules.iter().flat_map(|rule| rule(tree)).collect()
-}
-
-/// A place that breaks a rule.
-struct Finding {
-    path: String,
-    /// Counted from 1; 0 for the file as a whole.
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, message: impl fmt::Display) -> Self {
-        Self { path: path.to_owned(), line, message: message.to_string() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.message),
-            line => write!(f, "{}:{line}: {}", self.path, self.message),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Words that are said otherwise here. Only what can be told without knowing the meaning is checked; the rest of the
 //! table of names is for reviewers.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{ANY, Source};
 use super::tree::Tree;
 

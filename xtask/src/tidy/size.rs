@@ -1,6 +1,6 @@
 //! The length of files, and the sentence each begins with. The length of functions is clippy's.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! What no text of the repository may hold, whatever its language.
 
-use super::Finding;
+use super::finding::Finding;
 use super::tree::{File, Tree, has_extension};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -74,6 +74,11 @@ impl Tree {
         self.files().filter_map(|(path, file)| Some((path, file.source()?)))
     }
 
+    /// Returns the path as the tree keeps it, if there is such a file.
+    pub(super) fn path(&self, path: &str) -> Option<&str> {
+        self.files.get_key_value(path).map(|(path, _)| path.as_str())
+    }
+
     pub(super) fn source(&self, path: &str) -> Option<&Source> {
         self.files.get(path)?.source()
     }

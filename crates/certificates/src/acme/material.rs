@@ -14,6 +14,9 @@ pub(super) struct SigningRequest {
 
 impl SigningRequest {
     /// With a key on P-256, made for this certificate alone.
+    ///
+    /// # Errors
+    /// No key can be made.
     pub(super) fn new(names: &OrderedNames) -> Result<Self, AcmeError> {
         let key = KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?;
         let request = params(names.iter())?.serialize_request(&key).map_err(|_| AcmeError::KeyNotMade)?;
@@ -47,6 +50,7 @@ pub(super) fn validation_certificate(name: &str, digest: &[u8]) -> Result<(Vec<u
     Ok((certificate.der().to_vec(), key.serialize_der()))
 }
 
+/// What a certificate for `names` says. Its subject is empty: clients look at the names only.
 fn params<'n>(names: impl Iterator<Item = &'n str>) -> Result<CertificateParams, AcmeError> {
     let mut params = CertificateParams::new(names.map(str::to_owned).collect::<Vec<_>>())
         .map_err(|_| AcmeError::KeyNotMade)?;

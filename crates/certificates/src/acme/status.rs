@@ -31,6 +31,7 @@ pub(super) struct Statuses(Arc<(Mutex<ByNames>, Condvar)>);
 type ByNames = BTreeMap<OrderedNames, CertificateStatus>;
 
 impl Statuses {
+    /// Replaces the status of a certificate, and wakes whoever waits for one.
     pub(super) fn tell(&self, status: CertificateStatus) {
         self.lock().insert(status.names.clone(), status);
         self.0.1.notify_all();
@@ -42,6 +43,7 @@ impl Statuses {
         self.0.1.notify_all();
     }
 
+    /// The statuses of all, in the order of their names.
     pub(super) fn all(&self) -> Vec<CertificateStatus> {
         self.lock().values().cloned().collect()
     }

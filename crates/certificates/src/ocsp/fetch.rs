@@ -1,6 +1,6 @@
-//! Asks a responder (RFC 6960 §A.1): bounded in time and size.
+//! When a responder is asked, and how (RFC 6960 §A.1): bounded in time and size.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thruway_client::{Client, ClientConfig, PoolConfig, Timeouts};
 use thruway_net::Clock;
@@ -33,5 +33,54 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
     Staple::read(&der, &subject.named, Clock::system().time_of_day())
 }
 
+/// How long to wait before an answer is fetched again that has come at `now`: until half of its time is over, and up to a tenth of
+/// that longer, so that not all ask at once. `chance` is from 0 to 1.
+pub(super) fn refresh_after(staple: &Staple, now: SystemTime, chance: f64) -> Duration {
+    let half = staple.next_update.duration_since(staple.this_update).unwrap_or_default() / 2;
+    let at = staple.this_update + half + (half / 10).mul_f64(chance.clamp(0.0, 1.0));
+    at.duration_since(now).unwrap_or_default().clamp(REFRESH_MIN, REFRESH_MAX)
+}
+
+/// How long to wait after so many failures in a row.
+pub(super) fn retry_after(failures: u32, first: Duration, chance: f64) -> Duration {
+    let backoff = first.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(RETRY_MAX);
+    backoff + (backoff / 4).mul_f64(chance.clamp(0.0, 1.0))
+}
+
+/// Responders answer with the same for hours.
+const REFRESH_MIN: Duration = Duration::from_mins(1);
+/// Whatever the issuer says: what is revoked should be known.
+const REFRESH_MAX: Duration = Duration::from_hours(48);
+const RETRY_MAX: Duration = Duration::from_hours(1);
+
 /// Those in use have some kilobytes with the certificates of whoever signs.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    #[test]
+    fn an_answer_is_fetched_again_when_half_of_its_time_is_over() {
+        let this_update = SystemTime::UNIX_EPOCH + 1000 * HOUR;
+        let after = |hours: u32, now: u32, chance| {
+            let staple = Staple { der: Vec::new(), this_update, next_update: this_update + hours * HOUR };
+            refresh_after(&staple, this_update + now * HOUR, chance)
+        };
+        assert_eq!(after(20, 0, 0.0), 10 * HOUR);
+        assert_eq!(after(20, 0, 1.0), 11 * HOUR);
+        assert_eq!(after(20, 4, 0.0), 6 * HOUR);
+        assert_eq!(after(20, 15, 0.0), REFRESH_MIN);
+        assert_eq!(after(10_000, 0, 0.0), REFRESH_MAX);
+    }
+
+    #[test]
+    fn the_more_failures_the_longer_is_waited() {
+        let after = |failures| retry_after(failures, Duration::from_mins(1), 0.0);
+        assert_eq!([1, 2, 3, 6].map(after), [1, 2, 4, 32].map(Duration::from_mins));
+        assert_eq!(after(u32::MAX), RETRY_MAX);
+        assert_eq!(retry_after(1, Duration::from_mins(1), 1.0), Duration::from_secs(75));
+    }
+}

@@ -8,7 +8,6 @@
 mod subject;
 mod staple;
 mod signature;
-mod due;
 mod fetch;
 mod stapler;
 mod error;

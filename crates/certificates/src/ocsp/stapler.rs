@@ -13,8 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::due::{refresh_after, retry_after};
-use super::fetch::{client, fetch};
+use super::fetch::{client, fetch, refresh_after, retry_after};
 use super::{OcspError, Staple, Subject};
 
 /// Gives clients of acceptors what the issuers of their certificates say, on a thread of its own. Clones are the same.

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::process::{Ended, RELOADED, Thruway};
 
 /// A site with certificates that are ordered, as its example shows it.
-const EXAMPLE: &str = include_str!("../../examples/acme.toml");
+const EXAMPLE: &str = include_str!("../../../daemon/examples/acme.toml");
 
 /// The example, before this server.
 fn example(server: &AcmeServer, directory: &Path) -> String {

@@ -5,7 +5,7 @@ use std::fs;
 use crate::client::{Client, Response};
 use crate::process::Thruway;
 
-const EXAMPLE: &str = include_str!("../../examples/compression.toml");
+const EXAMPLE: &str = include_str!("../../../daemon/examples/compression.toml");
 
 /// A server for the example with a demo behind it.
 struct Served {

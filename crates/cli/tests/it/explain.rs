@@ -111,12 +111,12 @@ fn what_is_rewritten_and_where_a_split_goes_is_shown() {
     let directory = tempfile::tempdir().unwrap();
     for (example, request, shown) in [
         (
-            include_str!("../../examples/rewriting.toml"),
+            include_str!("../../../daemon/examples/rewriting.toml"),
             "GET /people/5.json",
             "GET /people/5.json: forwarded to backend, path /v2/users/{id}\n",
         ),
         (
-            include_str!("../../examples/canary.toml"),
+            include_str!("../../../daemon/examples/canary.toml"),
             "GET /",
             "GET /: forwarded: 5 of 100 to canary, 95 of 100 to stable, by cookie:user, 10% mirrored to next \
              without Authorization, Cookie\n",

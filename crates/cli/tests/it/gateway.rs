@@ -4,7 +4,7 @@ use crate::client::get;
 use crate::process::Thruway;
 
 /// The smallest config there is, as its example shows it.
-const EXAMPLE: &str = include_str!("../../examples/gateway.toml");
+const EXAMPLE: &str = include_str!("../../../daemon/examples/gateway.toml");
 
 #[test]
 fn the_example_forwards_to_its_servers_in_turn() {

@@ -29,7 +29,7 @@ fn with(rest: &str) -> String {
 #[test]
 fn check_says_what_would_be_served() {
     let directory = tempfile::tempdir().unwrap();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/serve.toml");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/examples/serve.toml");
     fs::copy(example, directory.path().join("serve.toml")).unwrap();
     fs::create_dir(directory.path().join("public")).unwrap();
     let ended = Thruway::start_in(directory.path(), &["check", "serve.toml"]).end();

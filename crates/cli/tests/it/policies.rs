@@ -5,7 +5,7 @@ use std::fs;
 use crate::client::{Client, get};
 use crate::process::{RELOADED, Signal, Thruway};
 
-const EXAMPLE: &str = include_str!("../../examples/policies.toml");
+const EXAMPLE: &str = include_str!("../../../daemon/examples/policies.toml");
 
 const LOGIN: &str = "Authorization: Basic YWxpOm9wZW4gc2VzYW1l\r\n";
 

@@ -7,8 +7,8 @@ use std::net::TcpListener;
 use crate::client::Client;
 use crate::process::{PATIENCE, Thruway};
 
-const REWRITING: &str = include_str!("../../examples/rewriting.toml");
-const CANARY: &str = include_str!("../../examples/canary.toml");
+const REWRITING: &str = include_str!("../../../daemon/examples/rewriting.toml");
+const CANARY: &str = include_str!("../../../daemon/examples/canary.toml");
 
 #[test]
 fn the_example_of_rewriting_does_what_it_says() {

@@ -11,7 +11,7 @@ use crate::client::get;
 use crate::process::{PATIENCE, RELOADED, Thruway};
 
 /// A load balancer for streams, as its example shows it.
-const EXAMPLE: &str = include_str!("../../examples/tcp.toml");
+const EXAMPLE: &str = include_str!("../../../daemon/examples/tcp.toml");
 
 fn serve(directory: &Path, config: &str) -> (Thruway, String) {
     let mut thruway = Thruway::serve(directory, config);

@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::process::{PATIENCE, RELOADED, Thruway};
 
 /// A site with TLS, as its example shows it.
-const EXAMPLE: &str = include_str!("../../examples/tls.toml");
+const EXAMPLE: &str = include_str!("../../../daemon/examples/tls.toml");
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 

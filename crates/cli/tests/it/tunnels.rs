@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 
 use crate::process::Thruway;
 
-const EXAMPLE: &str = include_str!("../../examples/tunnels.toml");
+const EXAMPLE: &str = include_str!("../../../daemon/examples/tunnels.toml");
 
 /// The example, at a port of its own, with a server of the test in place of those that it names.
 fn example(backend: &TcpListener) -> String {

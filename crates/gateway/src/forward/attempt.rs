@@ -34,7 +34,7 @@ pub(super) async fn attempt(
     mut slot: Box<ServerSlot>,
     tried: &[usize],
     later_than: Option<u64>,
-    timeline: &mut Timeline<'_>,
+    timeline: &mut Option<Timeline<'_>>,
 ) -> AttemptOutcome {
     let connected = acquire_connection(forwarding, &mut slot, tried, later_than, timeline).await;
     let Connected { connection, now, asked, is_late } = match connected {
@@ -47,7 +47,9 @@ pub(super) async fn attempt(
     if forwarding.is_loop(&slot) {
         return AttemptOutcome::failed(&slot, Failure::Loop, used);
     }
-    timeline.connected(is_reused);
+    if let Some(timeline) = timeline {
+        timeline.connected(is_reused);
+    }
     slot.server.statistics().count_connection(is_reused);
     let exchange = match send_head(forwarding, &slot, connection, now) {
         Ok(exchange) => exchange,
@@ -55,10 +57,15 @@ pub(super) async fn attempt(
     };
     let mut relay = Relay::new(exchange, slot, forwarding.until);
     let begun = poll_fn(|cx| relay.poll_response(cx, &mut forwarding.body)).await;
-    let begun = begun.and_then(|begun| begun.proven(forwarding.request.websocket_accept.as_deref()));
+    let begun = match (begun, &forwarding.request.websocket_accept) {
+        (Ok(begun), Some(accept)) => begun.proven(accept),
+        (begun, _) => begun,
+    };
     match begun {
         Ok(begun) => {
-            timeline.responded();
+            if let Some(timeline) = timeline {
+                timeline.responded();
+            }
             AttemptOutcome::Responded(report(forwarding, relay, begun, asked))
         }
         Err(failure) => AttemptOutcome::failed(&relay.slot, fair(relay.blamed(failure), is_late), used),
@@ -71,7 +78,7 @@ async fn acquire_connection(
     slot: &mut Box<ServerSlot>,
     tried: &[usize],
     later_than: Option<u64>,
-    timeline: &mut Timeline<'_>,
+    timeline: &mut Option<Timeline<'_>>,
 ) -> Result<Connected, NotOpened> {
     let limits_connections = slot.upstream.limits_connections();
     let waiting = match later_than {
@@ -81,7 +88,9 @@ async fn acquire_connection(
             let waiting = waiting.map_err(|failure| NotOpened { failure, is_counted: false })?;
             // Its wait was not for the server.
             slot.begins();
-            timeline.selected(&slot.server);
+            if let Some(timeline) = timeline {
+                timeline.selected(&slot.server);
+            }
             waiting
         }
         Some(_) => None,

@@ -115,10 +115,10 @@ impl Handler for Forward {
         if request.method() == Method::Connect {
             return self.refused(request, Failure::ConnectRefused.to_response());
         }
+        let key = RequestKey::new(self.upstream.config(), request);
         if max_forwards(request) == Some(0) {
             return self.refused(request, answer_of_the_last(request.method()));
         }
-        let key = RequestKey::new(self.upstream.config(), request);
         let id = RequestId::default();
         let outgoing = match OutgoingRequest::new(request, &self.config, &id) {
             Ok(outgoing) => outgoing,

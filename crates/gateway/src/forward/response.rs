@@ -17,12 +17,14 @@ pub(super) struct Begun {
 
 impl Begun {
     /// Returns the response unless it opens a WebSocket without the proof `accept`, or without naming the
-    /// protocol (RFC 6455 §4.1). `None` leaves the check to the client.
+    /// protocol (RFC 6455 §4.1).
     ///
     /// # Errors
     /// [`Failure::UpgradeUnproven`].
-    pub(super) fn proven(self, accept: Option<&WebSocketAccept>) -> Result<Self, Failure> {
-        let (Body::Tunnel, Some(accept)) = (&self.body, accept) else { return Ok(self) };
+    pub(super) fn proven(self, accept: &WebSocketAccept) -> Result<Self, Failure> {
+        if !matches!(self.body, Body::Tunnel) {
+            return Ok(self);
+        }
         let values =
             |name: &'static str| self.response.field_lines().iter().filter(move |line| line.name.is(name));
         let mut proofs = values("sec-websocket-accept");

@@ -29,25 +29,28 @@ pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     forwarding.upstream.count_request(now);
     let total = forwarding.timeouts.total(&forwarding.upstream.config);
     forwarding.until = total.map(|total| now.saturating_add(total));
-    let mut timeline = Timeline::new(&forwarding.upstream, forwarding.recorded.take(), worker.clock());
+    let recorded = forwarding.recorded.take();
+    let mut timeline = recorded.map(|id| Timeline::new(&forwarding.upstream, id, worker.clock()));
     let mut response = match send(forwarding, &mut timeline).await {
         Ok(response) => response,
         Err(failure) => {
-            timeline.failed(failure);
+            if let Some(timeline) = &mut timeline {
+                timeline.failed(failure);
+            }
             let mut response = failure.to_response();
             forwarding.request.rewrite_response(&mut response);
             response
         }
     };
-    if let Some(forwarded) = timeline.finish() {
-        response.set_forwarded(forwarded);
+    if let Some(timeline) = timeline {
+        response.set_forwarded(timeline.finish());
     }
     response
 }
 
 /// Sends a request, and again where that is safe: to another server, or to the same on a later connection if that had
 /// closed one that waited to be used again, which says nothing against it.
-async fn send(forwarding: &mut Forwarding, timeline: &mut Timeline<'_>) -> Result<Response, Failure> {
+async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) -> Result<Response, Failure> {
     let mut tried = Vec::new();
     let mut again = None;
     loop {
@@ -55,7 +58,9 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Timeline<'_>) -> Resul
             Some((slot, connection)) => (slot, Some(connection)),
             None => (select_server(forwarding, &tried).await?, None),
         };
-        timeline.selected(&slot.server);
+        if let Some(timeline) = timeline {
+            timeline.selected(&slot.server);
+        }
         let failed = match attempt(forwarding, slot, &tried, later_than, timeline).await {
             AttemptOutcome::Responded(response) => return Ok(response),
             AttemptOutcome::Failed(failed) => failed,
@@ -72,7 +77,9 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Timeline<'_>) -> Resul
             Next::OtherServer => tried.push(server.number),
         }
         upstream.statistics.count_retry();
-        timeline.retries();
+        if let Some(timeline) = timeline {
+            timeline.retries();
+        }
     }
 }
 

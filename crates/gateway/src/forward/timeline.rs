@@ -1,4 +1,4 @@
-//! What happens to a request on its way, and when: for access logs. Without one, nothing is noted and no time asked for.
+//! What happens to a request on its way, and when: for access logs. Without one, there is no timeline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,15 @@ use crate::upstream::{Server, Upstream};
 /// The timeline of a request.
 pub(super) struct Timeline<'c> {
     clock: &'c Clock,
-    /// What is told, and when the last step ended; `None` if nobody wants to know.
-    noted: Option<(Box<Forwarded>, Duration)>,
+    forwarded: Box<Forwarded>,
+    /// When the last step ended.
+    since: Duration,
 }
 
 impl<'c> Timeline<'c> {
-    pub(super) fn new(upstream: &Upstream, recorded: Option<RequestId>, clock: &'c Clock) -> Self {
-        let noted = recorded.map(|id| {
-            let forwarded = Forwarded { request_id: id.into_told(), ..Forwarded::to(upstream.label.clone()) };
-            (Box::new(forwarded), clock.now_exact())
-        });
-        Self { clock, noted }
+    pub(super) fn new(upstream: &Upstream, id: RequestId, clock: &'c Clock) -> Self {
+        let forwarded = Forwarded { request_id: id.into_told(), ..Forwarded::to(upstream.label.clone()) };
+        Self { clock, forwarded: Box::new(forwarded), since: clock.now_exact() }
     }
 
     /// There is a server that may be asked.
@@ -55,17 +53,14 @@ impl<'c> Timeline<'c> {
         self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
     }
 
-    pub(super) fn finish(self) -> Option<Box<Forwarded>> {
-        self.noted.map(|(forwarded, _)| forwarded)
+    pub(super) fn finish(self) -> Box<Forwarded> {
+        self.forwarded
     }
 
     /// Has `note` write down a step that ends now, with its time.
-    #[inline]
     fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
-        if let Some((forwarded, since)) = &mut self.noted {
-            let now = self.clock.now_exact();
-            note(forwarded, now.saturating_sub(*since));
-            *since = now;
-        }
+        let now = self.clock.now_exact();
+        note(&mut self.forwarded, now.saturating_sub(self.since));
+        self.since = now;
     }
 }

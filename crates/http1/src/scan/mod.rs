@@ -13,6 +13,8 @@ mod words;
 
 use thruway_message::token;
 
+use crate::error::Error;
+
 /// A class of octets that ends a run.
 trait Class {
     /// The octets of `block` that are in the class, the first one in the lowest bit.
@@ -44,6 +46,18 @@ struct NotInPath;
 /// RFC 3986 §3.4 forbids more. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the parser
 /// accepts them.
 struct NotInQuery;
+
+/// CRLF at `at`, and where the next line starts; `None` if it has not wholly arrived (RFC 9112 §2.2).
+#[inline]
+pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Error> {
+    match view.get(at..).unwrap_or_default() {
+        [b'\r', b'\n', ..] => Ok(Some(at + 2)),
+        [] | [b'\r'] => Ok(None),
+        [b'\r', ..] => Err(Error::BareCarriageReturn),
+        [b'\n', ..] => Err(Error::BareLineFeed),
+        _ => Err(Error::FieldValueInvalid),
+    }
+}
 
 /// The first place from `from` on that holds no token octet; `input.len()` if there is none.
 #[inline]

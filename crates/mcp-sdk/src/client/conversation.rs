@@ -23,7 +23,7 @@ use super::options::McpClientOptions;
 use super::param_headers::ListedParamHeaders;
 use super::party::Party;
 use super::reading::Wanted;
-use super::resubscription::Resubscription;
+use super::resubscription::{Resubscription, UriLocks};
 use super::subscription::Queue;
 use super::tools::KnownTools;
 
@@ -46,9 +46,7 @@ pub(super) struct Conversation {
     /// The negotiation that is under way, if one is.
     negotiation: Mutex<Option<Negotiation>>,
     pub(super) resubscription: Resubscription,
-    /// Held while the server is asked to subscribe or to unsubscribe. Over HTTP these requests use several connections, so
-    /// the server could handle them in another order.
-    pub(super) subscribing: tokio::sync::Mutex<()>,
+    pub(super) subscribing: UriLocks,
     /// The era of the server, once it is known: it outlives a session.
     pub(super) era: std::sync::OnceLock<Era>,
     last_id: AtomicI64,
@@ -106,7 +104,7 @@ impl Conversation {
             spoken: ArcSwapOption::empty(),
             negotiation: Mutex::default(),
             resubscription: Resubscription::default(),
-            subscribing: tokio::sync::Mutex::default(),
+            subscribing: UriLocks::default(),
             era: std::sync::OnceLock::new(),
             last_id: AtomicI64::new(0),
             losses: AtomicU64::new(0),

@@ -1,9 +1,11 @@
 //! Subscriptions of the legacy era in the next session, when the one that they were in has ended.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use thruway_mcp::schema::{SubscribeRequestParams, methods};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::sleep;
 
 use super::McpClient;
@@ -15,6 +17,28 @@ use super::subscription::{PAUSE, PAUSE_MAX, Queue};
 /// Whether somebody is about to subscribe again: one task does it, however often a session ends meanwhile.
 #[derive(Default, Debug)]
 pub(super) struct Resubscription(AtomicBool);
+
+/// One lock for each resource URI, held while the server is asked to subscribe or to unsubscribe. Over HTTP these requests
+/// use several connections, so the server could handle them in another order.
+#[derive(Default, Debug)]
+pub(super) struct UriLocks(Mutex<HashMap<Box<str>, Weak<tokio::sync::Mutex<()>>>>);
+
+impl UriLocks {
+    /// Waits until no other request about `uri` is in progress.
+    pub(super) async fn lock(&self, uri: &str) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let known = locks.get(uri).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let lock = Arc::<tokio::sync::Mutex<()>>::default();
+                locks.insert(uri.into(), Arc::downgrade(&lock));
+                lock
+            })
+        };
+        lock.lock_owned().await
+    }
+}
 
 impl Conversation {
     /// Begins another session, and lets the subscriptions go on in it. What has changed in between nobody has told.
@@ -79,8 +103,8 @@ impl McpClient {
 
     /// Subscribes to the resources that `queue` is about.
     pub(super) async fn subscribe(&self, queue: &Queue) -> Result<(), McpClientError> {
-        let _turn = self.conversation.subscribing.lock().await;
         for uri in &queue.filter.resource_subscriptions {
+            let _turn = self.conversation.subscribing.lock(uri).await;
             let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
             self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await?;
         }

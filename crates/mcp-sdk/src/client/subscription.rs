@@ -288,17 +288,17 @@ impl McpClient {
         error.is_temporary() && !self.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
     }
 
-    /// Cancels the subscriptions to resources that no other queue wants. New subscriptions wait until the server has
-    /// answered, or [`UNSUBSCRIBE_WAIT`] has passed.
+    /// Cancels the subscriptions to resources that no other queue wants. New subscriptions to such a resource wait until the
+    /// server has answered, or [`UNSUBSCRIBE_WAIT`] has passed.
     async fn unsubscribe(self, uris: Vec<String>) {
         let client = self.hurried(UNSUBSCRIBE_WAIT);
         let conversation = &client.conversation;
-        let _turn = conversation.subscribing.lock().await;
         let is_wanted = |uri: &String| {
             let queues = conversation.incoming.queues();
             queues.iter().any(|queue| queue.filter.resource_subscriptions.contains(uri))
         };
         for uri in uris {
+            let _turn = conversation.subscribing.lock(&uri).await;
             if is_wanted(&uri) || conversation.current().is_none() {
                 // By another subscription, which there is one of for a session; or there is no session to tell anything.
                 continue;

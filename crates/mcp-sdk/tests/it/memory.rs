@@ -2,66 +2,19 @@
 //!
 //! Each thread counts for itself, and each test has one, so that tests do not count each other.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use serde_json::{Value, json};
 use thruway_mcp_sdk::McpServerOptions;
+use thruway_testkit::heap::{CountingAllocator, held_bytes};
 
 use crate::fixtures::{server, server_with, tool, with_hanging};
 use crate::http::{Message, Session, Site, request, with_meta};
 use crate::stream::next;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The system's allocator, with a count of the octets that each thread has and has not given back.
-struct Counting;
-
-thread_local! {
-    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
-    static BYTES: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: usize) {
-    BYTES.set(BYTES.get().wrapping_add_unsigned(bytes));
-}
-
-fn discount(bytes: usize) {
-    BYTES.set(BYTES.get().wrapping_sub_unsigned(bytes));
-}
-
-#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
-// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promises are those of `System`.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        discount(layout.size());
-        count(size);
-        // SAFETY: `block` came from `System`; the caller's other promises are those of `System`.
-        unsafe { System.realloc(block, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        discount(layout.size());
-        // SAFETY: `block` came from `System`.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn bytes_in_use() -> usize {
-    usize::try_from(BYTES.get()).unwrap()
+    usize::try_from(held_bytes()).unwrap()
 }
 
 /// How much more is in use for each of `count` than before.

@@ -1,12 +1,11 @@
 //! What tells requests apart.
 
 use alloc::borrow::{Cow, ToOwned};
+use alloc::string::String;
 use core::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
-
-use crate::schema::RequestId;
 
 /// The id of a request as it stands in a message: an integer or a string of at most [`ID_BYTES_MAX`] octets, never `null`
 /// and never a fraction.
@@ -16,6 +15,16 @@ pub enum Id<'a> {
     Integer(i64),
     /// A string, borrowed unless it was written with escapes.
     String(Cow<'a, str>),
+}
+
+/// The id of a request: an integer or a string.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(untagged)]
+pub enum RequestId {
+    /// An integer.
+    Integer(i64),
+    /// A string.
+    String(String),
 }
 
 impl Id<'_> {
@@ -40,6 +49,12 @@ impl<'a> From<&'a RequestId> for Id<'a> {
 impl<'de: 'a, 'a> Deserialize<'de> for Id<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(IdVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Id::deserialize(deserializer).map(|id| id.to_owned())
     }
 }
 

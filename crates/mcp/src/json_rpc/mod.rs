@@ -14,7 +14,7 @@ mod write;
 mod tests;
 
 pub use error::{Error, ErrorCode};
-pub use id::{ID_BYTES_MAX, Id};
+pub use id::{ID_BYTES_MAX, Id, RequestId};
 pub use message::{
     BATCH_MESSAGES_MAX, Invalid, Message, Notification, Request, Response, parse, read_request, read_result,
     split_batch,

@@ -1,18 +1,14 @@
 //! The modern era, from 2026-07-28 on: every request stands for itself.
 
-// requests in
+// requests
 mod headers;
 mod request;
 
 // results out
 mod result;
 
-// requests out
-mod request_writer;
-
 // results in
-mod result_type;
-mod tool_result;
+mod read_result;
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +17,9 @@ pub use headers::{
     append_headers, check_headers, check_param_headers, check_present_headers, check_present_param_headers,
     has_mirroring_headers, refuse_param_headers,
 };
-pub use request::{check_meta, client_capabilities, missing_capability, unsupported_version};
-pub use request_writer::{RequestWriter, Round, SaidOfRequest};
+pub use read_result::{UnknownResultType, read_tool_result, result_type};
+pub use request::{
+    RequestWriter, Round, SaidOfRequest, check_meta, client_capabilities, missing_capability,
+    unsupported_version,
+};
 pub use result::{ResultType, ResultWriter};
-pub use result_type::{UnknownResultType, result_type};
-pub use tool_result::read_tool_result;
-
-use result::append_members;

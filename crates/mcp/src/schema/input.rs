@@ -1,14 +1,14 @@
-//! Multi round-trip requests: what the client is to answer first (2026-07-28).
+//! Multi round-trip requests: what the client is to answer first (2026-07-28). And one kind of question: which directories the client works in.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, ListRootsRequest,
-    ListRootsResult, MetaObject,
-};
+use super::elicitation::{ElicitRequest, ElicitResult};
+use super::meta::{MetaObject, RequestParams};
+use super::sampling::{CreateMessageRequest, CreateMessageResult};
 
 /// That the request will be answered once the client has answered. One of the first two members must be there.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
@@ -56,4 +56,35 @@ pub enum InputResponse {
     CreateMessage(CreateMessageResult),
     /// Of the client.
     ListRoots(ListRootsResult),
+}
+
+/// A directory that the client works in.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Root {
+    /// Where it is: a `file:` URI.
+    pub uri: String,
+    /// What it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// The directories that the client works in.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct ListRootsResult {
+    /// All of them.
+    pub roots: Vec<Root>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// A request for the directories, without what its envelope has.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct ListRootsRequest {
+    /// Nothing but what is said about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<RequestParams>,
 }

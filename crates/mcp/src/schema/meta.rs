@@ -1,9 +1,11 @@
-//! What is said about messages, and parameters that say nothing else.
+//! What is said about messages, parameters that say nothing else, and how long a result may be kept.
 
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::json_rpc::RequestId;
 
 /// A JSON object, in the order in which it was written.
 pub type JsonObject = Map<String, Value>;
@@ -31,4 +33,28 @@ pub struct PaginatedRequestParams {
     /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
+}
+
+/// What the progress of a request is reported under: an integer or a string.
+pub type ProgressToken = RequestId;
+
+/// How long a result may be kept, and for whom (2026-07-28).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheHint {
+    /// How long, in milliseconds.
+    pub ttl_ms: u64,
+    /// For whom.
+    pub cache_scope: CacheScope,
+}
+
+/// For whom a result may be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheScope {
+    /// For everybody.
+    Public,
+    /// For whoever asked.
+    #[default]
+    Private,
 }

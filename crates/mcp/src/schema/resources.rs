@@ -6,41 +6,12 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Annotations, Base64Data, BlobResourceContents, Icon, InputResponses, MetaObject, ResourceContents,
-    TextResourceContents,
+use super::content::{
+    Annotations, Base64Data, BlobResourceContents, Resource, ResourceContents, TextResourceContents,
 };
-
-/// A resource.
-#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Resource {
-    /// Where it is.
-    pub uri: String,
-    /// Its name, for programs.
-    pub name: String,
-    /// Its name, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// What it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Its type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// How many octets it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-    /// Whom it is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations>,
-    /// Pictures of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub icons: Vec<Icon>,
-    /// What is said about it.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<MetaObject>,
-}
+use super::implementation::Icon;
+use super::input::InputResponses;
+use super::meta::MetaObject;
 
 /// Resources whose URIs have something in common.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
@@ -133,34 +104,6 @@ pub struct ReadResourceResult {
     /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
-}
-
-impl Resource {
-    /// A resource of no known type.
-    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { uri: uri.into(), name: name.into(), ..Self::default() }
-    }
-
-    /// The same with a name for people.
-    #[must_use]
-    pub fn with_title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
-    }
-
-    /// The same with what it is.
-    #[must_use]
-    pub fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
-        self
-    }
-
-    /// The same with its type.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
 }
 
 impl ResourceTemplate {

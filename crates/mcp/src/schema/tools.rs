@@ -1,8 +1,7 @@
-//! Tools.
+//! Tools, and the structured content of their results.
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use memchr::memmem;
@@ -11,7 +10,8 @@ use serde::{Deserialize, Serialize, ser};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{ContentBlock, Icon, InputResponses, JsonObject, MetaObject, content_blocks};
+use super::implementation::Icon;
+use super::meta::{JsonObject, MetaObject};
 use crate::finite::check_finite;
 use crate::members::one_line;
 
@@ -102,50 +102,6 @@ pub struct ListToolsResult {
     pub meta: Option<MetaObject>,
 }
 
-/// Which tool is called.
-#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CallToolRequestParams {
-    /// The tool.
-    pub name: String,
-    /// What it is called with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<JsonObject>,
-    /// The answers to what an earlier round asked (2026-07-28).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input_responses: Option<InputResponses>,
-    /// What an earlier round gave the client to bring back (2026-07-28).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_state: Option<String>,
-    /// What is said about it.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<MetaObject>,
-}
-
-/// What calling a tool came to.
-#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CallToolResult {
-    /// What a model is to read.
-    #[serde(default, deserialize_with = "content_blocks")]
-    pub content: Vec<ContentBlock>,
-    /// What a program is to read (from 2025-06-18 on).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub structured_content: Option<StructuredContent>,
-    /// Whether the call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub is_error: Option<bool>,
-    /// What is said about it.
-    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<ToolResultMeta>,
-}
-
-/// What is said about the result of a tool: an object, kept as it is written. Most results of a server say the same, and nobody
-/// looks.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[serde(transparent)]
-pub struct ToolResultMeta(StructuredContent);
-
 /// A JSON value on one line, as it is written.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
@@ -205,18 +161,6 @@ impl Tool {
     }
 }
 
-impl CallToolResult {
-    /// Text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![ContentBlock::text(text)], ..Self::default() }
-    }
-
-    /// A call that failed, and why: for a model that may try otherwise.
-    pub fn error(reason: impl Into<String>) -> Self {
-        Self { is_error: Some(true), ..Self::text(reason) }
-    }
-}
-
 impl StructuredContent {
     /// `value` as JSON.
     ///
@@ -250,37 +194,6 @@ pub(super) fn structured_content<'de, D: Deserializer<'de>>(
 impl<'de> Deserialize<'de> for StructuredContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer).map(one_line).map(Self)
-    }
-}
-
-impl ToolResultMeta {
-    /// The member `name`, if there is one that a value can hold.
-    pub fn get(&self, name: &str) -> Option<Value> {
-        self.to_object().shift_remove(name)
-    }
-
-    /// The members as values; none if one of them is beyond what a value can hold.
-    pub fn to_object(&self) -> MetaObject {
-        serde_json::from_str(self.0.as_str()).unwrap_or_default()
-    }
-}
-
-impl TryFrom<&MetaObject> for ToolResultMeta {
-    type Error = serde_json::Error;
-
-    fn try_from(members: &MetaObject) -> Result<Self, serde_json::Error> {
-        StructuredContent::from_value(members).map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ToolResultMeta {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = StructuredContent::deserialize(deserializer)?;
-        if written.as_str().starts_with('{') {
-            Ok(Self(written))
-        } else {
-            Err(de::Error::custom("`_meta` is no object"))
-        }
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use std::{fmt, mem};
 
 use super::{InvalidProxyHeader, ProxyHeader};
-use crate::{ConnectionGuard, PooledBuffer, Transport};
+use crate::buffers::PooledBuffer;
+use crate::transport::Transport;
+use crate::worker::ConnectionGuard;
 
 /// Why a connection has no header.
 #[derive(Debug)]

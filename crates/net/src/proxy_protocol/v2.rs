@@ -7,7 +7,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{InvalidProxyHeader, ProxyHeader, may_begin_with};
+use super::header::{InvalidProxyHeader, ProxyHeader, may_begin_with};
 
 pub(super) fn parse(octets: &[u8]) -> Result<Option<(ProxyHeader, usize)>, InvalidProxyHeader> {
     if !may_begin_with(octets, SIGNATURE) {

@@ -10,8 +10,10 @@ use rustix::io::Errno;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::yield_now;
 
-use super::{SEND_BYTES_MAX, SENDS_MAX};
-use crate::{ClientAddr, Stream, Transport};
+use super::batch::{SEND_BYTES_MAX, SENDS_MAX};
+use crate::address::ClientAddr;
+use crate::stream::Stream;
+use crate::transport::Transport;
 
 /// Runs `scenario` on a thread of its own, as that of a worker with a batch or without one.
 fn run<F: Future<Output = ()> + 'static>(is_batching: bool, scenario: impl FnOnce() -> F) {
@@ -157,7 +159,7 @@ fn it_is_sent_even_if_the_stream_is_dropped() {
         let written = fill(&mut near).await;
         drop(near);
         assert!(arrive(&far, usize::MAX).await == (written, true));
-        assert_eq!(super::UNSENT.get(), 0);
+        assert_eq!(super::batch::UNSENT.get(), 0);
     });
 }
 
@@ -224,12 +226,12 @@ fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
     run(true, || async {
         let mut lost = [pair(), pair()];
         let (mut other, far_other) = pair();
-        super::break_down();
+        super::batch::break_down();
         for (near, _) in &mut lost {
             assert_eq!(write(near, b"lost").await.unwrap(), 4);
         }
         yield_now().await;
-        assert!(super::BATCH.with_borrow(Option::is_none), "it is not tried again");
+        assert!(super::batch::BATCH.with_borrow(Option::is_none), "it is not tried again");
         for (near, far) in &mut lost {
             let error = write(near, b"more").await.unwrap_err();
             assert_eq!(error.raw_os_error(), Some(Errno::CANCELED.raw_os_error()));
@@ -249,8 +251,8 @@ fn what_nobody_takes_is_given_up_when_nobody_has_the_stream() {
         fill(&mut near).await;
         yield_now().await;
         drop(near);
-        assert_eq!((super::UNSENT.get(), super::is_all_sent()), (1, false), "a drain waits for it");
-        while super::UNSENT.get() > 0 {
+        assert_eq!((super::batch::UNSENT.get(), super::is_all_sent()), (1, false), "a drain waits for it");
+        while super::batch::UNSENT.get() > 0 {
             yield_now().await;
         }
         assert_eq!(far.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -263,8 +265,8 @@ fn what_nobody_takes_is_kept_as_long_as_somebody_has_the_stream() {
     run(true, || async {
         let (mut near, far) = tcp_pair();
         let written = fill(&mut near).await;
-        tokio::time::sleep(crate::socket::STALL * 3).await;
-        assert_eq!(super::UNSENT.get(), 1);
+        tokio::time::sleep(super::batch::STALL * 3).await;
+        assert_eq!(super::batch::UNSENT.get(), 1);
         far.set_nonblocking(false).unwrap();
         let reader = std::thread::spawn(move || io::copy(&mut &far, &mut io::sink()).unwrap());
         poll_fn(|cx| near.poll_flush(cx)).await.unwrap();

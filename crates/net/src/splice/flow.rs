@@ -5,7 +5,8 @@ use std::task::{Context, Poll, ready};
 
 use super::pipe::Pipe;
 use super::pool::PIPE_BYTES;
-use crate::{PooledBuffer, Transport};
+use crate::buffers::PooledBuffer;
+use crate::transport::Transport;
 
 /// Octets on their way from one stream to another, as fast as that takes them. A tunnel has two, one for each direction,
 /// and polls both in one task.

@@ -14,4 +14,6 @@ mod flow;
 mod tests;
 
 pub use flow::Flow;
+pub(crate) use pipe::COPY_BYTES;
 pub use pipe::Pipe;
+pub(crate) use pool::PipePool;

@@ -1,15 +1,15 @@
 //! A pipe with octets in it, on their way from one socket to another.
 
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::BorrowedFd;
-use std::task::{Context, Poll, ready};
 
-use rustix::io::{Errno, read};
+use rustix::io::read;
 use rustix::pipe::{SpliceFlags, splice};
 
-use super::pool::{self, Ends, PIPE_BYTES};
-use crate::{PooledBuffer, Stream, Transport};
+use super::pool::{Ends, PIPE_BYTES};
+use crate::buffers::PooledBuffer;
+use crate::thread_state::ThreadState;
 
 /// A pipe from the pool of this thread, and how many octets are in it. Goes back there when it is dropped empty; otherwise
 /// it is closed, and what was in it is lost.
@@ -29,7 +29,7 @@ pub struct Pipe {
 impl Pipe {
     /// An empty pipe, unless too many are in use or the kernel has refused to splice before.
     pub fn take() -> Option<Self> {
-        let ends = pool::take()?;
+        let ends = ThreadState::with(|thread| thread.pipes.borrow_mut().take())?;
         Some(Self { ends: Some(ends), piped: 0, copied: PooledBuffer::default(), copied_written: 0 })
     }
 
@@ -66,39 +66,12 @@ impl Pipe {
         !self.copied_left().is_empty()
     }
 
-    /// Fills the pipe, which is empty, without splicing: at most `length` octets of `transport`. How many is returned.
-    ///
-    /// # Errors
-    /// The connection failed.
-    pub fn poll_copy_from<T: Transport + ?Sized>(
-        &mut self,
-        cx: &mut Context<'_>,
-        transport: &mut T,
-        length: usize,
-    ) -> Poll<io::Result<usize>> {
-        let mut copied = PooledBuffer::take();
-        copied.resize(length.min(COPY_BYTES), 0);
-        let read = ready!(transport.poll_read(cx, &mut copied))?;
-        copied.truncate(read);
-        self.set_copied(copied);
-        Poll::Ready(Ok(read))
-    }
-
-    /// Empties the pipe without splicing: for transports that are no sockets, and where the kernel refuses.
-    pub(crate) fn poll_copy_to<T: Transport + ?Sized>(
-        &mut self,
-        cx: &mut Context<'_>,
-        transport: &mut T,
-    ) -> Poll<io::Result<usize>> {
-        if !self.has_copied() {
-            self.copy_out()?;
-        }
-        let written = ready!(transport.poll_write(cx, &[IoSlice::new(self.copied_left())]))?;
+    /// Counts octets that could not be spliced as written.
+    pub(crate) fn advance_copied(&mut self, written: usize) {
         self.copied_written += written;
         if !self.has_copied() {
             self.set_copied(PooledBuffer::default());
         }
-        Poll::Ready(Ok(written))
     }
 
     /// Takes some of what is in it out, for whoever needs octets after all; nothing if it is empty.
@@ -115,7 +88,7 @@ impl Pipe {
     }
 
     /// Takes some of what is in the kernel's pipe out of it.
-    fn copy_out(&mut self) -> io::Result<()> {
+    pub(crate) fn copy_out(&mut self) -> io::Result<()> {
         let Some(Ends { reader, .. }) = &self.ends else { return Ok(()) };
         let mut copied = PooledBuffer::take();
         copied.resize(self.piped.min(COPY_BYTES), 0);
@@ -137,56 +110,24 @@ impl Pipe {
         *reader = socket.into();
     }
 
-    fn set_copied(&mut self, copied: PooledBuffer) {
+    /// Replaces the octets that could not be spliced.
+    pub(crate) fn set_copied(&mut self, copied: PooledBuffer) {
         self.copied = copied;
         self.copied_written = 0;
     }
 
-    fn copied_left(&self) -> &[u8] {
+    /// The octets that could not be spliced and are not written.
+    pub(crate) fn copied_left(&self) -> &[u8] {
         &self.copied[self.copied_written..]
     }
-}
-
-impl Stream {
-    /// What [`Transport::poll_fill`] is for sockets.
-    pub(crate) fn poll_splice_from(
-        &mut self,
-        cx: &mut Context<'_>,
-        pipe: &mut Pipe,
-        length: usize,
-    ) -> Poll<io::Result<usize>> {
-        debug_assert!(pipe.is_empty(), "a pipe that is full and a socket without octets would look the same");
-        match ready!(self.poll_try_read(cx, |socket| pipe.splice_from(socket, length))) {
-            Err(error) if is_refusal(&error) => {
-                pool::refuse(&error);
-                pipe.poll_copy_from(cx, self, length)
-            }
-            outcome => Poll::Ready(outcome),
-        }
-    }
-
-    /// What [`Transport::poll_splice`] is for sockets.
-    pub(crate) fn poll_empty(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
-        if !pipe.has_copied() {
-            match ready!(self.poll_try_write(cx, |socket| pipe.splice_to(socket))) {
-                Err(error) if is_refusal(&error) => pool::refuse(&error),
-                outcome => return Poll::Ready(outcome),
-            }
-        }
-        pipe.poll_copy_to(cx, self)
-    }
-}
-
-/// Whether the kernel, or what filters its calls, does not splice, or not with such a descriptor.
-fn is_refusal(error: &io::Error) -> bool {
-    let refusals = [Errno::INVAL, Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP];
-    Errno::from_io_error(error).is_some_and(|error| refusals.contains(&error))
 }
 
 impl Drop for Pipe {
     fn drop(&mut self) {
         if let Some(ends) = self.ends.take() {
-            pool::give_back(ends, self.piped == 0);
+            let is_empty = self.piped == 0;
+            // While the thread ends there is no pool any more; then the pipe is closed.
+            ThreadState::try_with(|thread| thread.pipes.borrow_mut().give_back(ends, is_empty));
         }
     }
 }
@@ -198,4 +139,4 @@ impl fmt::Debug for Pipe {
 }
 
 /// What is copied at a time where nothing can be spliced: as much as a buffer may have to be used again.
-const COPY_BYTES: usize = 64 << 10;
+pub(crate) const COPY_BYTES: usize = 64 << 10;

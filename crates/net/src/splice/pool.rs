@@ -1,6 +1,5 @@
-//! The pipes of a thread.
+//! The pipes that a thread uses again.
 
-use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -13,40 +12,6 @@ pub(super) struct Ends {
     pub(super) writer: OwnedFd,
 }
 
-/// The ends of an empty pipe, unless this thread has too many or the kernel gives no more that are large enough.
-pub(super) fn take() -> Option<Ends> {
-    POOL.with_borrow_mut(|pool| {
-        if pool.is_refused || pool.in_use >= PIPES_MAX {
-            return None;
-        }
-        let ends = pool.free.pop().or_else(|| pool.open())?;
-        pool.in_use += 1;
-        Some(ends)
-    })
-}
-
-/// Takes a pipe back; one that is not empty is closed.
-pub(super) fn give_back(ends: Ends, is_empty: bool) {
-    // While the thread ends there is no pool any more; then the pipe is closed.
-    let _ = POOL.try_with(|pool| {
-        let mut pool = pool.borrow_mut();
-        pool.in_use = pool.in_use.saturating_sub(1);
-        if is_empty && pool.free.len() < PIPES_KEPT {
-            pool.free.push(ends);
-        }
-    });
-}
-
-/// The kernel does not splice for this thread: there is no sense in trying again.
-#[cold]
-pub(super) fn refuse(error: &io::Error) {
-    tracing::info!(%error, "the kernel does not splice; content is copied");
-    POOL.with_borrow_mut(|pool| {
-        pool.is_refused = true;
-        pool.free.clear();
-    });
-}
-
 /// A pipe of the size we like, or of half of it. None of less: users get small ones who have much in pipes already
 /// (`pipe-user-pages-soft`), and with 64 KiB a pipe costs more than a buffer does.
 fn open() -> io::Result<Option<Ends>> {
@@ -55,8 +20,9 @@ fn open() -> io::Result<Option<Ends>> {
     Ok(sized.then_some(Ends { reader, writer }))
 }
 
-#[derive(Debug, Default)]
-struct Pool {
+/// The pipes of one thread.
+#[derive(Debug)]
+pub(crate) struct PipePool {
     free: Vec<Ends>,
     in_use: usize,
     /// How many more do without before a new pipe is tried again.
@@ -64,7 +30,35 @@ struct Pool {
     is_refused: bool,
 }
 
-impl Pool {
+impl PipePool {
+    pub(crate) const fn new() -> Self {
+        Self { free: Vec::new(), in_use: 0, pause: 0, is_refused: false }
+    }
+
+    /// The ends of an empty pipe, unless too many are in use or the kernel gives no more that are large enough.
+    pub(super) fn take(&mut self) -> Option<Ends> {
+        if self.is_refused || self.in_use >= PIPES_MAX {
+            return None;
+        }
+        let ends = self.free.pop().or_else(|| self.open())?;
+        self.in_use += 1;
+        Some(ends)
+    }
+
+    /// Takes a pipe back; one that is not empty is closed.
+    pub(super) fn give_back(&mut self, ends: Ends, is_empty: bool) {
+        self.in_use = self.in_use.saturating_sub(1);
+        if is_empty && self.free.len() < PIPES_KEPT {
+            self.free.push(ends);
+        }
+    }
+
+    /// The kernel does not splice: no pipe is given from now on.
+    pub(crate) fn refuse(&mut self) {
+        self.is_refused = true;
+        self.free.clear();
+    }
+
     /// A new pipe. Where there are none to be had, most who ask are told so without asking the kernel.
     fn open(&mut self) -> Option<Ends> {
         self.pause = self.pause.saturating_sub(1);
@@ -77,11 +71,6 @@ impl Pool {
         }
         ends
     }
-}
-
-thread_local! {
-    static POOL: RefCell<Pool> =
-        const { RefCell::new(Pool { free: Vec::new(), in_use: 0, pause: 0, is_refused: false }) };
 }
 
 /// How large a pipe is, and how much is moved at a time. Less is slower, more lets slow clients hold more.
@@ -100,17 +89,18 @@ const PAUSE: u32 = 1000;
 pub(super) mod faults {
     use std::os::unix::net::UnixStream;
 
-    use super::{Ends, POOL};
+    use super::Ends;
+    use crate::thread_state::ThreadState;
 
     /// Has the next pipe be one that nothing can be spliced to: the kernel wants a pipe on one side.
     pub(in super::super) fn put_sockets_instead_of_a_pipe() {
         let (reader, writer) = UnixStream::pair().unwrap();
         let ends = Ends { reader: reader.into(), writer: writer.into() };
-        POOL.with_borrow_mut(|pool| pool.free.push(ends));
+        ThreadState::with(|thread| thread.pipes.borrow_mut().free.push(ends));
     }
 
     /// How many wait to be used again.
     pub(in super::super) fn kept() -> usize {
-        POOL.with_borrow(|pool| pool.free.len())
+        ThreadState::with(|thread| thread.pipes.borrow().free.len())
     }
 }

@@ -13,7 +13,10 @@ use tokio::runtime::Builder;
 use super::flow::{BUFFER_BYTES, Carrier, Flow};
 use super::pipe::Pipe;
 use super::pool::{PIPES_KEPT, PIPES_MAX, faults};
-use crate::{ClientAddr, PooledBuffer, Stream, Transport};
+use crate::address::ClientAddr;
+use crate::buffers::PooledBuffer;
+use crate::stream::Stream;
+use crate::transport::Transport;
 
 /// Runs `test` with a reactor, on a thread of its own, which has its own pipes.
 fn with_reactor<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send) {

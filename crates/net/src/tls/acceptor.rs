@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -16,12 +16,12 @@ use rustls::{Error, ServerConfig, SupportedProtocolVersion, version};
 
 use super::TlsVersion;
 use super::certificates::{
-    CertificateContents, CertificateError, CertificateFiles, CertificateProblem, Loaded, problem, read_roots,
+    CertificateContents, CertificateError, CertificateFiles, CertificateProblem, Loaded, Stamps, problem,
+    read_roots,
 };
 use super::challenges::{ALPN_ACME, TlsAlpnChallenges};
 use super::names::{CertificatesByName, NameMatch};
 use super::session::Session;
-use super::stamps::Stamps;
 use super::staples::{FileStaple, Staples};
 use super::verifier::provider;
 
@@ -66,9 +66,9 @@ pub enum ClientAuthentication {
 /// Speaks TLS with the clients of a listener. Shared by all workers.
 pub struct TlsAcceptor {
     config: TlsAcceptorConfig,
-    pub(super) live: ArcSwap<Live>,
+    live: ArcSwap<Live>,
     /// What issuers say of revocation, by certificates. Held while something else is made of the files.
-    pub(super) staples: Mutex<Staples>,
+    staples: Mutex<Staples>,
 }
 
 /// What was made of the files.
@@ -192,7 +192,7 @@ impl TlsAcceptor {
     }
 
     /// Gives clients `staples` with the certificates that there are.
-    pub(super) fn give(&self, staples: &Staples) {
+    fn give(&self, staples: &Staples) {
         let live = self.live.load();
         let mut server = ServerConfig::clone(&live.server);
         let names = Arc::new(by_name(&self.config, &live.certificates, staples));
@@ -223,6 +223,45 @@ impl TlsAcceptor {
     pub fn match_of(&self, name: &str) -> Option<NameMatch> {
         let is_awaited = self.config.awaited_names.iter().any(|awaited| awaited == name);
         self.live.load().names.match_of(name).max(is_awaited.then_some(NameMatch::Exact))
+    }
+
+    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP response in DER), unless a file
+    /// says that. `None` to give them nothing any more.
+    pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
+        let mut staples = self.staples();
+        if !staples.set_fetched(certificate, response) {
+            return;
+        }
+        let live = self.live.load();
+        // Those of certificates that were replaced.
+        staples.retain(|certificate| live.certificates.iter().any(|(_, loaded)| loaded.is_of(certificate)));
+        self.give(&staples);
+    }
+
+    /// Has clients not be given these responses any more, each with its certificate, in DER, which are from [files](FileStaple); and all others
+    /// again. Whoever knows what such a response must be says here which are none.
+    pub fn withhold(&self, responses: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
+        let mut staples = self.staples();
+        if staples.set_withheld(responses.into_iter().collect()) {
+            self.give(&staples);
+        }
+    }
+
+    /// What clients are given with the certificate in this file, if it is not from a file too.
+    pub fn stapled(&self, chain: &Path) -> Option<Vec<u8>> {
+        let staples = self.staples();
+        let live = self.live.load();
+        let (_, loaded) = live.certificates.iter().find(|(path, _)| path == chain)?;
+        staples.fetched_for(|certificate| loaded.is_of(certificate))
+    }
+
+    fn staples(&self) -> MutexGuard<'_, Staples> {
+        self.staples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file_staple(&self, chain: &Path, loaded: &Loaded) -> Option<FileStaple> {
+        let files = self.config().certificates.iter().find(|files| files.chain == chain)?;
+        Some(FileStaple { path: files.ocsp.clone()?, response: loaded.certified.ocsp.clone()? })
     }
 
     /// How it was made.

@@ -1,7 +1,8 @@
 //! Certificates and keys from files.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, RootCertStore};
 
-use super::identity::Contents;
+use super::identity::{Contents, Validity};
 use super::verifier::provider;
 
 /// Where a certificate is, and its key.
@@ -25,15 +26,6 @@ pub struct CertificateFiles {
     /// What the issuer says of its revocation (an OCSP response in DER), which clients are given. Nobody looks here whether it does: see
     /// [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
     pub ocsp: Option<PathBuf>,
-}
-
-/// When a certificate is valid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Validity {
-    /// From then on.
-    pub not_before: SystemTime,
-    /// Until then.
-    pub not_after: SystemTime,
 }
 
 /// What is wrong with a file.
@@ -268,3 +260,40 @@ impl std::error::Error for CertificateError {}
 
 /// Version of X.509 (RFC 5280 §4.1.2.1).
 const X509_VERSION: u8 = 3;
+
+/// What files looked like.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
+
+/// What tells one state of a file from the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    changed: (i64, i64),
+    length: u64,
+    inode: u64,
+}
+
+impl Stamps {
+    /// What the files at `paths` look like now.
+    pub(super) fn of<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Self {
+        Self(paths.into_iter().map(|path| (path.to_owned(), Stamp::of(path))).collect())
+    }
+
+    /// What the same files look like now.
+    pub(super) fn again(&self) -> Self {
+        Self::of(self.0.iter().map(|(path, _)| &**path))
+    }
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = metadata(path).ok()?;
+        Some(Self {
+            modified: metadata.modified().ok(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            length: metadata.len(),
+            inode: metadata.ino(),
+        })
+    }
+}

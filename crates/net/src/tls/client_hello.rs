@@ -7,7 +7,9 @@ use rustls::server::Acceptor;
 
 use super::failure::HandshakeError;
 use super::handshake::until;
-use crate::{ConnectionGuard, PooledBuffer, Transport};
+use crate::buffers::PooledBuffer;
+use crate::transport::Transport;
+use crate::worker::ConnectionGuard;
 
 /// What a client asks for in its first message.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -11,9 +11,10 @@ use rustls::{ClientConfig, Error, RootCertStore, SupportedProtocolVersion};
 
 use super::TlsVersion;
 use super::acceptor::versions;
-use super::certificates::{CertificateError, CertificateFiles, CertificateProblem, problem, read_roots};
+use super::certificates::{
+    CertificateError, CertificateFiles, CertificateProblem, Stamps, problem, read_roots,
+};
 use super::session::Session;
-use super::stamps::Stamps;
 use super::tickets::Sessions;
 use super::verifier::{Unverified, classical_provider, provider};
 

@@ -5,7 +5,7 @@ use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-use crate::PooledBuffer;
+use crate::buffers::PooledBuffer;
 
 /// Why a handshake has failed.
 #[derive(Debug)]

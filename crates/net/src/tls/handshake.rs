@@ -7,11 +7,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::failure::HandshakeError;
-use super::hot::Hot;
+use super::scratch::Scratch;
 use super::session::Progress;
 use super::stream::End;
 use super::{TlsAcceptor, TlsConnector, TlsServerName, TlsStream, names};
-use crate::{ConnectionGuard, PooledBuffer, Transport};
+use crate::buffers::PooledBuffer;
+use crate::transport::Transport;
+use crate::worker::ConnectionGuard;
 
 /// Does the handshake with the client of `transport`, of which the octets `early` were read already, within `within`. While the
 /// connection drains, only a little longer is waited.
@@ -56,9 +58,9 @@ pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionG
 pub async fn see_off<T: Transport>(mut transport: T, guard: &ConnectionGuard, within: Duration) {
     let mut left = PASSED_OVER_BYTES;
     let gone = until(guard, within, |cx| {
-        let mut hot = Hot::take();
-        let outcome = poll_gone(&mut transport, cx, &mut hot.input, &mut left);
-        hot.give_back();
+        let mut scratch = Scratch::take();
+        let outcome = poll_gone(&mut transport, cx, &mut scratch.input, &mut left);
+        scratch.give_back();
         outcome.map(Ok)
     });
     // Whether it has gone or not, that was all.
@@ -132,9 +134,9 @@ pub(super) async fn until<R>(
 impl<T: Transport> TlsStream<T> {
     /// Ready when content can be written and read. The last flight of a client may be unsent then: it goes with the first content.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
-        let mut hot = Hot::take();
-        let outcome = self.poll_flights(cx, &mut hot.input);
-        hot.give_back();
+        let mut scratch = Scratch::take();
+        let outcome = self.poll_flights(cx, &mut scratch.input);
+        scratch.give_back();
         outcome
     }
 

@@ -13,8 +13,6 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::RdnSequence;
 use x509_cert::{Certificate, Version};
 
-use super::certificates::Validity;
-
 /// The identity in a certificate of the other end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerCertificate {
@@ -30,6 +28,15 @@ pub struct PeerCertificate {
     pub fingerprint: String,
     /// The certificate in DER.
     pub der: Vec<u8>,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Validity {
+    /// From then on.
+    pub not_before: SystemTime,
+    /// Until then.
+    pub not_after: SystemTime,
 }
 
 /// A name in a certificate, beside its subject (RFC 5280 §4.2.1.6). What is a name of one kind is none of another.

@@ -5,7 +5,7 @@ use std::fmt;
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::{PeerCertificate, TlsStream};
-use crate::Transport;
+use crate::transport::Transport;
 
 /// A version of TLS.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

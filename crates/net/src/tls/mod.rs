@@ -13,7 +13,6 @@ mod certificates;
 mod identity;
 mod names;
 mod challenges;
-mod stamps;
 mod staples;
 
 // the two sides
@@ -24,7 +23,7 @@ mod tickets;
 
 // one connection
 mod session;
-mod hot;
+mod scratch;
 mod stream;
 mod handshake;
 mod info;
@@ -34,16 +33,15 @@ mod failure;
 mod client_hello;
 
 pub use acceptor::{ClientAuthentication, ServedCertificate, TlsAcceptor, TlsAcceptorConfig};
-pub use certificates::{
-    CertificateContents, CertificateError, CertificateFiles, CertificateProblem, Validity,
-};
+pub use certificates::{CertificateContents, CertificateError, CertificateFiles, CertificateProblem};
 pub use challenges::{ALPN_ACME, TlsAlpnChallenges, UnusableChallenge};
 pub use client_hello::{ClientHello, read_client_hello};
 pub use connector::{InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
 pub use failure::{HandshakeError, TlsFailure};
 pub use handshake::{accept_tls, connect_tls, end_tls, see_off};
-pub use identity::{CertificateName, PeerCertificate, normal_subject};
+pub use identity::{CertificateName, PeerCertificate, Validity, normal_subject};
 pub use info::{TlsInfo, TlsVersion};
 pub use names::NameMatch;
+pub(crate) use scratch::Scratch;
 pub use staples::FileStaple;
 pub use stream::TlsStream;

@@ -1,6 +1,5 @@
 //! Which certificate a client gets: by the name that it asks for, exactly or by a wildcard; otherwise the first.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,6 +7,8 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::challenges::{TlsAlpnChallenges, is_validation};
+
+use crate::thread_state::ThreadState;
 
 /// The certificates of a listener by their names.
 #[derive(Debug)]
@@ -79,16 +80,12 @@ impl ResolvesServerCert for CertificatesByName {
             Some(challenges) if is_validation(&client_hello) => challenges.find(name.as_deref()?),
             _ => self.find(name.as_deref()).cloned(),
         };
-        ASKED.set(name.map(Into::into));
+        ThreadState::with(|thread| thread.asked_name.set(name.map(Into::into)));
         certificate
     }
 }
 
 /// The name that was asked for in the step that was taken last on this thread: rustls shows it nowhere else.
 pub(super) fn take_asked() -> Option<Box<str>> {
-    ASKED.take()
-}
-
-thread_local! {
-    static ASKED: Cell<Option<Box<str>>> = const { Cell::new(None) };
+    ThreadState::with(|thread| thread.asked_name.take())
 }

@@ -10,7 +10,8 @@ use rustls::unbuffered::{
 };
 use rustls::{CommonState, unbuffered::InsufficientSizeError};
 
-use super::hot::{Hot, RECORD_CONTENT_BYTES, RECORDS_AT_A_TIME};
+use super::scratch::{RECORD_CONTENT_BYTES, RECORDS_AT_A_TIME, Scratch};
+use crate::thread_state::ThreadState;
 
 /// Either side.
 pub(super) enum Session {
@@ -42,6 +43,18 @@ enum ToSeal<'a> {
     CloseNotify,
 }
 
+impl Scratch {
+    /// Those of this thread, or others if those are in use.
+    pub(super) fn take() -> Self {
+        ThreadState::with(|thread| thread.tls_scratch.take()).unwrap_or_else(Self::new)
+    }
+
+    /// Gives them back.
+    pub(super) fn give_back(self) {
+        ThreadState::with(|thread| thread.tls_scratch.set(Some(self)));
+    }
+}
+
 impl Session {
     /// Takes the next step with the records in `input`. How many octets of them are done with is returned, and what it came to.
     /// Content is given to `take`, records that answer are appended to `unsent`.
@@ -66,40 +79,40 @@ impl Session {
         }
     }
 
-    /// Seals some of `slices` into the output of `hot`, which comes behind `unsent`. `input` and `take` as in [`step`](Self::step).
+    /// Seals some of `slices` into the output of `scratch`, which comes behind `unsent`. `input` and `take` as in [`step`](Self::step).
     pub(super) fn seal(
         &mut self,
         slices: &[IoSlice<'_>],
-        hot: &mut Hot,
+        scratch: &mut Scratch,
         input: &mut Input<'_>,
         take: impl FnMut(&[u8]),
         unsent: &mut Vec<u8>,
     ) -> Result<Sealed, Error> {
-        self.seal_what(&ToSeal::Content(slices), hot, input, take, unsent)
+        self.seal_what(&ToSeal::Content(slices), scratch, input, take, unsent)
     }
 
     /// The same with the notice that nothing more is sent.
     pub(super) fn seal_close_notify(
         &mut self,
-        hot: &mut Hot,
+        scratch: &mut Scratch,
         input: &mut Input<'_>,
         take: impl FnMut(&[u8]),
         unsent: &mut Vec<u8>,
     ) -> Result<Sealed, Error> {
-        self.seal_what(&ToSeal::CloseNotify, hot, input, take, unsent)
+        self.seal_what(&ToSeal::CloseNotify, scratch, input, take, unsent)
     }
 
     fn seal_what(
         &mut self,
         what: &ToSeal<'_>,
-        hot: &mut Hot,
+        scratch: &mut Scratch,
         input: &mut Input<'_>,
         take: impl FnMut(&[u8]),
         unsent: &mut Vec<u8>,
     ) -> Result<Sealed, Error> {
         match self {
-            Self::Client(client) => seal(&mut **client, what, hot, input, take, unsent),
-            Self::Server(server) => seal(&mut **server, what, hot, input, take, unsent),
+            Self::Client(client) => seal(&mut **client, what, scratch, input, take, unsent),
+            Self::Server(server) => seal(&mut **server, what, scratch, input, take, unsent),
         }
     }
 
@@ -207,7 +220,7 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, unsent: &mut Vec<u8>) {
 fn seal<P: Process>(
     side: &mut P,
     what: &ToSeal<'_>,
-    hot: &mut Hot,
+    scratch: &mut Scratch,
     input: &mut Input<'_>,
     mut take: impl FnMut(&[u8]),
     unsent: &mut Vec<u8>,
@@ -218,9 +231,9 @@ fn seal<P: Process>(
             ConnectionState::WriteTraffic(mut traffic) => {
                 input.used += discard;
                 return match what {
-                    ToSeal::Content(slices) => seal_records(&mut traffic, slices, hot),
+                    ToSeal::Content(slices) => seal_records(&mut traffic, slices, scratch),
                     ToSeal::CloseNotify => {
-                        let sealed = traffic.queue_close_notify(&mut hot.output);
+                        let sealed = traffic.queue_close_notify(&mut scratch.output);
                         sealed
                             .map(|records| Sealed { content: 0, records })
                             .map_err(|error| exhausted(&error))
@@ -242,17 +255,18 @@ fn seal<P: Process>(
 fn seal_records<D>(
     traffic: &mut WriteTraffic<'_, D>,
     slices: &[IoSlice<'_>],
-    hot: &mut Hot,
+    scratch: &mut Scratch,
 ) -> Result<Sealed, Error> {
     let mut sealed = Sealed::default();
     let mut pieces = Pieces { slices, taken: 0 };
     for _ in 0..RECORDS_AT_A_TIME {
-        let content = pieces.next_record(&mut hot.joined);
+        let content = pieces.next_record(&mut scratch.joined);
         if content.is_empty() {
             break;
         }
-        sealed.records +=
-            traffic.encrypt(content, &mut hot.output[sealed.records..]).map_err(|error| exhausted(&error))?;
+        sealed.records += traffic
+            .encrypt(content, &mut scratch.output[sealed.records..])
+            .map_err(|error| exhausted(&error))?;
         sealed.content += content.len();
     }
     Ok(sealed)

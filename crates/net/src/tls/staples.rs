@@ -2,12 +2,11 @@
 //! into here.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
 
-use super::acceptor::TlsAcceptor;
 use super::certificates::Loaded;
 
 /// What is said of certificates beside their files, by certificates.
@@ -28,53 +27,35 @@ pub struct FileStaple {
     pub response: Vec<u8>,
 }
 
-impl TlsAcceptor {
-    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP response in DER), unless a file
-    /// says that. `None` to give them nothing any more.
-    pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
-        let mut staples = self.staples();
-        let fetched = &mut staples.fetched;
-        if fetched.get(certificate).map(Vec::as_slice) == response {
-            return;
+impl Staples {
+    /// Sets the response that was fetched for `certificate`, or removes it. `false` if nothing changed.
+    pub(super) fn set_fetched(&mut self, certificate: &[u8], response: Option<&[u8]>) -> bool {
+        if self.fetched.get(certificate).map(Vec::as_slice) == response {
+            return false;
         }
         match response {
-            Some(response) => fetched.insert(certificate.to_vec(), response.to_vec()),
-            None => fetched.remove(certificate),
+            Some(response) => self.fetched.insert(certificate.to_vec(), response.to_vec()),
+            None => self.fetched.remove(certificate),
         };
-        let live = self.live.load();
-        // Those of certificates that were replaced.
-        fetched
-            .retain(|certificate, _| live.certificates.iter().any(|(_, loaded)| loaded.is_of(certificate)));
-        self.give(&staples);
+        true
     }
 
-    /// Has clients not be given these responses any more, each with its certificate, in DER, which are from [files](FileStaple); and all others
-    /// again. Whoever knows what such a response must be says here which are none.
-    pub fn withhold(&self, responses: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
-        let mut staples = self.staples();
-        let withheld: HashMap<_, _> = responses.into_iter().collect();
-        if staples.withheld != withheld {
-            staples.withheld = withheld;
-            self.give(&staples);
-        }
+    /// Forgets the responses that were fetched for other certificates.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        self.fetched.retain(|certificate, _| is_kept(certificate));
     }
 
-    /// What clients are given with the certificate in this file, if it is not from a file too.
-    pub fn stapled(&self, chain: &Path) -> Option<Vec<u8>> {
-        let staples = self.staples();
-        let live = self.live.load();
-        let (_, loaded) = live.certificates.iter().find(|(path, _)| path == chain)?;
-        let mut fetched = staples.fetched.iter();
-        fetched.find(|(certificate, _)| loaded.is_of(certificate)).map(|(_, response)| response.clone())
+    /// Sets which responses of files nobody is given. `false` if nothing changed.
+    pub(super) fn set_withheld(&mut self, withheld: HashMap<Vec<u8>, Vec<u8>>) -> bool {
+        let is_news = self.withheld != withheld;
+        self.withheld = withheld;
+        is_news
     }
 
-    pub(super) fn staples(&self) -> MutexGuard<'_, Staples> {
-        self.staples.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn file_staple(&self, chain: &Path, loaded: &Loaded) -> Option<FileStaple> {
-        let files = self.config().certificates.iter().find(|files| files.chain == chain)?;
-        Some(FileStaple { path: files.ocsp.clone()?, response: loaded.certified.ocsp.clone()? })
+    /// The response that was fetched for the certificate that `is_of` accepts.
+    pub(super) fn fetched_for(&self, is_of: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+        let mut fetched = self.fetched.iter();
+        fetched.find(|(certificate, _)| is_of(certificate)).map(|(_, response)| response.clone())
     }
 }
 

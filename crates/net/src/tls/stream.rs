@@ -7,9 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::task::{Context, Poll, ready};
 
 use super::failure::broken;
-use super::hot::{Hot, RECORD_BYTES_MAX};
+use super::scratch::{RECORD_BYTES_MAX, Scratch};
 use super::session::{Input, Progress, Session};
-use crate::{PooledBuffer, Stream, Transport};
+use crate::buffers::PooledBuffer;
+use crate::stream::Stream;
+use crate::transport::Transport;
 
 /// A connection in TLS.
 ///
@@ -83,9 +85,9 @@ impl<T: Transport> TlsStream<T> {
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
-        hot: &mut Hot,
+        scratch: &mut Scratch,
     ) -> Poll<io::Result<usize>> {
-        let input = &mut hot.input;
+        let input = &mut scratch.input;
         let mut filled = self.sealed.len();
         if filled > 0 {
             input[..filled].copy_from_slice(&self.sealed);
@@ -161,16 +163,17 @@ impl<T: Transport> TlsStream<T> {
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
-        hot: &mut Hot,
+        scratch: &mut Scratch,
     ) -> Poll<io::Result<usize>> {
         let mut input = Input::new(&mut self.sealed);
         let opened = &mut self.opened;
         let records = self.unsent.records();
-        let sealed = self.session.seal(slices, hot, &mut input, |content| opened.append(content), records);
+        let sealed =
+            self.session.seal(slices, scratch, &mut input, |content| opened.append(content), records);
         let (used, is_peer_closed) = (input.used, input.is_peer_closed);
         self.drop_sealed(used, is_peer_closed);
         let sealed = sealed.map_err(|error| self.fail(broken(error)))?;
-        let output = &hot.output[..sealed.records];
+        let output = &scratch.output[..sealed.records];
         let ahead = self.unsent.left();
         let total = ahead.len() + output.len();
         let attempt = match ahead {
@@ -217,19 +220,19 @@ impl<T: Transport> TlsStream<T> {
             return;
         }
         self.is_close_sealed = true;
-        let mut hot = Hot::take();
+        let mut scratch = Scratch::take();
         let mut input = Input::new(&mut self.sealed);
         let opened = &mut self.opened;
         let records = self.unsent.records();
         let take = |content: &[u8]| opened.append(content);
-        let sealed = self.session.seal_close_notify(&mut hot, &mut input, take, records);
+        let sealed = self.session.seal_close_notify(&mut scratch, &mut input, take, records);
         let (used, is_peer_closed) = (input.used, input.is_peer_closed);
         self.drop_sealed(used, is_peer_closed);
         match sealed {
-            Ok(sealed) => self.unsent.records().extend_from_slice(&hot.output[..sealed.records]),
+            Ok(sealed) => self.unsent.records().extend_from_slice(&scratch.output[..sealed.records]),
             Err(_) => self.end = End::Broken,
         }
-        hot.give_back();
+        scratch.give_back();
     }
 
     /// Keeps records for later.
@@ -269,9 +272,9 @@ impl<T: Transport> Transport for TlsStream<T> {
         }
         match self.end {
             End::No => {
-                let mut hot = Hot::take();
-                let outcome = self.poll_open(cx, buffer, &mut hot);
-                hot.give_back();
+                let mut scratch = Scratch::take();
+                let outcome = self.poll_open(cx, buffer, &mut scratch);
+                scratch.give_back();
                 if self.end == End::Broken {
                     // The alert, if there is one: nobody waits until it is taken.
                     let _ = self.poll_unsent(cx);
@@ -296,9 +299,9 @@ impl<T: Transport> Transport for TlsStream<T> {
         if length_of(slices) == 0 {
             return Poll::Ready(Ok(0));
         }
-        let mut hot = Hot::take();
-        let outcome = self.poll_seal(cx, slices, &mut hot);
-        hot.give_back();
+        let mut scratch = Scratch::take();
+        let outcome = self.poll_seal(cx, slices, &mut scratch);
+        scratch.give_back();
         if outcome.is_pending() {
             // What took only a part has not promised to wake anybody.
             ready!(self.poll_unsent(cx))?;

@@ -6,7 +6,11 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::{Accepted, ListenAddr, Worker, Workers, WorkersConfig, bind};
+use crate::address::ListenAddr;
+use crate::bind::bind;
+use crate::dispatch::Accepted;
+use crate::worker::Worker;
+use crate::workers::{Workers, WorkersConfig};
 
 /// A worker that was told to drain before its task that accepts had a turn ended without what the kernel had completed.
 #[test]

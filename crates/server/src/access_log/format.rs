@@ -3,6 +3,7 @@
 mod streams;
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -14,9 +15,9 @@ use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
-use super::AccessLogLines;
 use super::masking::masked;
-use crate::{Forwarded, Record, Refused};
+use crate::record::Record;
+use crate::response::{Forwarded, Refused};
 
 /// The form of the lines. Times are UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +28,22 @@ pub enum AccessLogFormat {
     Combined,
     /// One JSON object a line.
     Json,
+}
+
+/// How the lines of an access log are written. A format alone masks nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccessLogLines {
+    /// The form of the lines.
+    pub format: AccessLogFormat,
+    /// Query parameters that hold keys. Targets and `Referer` have `***` in place of their values. Names are
+    /// compared decoded and without regard to case. Default none.
+    pub masked_parameters: Arc<[String]>,
+}
+
+impl From<AccessLogFormat> for AccessLogLines {
+    fn from(format: AccessLogFormat) -> Self {
+        Self { format, masked_parameters: Arc::default() }
+    }
 }
 
 /// The time of day as text, which changes once a second.
@@ -299,7 +316,7 @@ const COMMON: &[BorrowedFormatItem<'_>] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ConnectionInfo;
+    use crate::connection_info::ConnectionInfo;
     use thruway_message::{
         FieldLineSpan, FieldLines, Method, OriginForm, RequestTarget, StatusCode, Version,
     };

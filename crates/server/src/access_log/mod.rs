@@ -9,58 +9,21 @@ mod masking;
 mod sink;
 mod writer;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::{Recorder, TakeRecord, TakeStreamRecord};
-
-pub use format::AccessLogFormat;
+use crate::record::TakeStreamRecord;
+use crate::record::{Recorder, TakeRecord};
 use format::Timestamps;
-pub use sink::OpenTarget;
 use writer::Writer;
+
+pub use format::{AccessLogFormat, AccessLogLines};
+pub use sink::{AccessLogTarget, OpenTarget};
 
 /// An access log; give it to [`Server::record`](crate::Server::record).
 #[derive(Clone)]
 pub struct AccessLog {
     writer: Arc<Writer>,
-}
-
-/// How the lines of an access log are written. A format alone masks nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AccessLogLines {
-    /// The form of the lines.
-    pub format: AccessLogFormat,
-    /// Query parameters that hold keys. Targets and `Referer` have `***` in place of their values. Names are
-    /// compared decoded and without regard to case. Default none.
-    pub masked_parameters: Arc<[String]>,
-}
-
-impl From<AccessLogFormat> for AccessLogLines {
-    fn from(format: AccessLogFormat) -> Self {
-        Self { format, masked_parameters: Arc::default() }
-    }
-}
-
-/// Where an access log is written to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AccessLogTarget {
-    /// A file, which is appended to. A new file gets mode 0640, less the umask of the process: its lines may
-    /// hold personal data. When the file is moved away, as programs that rotate logs do, a new one is begun
-    /// with the next line, or at once when the log is [reopened](AccessLog::reopen).
-    File(PathBuf),
-    /// The standard output.
-    Stdout,
-}
-
-impl AccessLogTarget {
-    /// Opens it, for [`AccessLog::replace`].
-    ///
-    /// # Errors
-    /// The file cannot be opened.
-    pub fn open(&self) -> io::Result<OpenTarget> {
-        OpenTarget::open(self)
-    }
 }
 
 impl AccessLog {

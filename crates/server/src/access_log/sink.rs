@@ -7,7 +7,26 @@ use std::path::{Path, PathBuf};
 
 use thruway_net::{Admitted, LogLimit};
 
-use super::AccessLogTarget;
+/// Where an access log is written to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AccessLogTarget {
+    /// A file, which is appended to. A new file gets mode 0640, less the umask of the process: its lines may
+    /// hold personal data. When the file is moved away, as programs that rotate logs do, a new one is begun
+    /// with the next line, or at once when the log is [reopened](crate::AccessLog::reopen).
+    File(PathBuf),
+    /// The standard output.
+    Stdout,
+}
+
+impl AccessLogTarget {
+    /// Opens it, for [`AccessLog::replace`](crate::AccessLog::replace).
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(&self) -> io::Result<OpenTarget> {
+        OpenTarget::open(self)
+    }
+}
 
 /// A target that lines can be written to.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::AccessLogLines;
+use super::format::AccessLogLines;
 use super::sink::OpenTarget;
 
 /// The buffers of all workers and the thread that empties them.

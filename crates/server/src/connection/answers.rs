@@ -1,6 +1,7 @@
 //! Answers out, in the order of the requests.
 
-use std::task::Context;
+use std::error::Error;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,16 +11,14 @@ use thruway_http1::{
 use thruway_message::{StatusCode, Version};
 use thruway_net::Transport;
 
-use super::ending::{AfterAnswer, Ending};
-use super::exchange::{Exchange, Logged, TailRecord};
-use super::handed_over::HandOver;
+use super::ending::{AfterAnswer, Ending, HandOver};
+use super::exchange::Exchange;
+use super::http1::{Connection, Step};
+use super::log::{Logged, Outcome, TailRecord};
 use super::output::{COPY_BYTES_MAX, Tail};
-use super::service::Outcome;
-use super::streaming::{StreamRecord, Streaming};
-use super::{Connection, Step};
-use crate::Answer;
-use crate::Response;
-use crate::response::{InterimResponse, Source};
+use super::streaming::{Next, StreamRecord, Streaming, log_failure, poll_meanwhile};
+use crate::handler::Answer;
+use crate::response::{InterimResponse, Piece, Response, Source};
 
 impl<T: Transport> Connection<T> {
     /// Writes what is there of answers, in their order, as far as there is room.
@@ -27,7 +26,7 @@ impl<T: Transport> Connection<T> {
     pub(super) fn poll_answers(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         let mut step = Step::Waits;
         if std::mem::take(&mut self.is_news_to_handlers) {
-            self.exchanges.iter_mut().for_each(|exchange| exchange.poll(cx));
+            self.exchanges.iter_mut().for_each(|exchange| exchange.poll(&self.service.interim_slot, cx));
         }
         while self.poll_answer(cx, now) == Step::Moved {
             step = Step::Moved;
@@ -190,7 +189,7 @@ impl<T: Transport> Connection<T> {
 
     /// An answer is written, or at least in the output: on to what comes after it.
     #[inline]
-    pub(super) fn finish_answer(&mut self, after: AfterAnswer) {
+    fn finish_answer(&mut self, after: AfterAnswer) {
         if let Some(tunnel) = after.tunnel {
             self.end_after_output(Ending::HandOver(tunnel));
         } else if !after.is_persistent {
@@ -233,6 +232,97 @@ impl<T: Transport> Connection<T> {
                 true
             }
             _ => true,
+        }
+    }
+
+    /// Writes the next piece of the answer's content.
+    fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
+        let Some(streaming) = &mut self.streaming else { return Step::Waits };
+        let splices = self.transport.splices();
+        let outcome = match streaming.poll_next_or_drain(self.guard.is_draining(), splices, cx) {
+            Poll::Pending => return Step::Waits,
+            Poll::Ready(Some(Ok(Next::Pipe(pipe)))) => streaming.write_pipe(pipe, &mut self.output),
+            Poll::Ready(Some(Ok(Next::Piece(Piece::Data(data))))) => streaming.write(data, &mut self.output),
+            Poll::Ready(Some(Ok(Next::Piece(Piece::Trailers(trailers))))) => {
+                streaming.trailers = trailers;
+                Ok(())
+            }
+            Poll::Ready(Some(Err(error))) => Err(error),
+            Poll::Ready(None) => streaming.write_end(&mut self.output).map(|()| self.finish_streaming()),
+        };
+        if let Err(error) = outcome {
+            self.fail_streaming(&*error);
+        }
+        Step::Moved
+    }
+
+    /// Lets the content go on with what needs no room, as there is none.
+    fn stream_meanwhile(&mut self, cx: &mut Context<'_>) {
+        let streaming = self.streaming.as_mut().filter(|streaming| !streaming.is_cut_short);
+        if let Some(Err(error)) = streaming.map(|streaming| poll_meanwhile(&mut streaming.content, cx)) {
+            self.fail_streaming(&*error);
+        }
+    }
+
+    /// The head is out: all that can be done is not to let the answer look complete.
+    fn fail_streaming(&mut self, error: &(dyn Error + Send + Sync + 'static)) {
+        log_failure(error);
+        let ends_with_connection = self.record_streaming(false).is_some_and(|of| of.ends_with_connection());
+        self.end_after_output(if ends_with_connection { Ending::Reset } else { Ending::Close });
+    }
+
+    fn finish_streaming(&mut self) {
+        if let Some(streaming) = self.record_streaming(true) {
+            self.finish_answer(streaming.after);
+        }
+    }
+
+    /// Ends the streaming of content, and records how.
+    fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
+        let mut streaming = self.streaming.take()?;
+        if let Some(log) = streaming.record.log.take() {
+            let told = streaming.record.told.take();
+            let content_bytes = streaming.sent_bytes.saturating_sub(self.output.tail_bytes());
+            let status = streaming.status;
+            let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, told };
+            self.service.record(&self.info, &Logged::Kept(log), outcome);
+        }
+        Some(streaming)
+    }
+
+    /// Records the answer whose large content stood at the end of the output: all of it, or what is not there any more.
+    #[inline]
+    pub(super) fn record_tail(&mut self) {
+        if let Some(record) = self.tail_record.take() {
+            let TailRecord { log, mut outcome } = *record;
+            outcome.is_complete = !self.output.has_tail();
+            outcome.content_bytes = outcome.content_bytes.saturating_sub(self.output.tail_bytes());
+            self.service.record(&self.info, &Logged::Kept(log), outcome);
+        }
+    }
+
+    /// Records what will never be answered, because the client has gone or the time is up.
+    pub(super) fn record_unanswered(&mut self) {
+        self.record_tail();
+        self.record_streaming(false);
+        if let Ending::HandOver(over) = &mut self.ending
+            && let Some(record) = over.record.take()
+        {
+            let TailRecord { log, outcome } = *record;
+            let outcome = Outcome { is_complete: false, ..outcome };
+            self.service.record(&self.info, &Logged::Kept(log), outcome);
+        }
+        for exchange in self.exchanges.drain(..) {
+            if let Some(log) = exchange.log {
+                let outcome = Outcome {
+                    status: self.service.unanswered(),
+                    content_bytes: 0,
+                    received_bytes: None,
+                    is_complete: false,
+                    told: None,
+                };
+                self.service.record(&self.info, &Logged::Kept(log), outcome);
+            }
         }
     }
 }

@@ -1,16 +1,17 @@
-//! How a connection ends.
+//! How a connection ends: it is closed, or handed over to the handler of a tunnel.
 
-use std::io;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use thruway_message::StatusCode;
-use thruway_net::Transport;
+use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
 
-use super::exchange::{Logged, TailRecord};
-use super::handed_over::HandOver;
-use super::service::Outcome;
-use super::{Buffers, Connection};
+use super::log::{Logged, TailRecord};
+use super::service::Service;
+use crate::connection_info::ConnectionInfo;
+use crate::response::{Tunnel, TunnelHandler, TunnelTrace};
 
 /// What becomes of a connection when its last answer is written.
 #[derive(Default)]
@@ -50,124 +51,97 @@ impl Ending {
     }
 }
 
-impl<T: Transport> Connection<T> {
-    /// Nothing more is answered. What is written goes out, then `ending` happens.
-    pub(super) fn end_after_output(&mut self, ending: Ending) {
-        if !self.ending.is_due() {
-            self.ending = ending;
-        }
+/// What a connection is handed over to, and what will be recorded of it.
+pub(super) struct HandOver {
+    pub(super) handler: TunnelHandler,
+    /// `None` if nobody takes records.
+    pub(super) record: Option<Box<TailRecord>>,
+}
+
+/// A connection that was handed over.
+pub(super) struct HandedOver {
+    state: State,
+    trace: Rc<TunnelTrace>,
+    record: Option<Box<TailRecord>>,
+    service: Rc<Service>,
+    info: ConnectionInfo,
+    /// Counts the connection as open.
+    _guard: ConnectionGuard,
+}
+
+enum State {
+    /// For its handler to be done with it.
+    Runs(Pin<Box<dyn Future<Output = ()>>>),
+    /// For the client to take what the handler has left behind, and to be told that it was all.
+    Closes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
+}
+
+impl HandedOver {
+    /// Hands `transport` over; `early` is what was read of it already.
+    pub(super) fn new(
+        over: HandOver,
+        transport: impl Transport,
+        early: PooledBuffer,
+        service: Rc<Service>,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> Self {
+        let HandOver { handler, record } = over;
+        let trace = Rc::<TunnelTrace>::default();
+        let running = handler.run(Tunnel::traced(Box::new(transport), early, trace.clone()));
+        Self { state: State::Runs(running), trace, record, service, info, _guard: guard }
     }
 
-    /// The output is written: goes on with the ending. Ready when the connection can be dropped.
-    pub(super) fn poll_ending(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffers: &mut Buffers,
-        now: Duration,
-    ) -> Poll<io::Result<Option<Box<HandOver>>>> {
+    /// Ready when nothing is left to do.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            match &mut self.ending {
-                Ending::No | Ending::Abort => return Poll::Ready(Ok(None)),
-                Ending::Reset => {
-                    self.transport.discard_unsent();
-                    return Poll::Ready(Ok(None));
+            match &mut self.state {
+                State::Runs(running) => {
+                    ready!(running.as_mut().poll(cx));
+                    let Some(transport) = self.trace.take_left() else {
+                        // It was passed on to another task, which counts for nobody.
+                        self.record(true);
+                        return Poll::Ready(());
+                    };
+                    let worker = &self.service.worker;
+                    let until = worker.clock().now() + self.service.config.timeouts.write_stall;
+                    let deadline = worker.deadlines().register();
+                    self.state = State::Closes { transport, deadline, until };
                 }
-                Ending::Close => {
-                    if self.is_client_sending(cx, buffers)? {
-                        self.ending = Ending::Linger;
-                        continue;
+                State::Closes { transport, deadline, until } => {
+                    deadline.set_waker(cx.waker());
+                    deadline.set(Some(*until));
+                    if let Poll::Ready(closed) = transport.poll_close(cx) {
+                        self.record(closed.is_ok());
+                        return Poll::Ready(());
                     }
-                    // As long as the client has not taken it all, it counts as one.
-                    ready!(self.transport.poll_close(cx))?;
-                    return Poll::Ready(Ok(None));
-                }
-                Ending::HandOver(_) => {
-                    let Ending::HandOver(tunnel) = std::mem::take(&mut self.ending) else { continue };
-                    return Poll::Ready(Ok(Some(tunnel)));
-                }
-                Ending::Linger => {
-                    ready!(self.transport.poll_shutdown(cx))?;
-                    let until = now + self.service.config.timeouts.linger;
-                    self.ending = Ending::Lingering { until, left_bytes: LINGER_BYTES_MAX };
-                }
-                Ending::Lingering { left_bytes, .. } => {
-                    (buffers.parsed, buffers.filled) = (0, 0);
-                    let read = ready!(self.transport.poll_read(cx, &mut buffers.input))?;
-                    *left_bytes = left_bytes.saturating_sub(read);
-                    if read == 0 || *left_bytes == 0 {
-                        return Poll::Ready(Ok(None));
+                    if self.service.worker.clock().now() < *until {
+                        return Poll::Pending;
                     }
+                    // Otherwise the kernel would go on waiting where we have given up.
+                    transport.discard_unsent();
+                    self.record(false);
+                    return Poll::Ready(());
                 }
             }
         }
     }
 
-    /// Whether there is more from the client than was made sense of. What the socket has is known without asking the system, unless that has just
-    /// said that there is something.
-    fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
-        if self.is_input_ended() {
-            return Ok(false);
-        }
-        if self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty() {
-            return Ok(true);
-        }
-        match self.transport.poll_read(cx, &mut buffers.input) {
-            Poll::Pending => Ok(false),
-            Poll::Ready(read) => Ok(read? > 0),
-        }
-    }
-
-    /// The time of the drain is over, or the connection has ended already.
-    pub(super) fn cut_off(&mut self) {
-        if self.output.ends_with_connection && (self.streaming.is_some() || !self.output.is_empty()) {
-            // To close it, even without a word, would say that the answer is complete.
-            self.transport.discard_unsent();
-        }
-        self.record_unanswered();
-    }
-
-    /// Records the answer whose large content stood at the end of the output: all of it, or what is not there any more.
-    #[inline]
-    pub(super) fn record_tail(&mut self) {
-        if let Some(record) = self.tail_record.take() {
+    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its end.
+    fn record(&mut self, is_at_end: bool) {
+        if let Some(record) = self.record.take() {
             let TailRecord { log, mut outcome } = *record;
-            outcome.is_complete = !self.output.has_tail();
-            outcome.content_bytes = outcome.content_bytes.saturating_sub(self.output.tail_bytes());
+            outcome.content_bytes = self.trace.sent_bytes();
+            outcome.received_bytes = Some(self.trace.received_bytes());
+            outcome.is_complete = is_at_end && !self.trace.is_broken_off();
             self.service.record(&self.info, &Logged::Kept(log), outcome);
-        }
-    }
-
-    /// Records what will never be answered, because the client has gone or the time is up.
-    pub(super) fn record_unanswered(&mut self) {
-        self.record_tail();
-        self.record_streaming(false);
-        if let Ending::HandOver(over) = &mut self.ending
-            && let Some(record) = over.record.take()
-        {
-            let TailRecord { log, outcome } = *record;
-            let outcome = Outcome { is_complete: false, ..outcome };
-            self.service.record(&self.info, &Logged::Kept(log), outcome);
-        }
-        for exchange in self.exchanges.drain(..) {
-            if let Some(log) = exchange.log {
-                let outcome = Outcome {
-                    status: self.service.unanswered(),
-                    content_bytes: 0,
-                    received_bytes: None,
-                    is_complete: false,
-                    told: None,
-                };
-                self.service.record(&self.info, &Logged::Kept(log), outcome);
-            }
         }
     }
 }
 
-/// What access logs say of a request whose client did not wait for the answer; never sent. The number is nginx's.
-pub(crate) const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
-    Ok(status) => status,
-    Err(_) => panic!("499 has three digits"),
-};
-
-/// What a client may still send while it is given time to read.
-const LINGER_BYTES_MAX: usize = 16 << 20;
+/// What is dropped before its end was cut off with the drain, or its handler has panicked: nobody polls it any more, so it is recorded here.
+impl Drop for HandedOver {
+    fn drop(&mut self) {
+        self.record(false);
+    }
+}

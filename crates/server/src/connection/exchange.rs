@@ -2,14 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use thruway_http1::{BodyLength, RequestFacts, ResponseTo};
-use thruway_message::{OwnedRequestHead, RequestHead, StatusCode, Version};
+use thruway_message::{StatusCode, Version};
 
-use super::service::Outcome;
-use crate::response::{InterimResponse, collecting_interim};
-use crate::{Answer, Later, Response};
+use super::log::Log;
+use crate::handler::{Answer, Later};
+use crate::response::{InterimResponse, InterimSlot, Response};
 
 /// A request in the queue of answers, without its octets.
 pub(super) struct Exchange {
@@ -23,25 +22,6 @@ pub(super) struct Exchange {
     pub(super) is_safe: bool,
 }
 
-/// What is kept of a request until it is recorded.
-pub(crate) struct Log {
-    /// `None` for octets that are no request.
-    pub(crate) head: Option<OwnedRequestHead>,
-    pub(crate) started: Duration,
-}
-
-/// A request that is to be recorded: as it was parsed, or as it was kept.
-pub(crate) enum Logged<'a> {
-    Parsed { head: &'a RequestHead<'a>, started: Duration },
-    Kept(Box<Log>),
-}
-
-/// What will be recorded of an answer when its large content is written.
-pub(super) struct TailRecord {
-    pub(super) log: Box<Log>,
-    pub(super) outcome: Outcome,
-}
-
 impl Exchange {
     /// An answer to octets that are no request.
     pub(super) fn refusal(response: Response, log: Option<Box<Log>>) -> Self {
@@ -49,9 +29,9 @@ impl Exchange {
     }
 
     /// Asks for the answer once more.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn poll(&mut self, slot: &InterimSlot, cx: &mut Context<'_>) {
         if let Answer::Later(later) = &mut self.answer
-            && let Poll::Ready(response) = poll_later(later, &mut self.interim, cx)
+            && let Poll::Ready(response) = poll_later(later, slot, &mut self.interim, cx)
         {
             self.answer = Answer::Now(response);
         }
@@ -61,10 +41,11 @@ impl Exchange {
 /// Asks a future for its response; if it panics, the response is 500. What it sends ahead of it goes behind `interim`.
 pub(crate) fn poll_later(
     later: &mut Later,
+    slot: &InterimSlot,
     interim: &mut Vec<InterimResponse>,
     cx: &mut Context<'_>,
 ) -> Poll<Response> {
-    collecting_interim(interim, || catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))))
+    slot.collect(interim, || catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))))
         .unwrap_or_else(|_| Poll::Ready(panicked()))
 }
 
@@ -72,18 +53,6 @@ pub(crate) fn poll_later(
 #[cold]
 pub(crate) fn panicked() -> Response {
     Response::text("something went wrong here\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
-}
-
-impl Logged<'_> {
-    /// What is kept of it.
-    pub(crate) fn keep(self) -> Box<Log> {
-        match self {
-            Self::Parsed { head, started } => {
-                Box::new(Log { head: Some(OwnedRequestHead::from(*head)), started })
-            }
-            Self::Kept(log) => log,
-        }
-    }
 }
 
 /// Octets that are no request are answered as if they were one of HTTP/1.1, and the last.

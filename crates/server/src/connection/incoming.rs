@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use thruway_net::Pipe;
 
-use crate::request::ContentSender;
-use crate::{ContentError, Timeouts};
+use crate::config::Timeouts;
+use crate::request::{ContentError, ContentSender};
 
 /// Where arriving content goes, and how long it has been arriving.
 pub(crate) struct IncomingContent {

@@ -11,10 +11,14 @@ use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::task::coop::has_budget_remaining;
 
 use super::ending::Ending;
-use super::exchange::{Exchange, Log, Logged, panicked, poll_later};
+use super::exchange::{Exchange, panicked, poll_later};
+use super::http1::{Connection, Input, Step};
 use super::incoming::{IncomingContent, TooMuchToDiscard};
-use super::{Buffers, Connection, Input, Step};
-use crate::{Answer, ContentError, Request, RequestContent, Response};
+use super::log::{Log, Logged};
+use super::service::Buffers;
+use crate::handler::Answer;
+use crate::request::{ContentError, Request, RequestContent};
+use crate::response::Response;
 
 impl<T: Transport> Connection<T> {
     /// Puts what the last turn left unparsed into the buffers of the worker.
@@ -236,7 +240,8 @@ impl<T: Transport> Connection<T> {
         } else {
             Some(self.expect_content(facts, now))
         };
-        let mut request = Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
+        let mut request =
+            Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
         request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));
         if let Some(content) = arriving {
             request.set_arriving(content);
@@ -250,7 +255,7 @@ impl<T: Transport> Connection<T> {
         drop(request);
         let mut interim = Vec::new();
         if let Answer::Later(later) = &mut answer
-            && let Poll::Ready(response) = poll_later(later, &mut interim, cx)
+            && let Poll::Ready(response) = poll_later(later, &self.service.interim_slot, &mut interim, cx)
         {
             answer = Answer::Now(response);
         }

@@ -9,11 +9,13 @@ use thruway_http1::HeadIndex;
 use thruway_message::{OwnedRequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Worker};
 
-use super::ending::CLIENT_CLOSED_REQUEST;
-use super::exchange::Logged;
+use super::log::{CLIENT_CLOSED_REQUEST, Logged, Outcome};
 use super::origin_fields::OriginFields;
-use crate::record::{TakeRecord, Told};
-use crate::{Config, ConnectionInfo, Handler, Record, Response};
+use crate::config::Config;
+use crate::connection_info::ConnectionInfo;
+use crate::handler::Handler;
+use crate::record::{Record, TakeRecord};
+use crate::response::{InterimSlot, Told};
 
 /// The handler, its settings, and the buffers of one worker.
 pub(crate) struct Service {
@@ -22,6 +24,8 @@ pub(crate) struct Service {
     pub(crate) worker: Rc<Worker>,
     pub(super) buffers: RefCell<Buffers>,
     pub(crate) origin_fields: RefCell<OriginFields>,
+    /// Where interim responses go while the future of an answer is polled.
+    pub(crate) interim_slot: InterimSlot,
     /// Takes the records, if anybody wants them.
     record: Option<Rc<RefCell<TakeRecord>>>,
 }
@@ -50,7 +54,8 @@ impl Service {
         let buffers = RefCell::new(Buffers::new(&config));
         let origin_fields = RefCell::new(OriginFields::new());
         let record = record.map(|take| Rc::new(RefCell::new(take)));
-        Self { handler, config, worker, buffers, origin_fields, record }
+        let interim_slot = InterimSlot::of(&worker);
+        Self { handler, config, worker, buffers, origin_fields, interim_slot, record }
     }
 
     /// The same with another config, and so with buffers of its own.
@@ -119,23 +124,6 @@ impl Service {
             is_complete,
             is_cut_off: !is_complete && self.worker.is_cut_off(),
         });
-    }
-}
-
-/// How a request was answered.
-pub(crate) struct Outcome {
-    pub(crate) status: StatusCode,
-    pub(crate) content_bytes: u64,
-    pub(crate) received_bytes: Option<u64>,
-    pub(crate) is_complete: bool,
-    pub(crate) told: Option<Told>,
-}
-
-impl Outcome {
-    /// That of a response with so much content, all of which is there.
-    pub(crate) fn of(response: &mut Response, content_bytes: u64) -> Self {
-        let (status, told) = (response.status(), response.take_told());
-        Self { status, content_bytes, received_bytes: None, is_complete: true, told }
     }
 }
 

@@ -8,29 +8,26 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use thruway_http1::{ResponseBody, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk};
 use thruway_message::{FieldLinesBuf, StatusCode};
-use thruway_net::{Admitted, LogLimit, Pipe, Transport};
+use thruway_net::{Admitted, LogLimit, Pipe};
 
-use super::ending::{AfterAnswer, Ending};
-use super::exchange::{Log, Logged};
+use super::ending::AfterAnswer;
+use super::log::Log;
 use super::output::{COPY_BYTES_MAX, Output, Tail};
-use super::service::Outcome;
-use super::{Connection, Step};
-use crate::ContentError;
-use crate::record::Told;
-use crate::response::{AtDrain, BoxError, ContentStream, Piece};
+use crate::request::ContentError;
+use crate::response::{AtDrain, BoxError, ContentStream, Piece, Told};
 
 /// The answer that is being written.
 pub(super) struct Streaming {
-    content: Pin<Box<dyn ContentStream>>,
+    pub(super) content: Pin<Box<dyn ContentStream>>,
     framing: Framing,
-    trailers: FieldLinesBuf,
-    status: StatusCode,
+    pub(super) trailers: FieldLinesBuf,
+    pub(super) status: StatusCode,
     /// How much content was put into the output.
-    sent_bytes: u64,
+    pub(super) sent_bytes: u64,
     /// A drain has ended the content.
-    is_cut_short: bool,
-    after: AfterAnswer,
-    record: StreamRecord,
+    pub(super) is_cut_short: bool,
+    pub(super) after: AfterAnswer,
+    pub(super) record: StreamRecord,
 }
 
 /// What will be recorded of the answer.
@@ -52,7 +49,7 @@ enum Framing {
 }
 
 /// What a stream yields.
-enum Next {
+pub(super) enum Next {
     Piece(Piece),
     Pipe(Pipe),
 }
@@ -110,7 +107,7 @@ impl Streaming {
     }
 
     /// The next piece, or in a drain what that leaves of the stream.
-    fn poll_next_or_drain(
+    pub(super) fn poll_next_or_drain(
         &mut self,
         is_draining: bool,
         splices: bool,
@@ -139,7 +136,7 @@ impl Streaming {
     }
 
     /// Content in a pipe needs no frame: only such as has a length comes in pipes.
-    fn write_pipe(&mut self, pipe: Pipe, output: &mut Output) -> Result<(), BoxError> {
+    pub(super) fn write_pipe(&mut self, pipe: Pipe, output: &mut Output) -> Result<(), BoxError> {
         self.count(pipe.len() as u64)?;
         if !pipe.is_empty() {
             output.set_tail(Tail::Piped(pipe));
@@ -148,7 +145,7 @@ impl Streaming {
     }
 
     /// Frames a piece of content.
-    fn write(&mut self, data: Bytes, output: &mut Output) -> Result<(), BoxError> {
+    pub(super) fn write(&mut self, data: Bytes, output: &mut Output) -> Result<(), BoxError> {
         let length = data.len() as u64;
         self.count(length)?;
         match &mut self.framing {
@@ -174,7 +171,7 @@ impl Streaming {
     }
 
     /// Frames the end of the content.
-    fn write_end(&self, output: &mut Output) -> Result<(), BoxError> {
+    pub(super) fn write_end(&self, output: &mut Output) -> Result<(), BoxError> {
         match self.framing {
             Framing::Octets { remaining: 0 } | Framing::UntilClose => Ok(()),
             Framing::Octets { .. } => Err("there is less content than was announced".into()),
@@ -186,63 +183,6 @@ impl Streaming {
                 Ok(())
             }
         }
-    }
-}
-
-impl<T: Transport> Connection<T> {
-    /// Writes the next piece of the answer's content.
-    pub(super) fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
-        let Some(streaming) = &mut self.streaming else { return Step::Waits };
-        let splices = self.transport.splices();
-        let outcome = match streaming.poll_next_or_drain(self.guard.is_draining(), splices, cx) {
-            Poll::Pending => return Step::Waits,
-            Poll::Ready(Some(Ok(Next::Pipe(pipe)))) => streaming.write_pipe(pipe, &mut self.output),
-            Poll::Ready(Some(Ok(Next::Piece(Piece::Data(data))))) => streaming.write(data, &mut self.output),
-            Poll::Ready(Some(Ok(Next::Piece(Piece::Trailers(trailers))))) => {
-                streaming.trailers = trailers;
-                Ok(())
-            }
-            Poll::Ready(Some(Err(error))) => Err(error),
-            Poll::Ready(None) => streaming.write_end(&mut self.output).map(|()| self.finish_streaming()),
-        };
-        if let Err(error) = outcome {
-            self.fail_streaming(&*error);
-        }
-        Step::Moved
-    }
-
-    /// Lets the content go on with what needs no room, as there is none.
-    pub(super) fn stream_meanwhile(&mut self, cx: &mut Context<'_>) {
-        let streaming = self.streaming.as_mut().filter(|streaming| !streaming.is_cut_short);
-        if let Some(Err(error)) = streaming.map(|streaming| poll_meanwhile(&mut streaming.content, cx)) {
-            self.fail_streaming(&*error);
-        }
-    }
-
-    /// The head is out: all that can be done is not to let the answer look complete.
-    fn fail_streaming(&mut self, error: &(dyn Error + Send + Sync + 'static)) {
-        log_failure(error);
-        let ends_with_connection = self.record_streaming(false).is_some_and(|of| of.ends_with_connection());
-        self.end_after_output(if ends_with_connection { Ending::Reset } else { Ending::Close });
-    }
-
-    fn finish_streaming(&mut self) {
-        if let Some(streaming) = self.record_streaming(true) {
-            self.finish_answer(streaming.after);
-        }
-    }
-
-    /// Ends the streaming of content, and records how.
-    pub(super) fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
-        let mut streaming = self.streaming.take()?;
-        if let Some(log) = streaming.record.log.take() {
-            let told = streaming.record.told.take();
-            let content_bytes = streaming.sent_bytes.saturating_sub(self.output.tail_bytes());
-            let status = streaming.status;
-            let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, told };
-            self.service.record(&self.info, &Logged::Kept(log), outcome);
-        }
-        Some(streaming)
     }
 }
 

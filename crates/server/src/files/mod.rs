@@ -36,7 +36,9 @@ use rustix::io::Errno;
 use thruway_message::{FieldValue, Method};
 
 use crate::content_coding::{ContentCoding, accepted};
-use crate::{Answer, Handler, Request, Response};
+use crate::handler::{Answer, Handler};
+use crate::request::Request;
+use crate::response::Response;
 use open::{Found, OpenFile, Root};
 use representation::{Representation, is_fresh};
 use respond::Policy;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::ranges::ByteRange;
 use super::representation::Representation;
-use crate::{BoxError, ContentStream, Piece};
+use crate::response::{BoxError, ContentStream, Piece};
 
 /// Parts of a file with a head before each, read as they are sent.
 #[derive(Debug)]

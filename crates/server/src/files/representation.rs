@@ -11,7 +11,8 @@ use thruway_net::PooledBuffer;
 use super::conditions::{Validators, last_modified};
 use super::open::OpenFile;
 use super::ranges::ByteRange;
-use crate::{Content, ContentCoding};
+use crate::content_coding::ContentCoding;
+use crate::response::Content;
 
 /// What is sent, if nothing in the request speaks against it.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use super::conditions::{Verdict, allows_range, evaluate};
 use super::multipart::Multipart;
 use super::ranges::{ByteRange, Selection, select};
 use super::representation::Representation;
-use crate::{Content, Request, Response};
+use crate::request::Request;
+use crate::response::{Content, Response};
 
 /// What the responses of one [`Files`](super::Files) have in common.
 #[derive(Clone, Debug)]

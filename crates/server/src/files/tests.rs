@@ -16,8 +16,11 @@ use thruway_message::{FieldLineSpan, FieldLines};
 use thruway_net::{Clock, Worker};
 
 use super::*;
-use crate::response::Source;
-use crate::{ClientAddr, ConnectionInfo, Limits, Piece, Router};
+use crate::connection_info::ConnectionInfo;
+use crate::response::{Piece, Source};
+use crate::router::Router;
+use thruway_http1::Limits;
+use thruway_net::ClientAddr;
 
 mod conditions_and_ranges;
 mod finding;

@@ -8,12 +8,16 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Connection, SendResponse};
-use thruway_net::Transport;
+use thruway_net::{Transport, Worker};
 
 use super::wire::Wire;
 
 /// A request, and where its answer goes.
 pub(super) type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
+
+/// The room of a worker for requests that are taken together.
+#[derive(Default)]
+struct Room(Cell<Vec<Accepted>>);
 
 /// Where taking requests has come to.
 #[derive(Debug)]
@@ -29,9 +33,10 @@ pub(super) enum Accepting {
 /// Takes the requests that are there. What they are in is to be [given back](give_back).
 pub(super) fn accept<T: Transport>(
     library: &mut Connection<Wire<T>, Bytes>,
+    worker: &Worker,
     cx: &mut Context<'_>,
 ) -> (Vec<Accepted>, Accepting) {
-    let mut accepted = ROOM.take();
+    let mut accepted = worker.state::<Room>().0.take();
     while accepted.len() < ACCEPTED_MAX {
         let accepting = match library.poll_accept(cx) {
             Poll::Ready(Some(Ok(request))) => {
@@ -47,14 +52,10 @@ pub(super) fn accept<T: Transport>(
     (accepted, Accepting::GoesOn)
 }
 
-/// Keeps the room of requests that were taken for those that are next, on whichever connection of the thread.
-pub(super) fn give_back(room: Vec<Accepted>) {
+/// Keeps the room of requests that were taken for those that are next, on whichever connection of the worker.
+pub(super) fn give_back(worker: &Worker, room: Vec<Accepted>) {
     debug_assert!(room.is_empty(), "requests belong to their connection");
-    ROOM.set(room);
-}
-
-thread_local! {
-    static ROOM: Cell<Vec<Accepted>> = const { Cell::new(Vec::new()) };
+    worker.state::<Room>().0.set(room);
 }
 
 /// How many requests are taken before they are answered.

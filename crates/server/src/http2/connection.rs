@@ -22,7 +22,10 @@ use super::request_head::{HeadBuffer, Refusal};
 use super::stream::{Connected, Stream};
 use super::wire::Wire;
 use crate::connection::{Log, Logged, Outcome, Service, misdirected, panicked, too_many_connections};
-use crate::{Answer, ConnectionInfo, Request, Response};
+use crate::connection_info::ConnectionInfo;
+use crate::handler::Answer;
+use crate::request::{Request, RequestContent};
+use crate::response::Response;
 
 /// Drives a connection to its end; the octets `early` were read of it already.
 pub(crate) fn drive<T: Transport>(
@@ -168,11 +171,11 @@ impl<T: Transport> Connection<T> {
             self.abort(Reason::ENHANCE_YOUR_CALM);
         }
         let Phase::Open(library) = &mut self.phase else { return Turn::Moved };
-        let (mut accepted, accepting) = accept(library, cx);
+        let (mut accepted, accepting) = accept(library, &self.connected.service.worker, cx);
         for (request, respond) in accepted.drain(..) {
             self.handle_request(request, respond, cx, now);
         }
-        give_back(accepted);
+        give_back(&self.connected.service.worker, accepted);
         match accepting {
             Accepting::Done => {}
             Accepting::GoesOn => self.connected.note_moved(true),
@@ -202,13 +205,13 @@ impl<T: Transport> Connection<T> {
             return;
         }
         let (parts, from) = request.into_parts();
-        let mut buffer = HeadBuffer::take();
+        let mut buffer = HeadBuffer::take(&self.connected.service.worker);
         let limits = &self.connected.service.config.limits;
         let begun = match buffer.read(&parts, from.is_end_stream(), limits) {
             Ok((head, facts)) => Some(self.begin(&head, facts, parts.uri.scheme_str(), from, cx, now)),
             Err(refusal) => self.refuse(refusal, &mut respond),
         };
-        buffer.give_back();
+        buffer.give_back(&self.connected.service.worker);
         if let Some((mut stream, answer)) = begun
             && stream.answer(respond, answer, cx, now).is_pending()
         {
@@ -237,8 +240,9 @@ impl<T: Transport> Connection<T> {
             incoming = (reading == Reading::GoesOn).then_some(arriving);
             content = Some(to_handler);
         }
-        let whole = content.as_ref().and_then(crate::RequestContent::take_arrived);
-        let mut request = Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
+        let whole = content.as_ref().and_then(RequestContent::take_arrived);
+        let mut request =
+            Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
         request.set_proxies(service.config.trusted_proxies.at(info.client));
         if let Some(content) = content.filter(|_| whole.is_none()) {
             request.set_arriving(content);

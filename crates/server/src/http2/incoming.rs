@@ -10,8 +10,9 @@ use thruway_http1::{self as http1, BodyLength, Limits, RequestFacts, check_trail
 use thruway_message::FieldLinesBuf;
 use thruway_message::token::is_field_value;
 
+use crate::config::{Config, Timeouts};
 use crate::connection::{IncomingContent, Service};
-use crate::{Config, ContentError, RequestContent, Timeouts};
+use crate::request::{ContentError, RequestContent};
 
 /// Content that arrives. Nothing is read for which the handler has no room, and the client's window is opened by what is read.
 pub(super) struct Incoming {

@@ -16,6 +16,7 @@ use thruway_http1::{
 };
 use thruway_message::token::{is_field_value, is_token};
 use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
+use thruway_net::Worker;
 
 /// Where a head is put together: its field lines as HTTP/1.1 writes them, and where they stand.
 #[derive(Default)]
@@ -23,6 +24,10 @@ pub(super) struct HeadBuffer {
     octets: Vec<u8>,
     spans: Vec<FieldLineSpan>,
 }
+
+/// The buffer that a worker keeps for the next head.
+#[derive(Default)]
+struct KeptHead(Cell<Option<HeadBuffer>>);
 
 /// Why a request is not given to the handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,17 +76,17 @@ impl Malformed {
 }
 
 impl HeadBuffer {
-    /// The thread's buffer.
-    pub(super) fn take() -> Self {
-        HEAD.take().unwrap_or_default()
+    /// The buffer of `worker`.
+    pub(super) fn take(worker: &Worker) -> Self {
+        worker.state::<KeptHead>().0.take().unwrap_or_default()
     }
 
-    /// Gives it back to the thread.
-    pub(super) fn give_back(mut self) {
+    /// Gives it back to `worker`.
+    pub(super) fn give_back(mut self, worker: &Worker) {
         self.octets.clear();
         self.spans.clear();
         if self.octets.capacity() <= KEPT_BYTES_MAX {
-            HEAD.set(Some(self));
+            worker.state::<KeptHead>().0.set(Some(self));
         }
     }
 
@@ -274,9 +279,5 @@ fn websocket_key() -> String {
     STANDARD.encode(key)
 }
 
-thread_local! {
-    static HEAD: Cell<Option<HeadBuffer>> = const { Cell::new(None) };
-}
-
-/// What a thread keeps for the next head.
+/// What a worker keeps for the next head.
 const KEPT_BYTES_MAX: usize = 64 << 10;

@@ -4,8 +4,8 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SEC
 use thruway_http1::ResponseBody;
 use thruway_message::{FieldLinesBuf, StatusCode};
 
-use crate::Response;
 use crate::connection::OriginFields;
+use crate::response::Response;
 
 /// The head of a final response, whose body is this.
 pub(super) fn response_head(

@@ -15,8 +15,7 @@ use thruway_net::PooledBuffer;
 
 use super::response_head::field_map;
 use crate::connection::{log_failure, poll_meanwhile, poll_piece};
-use crate::record::Told;
-use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source};
+use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source, Told};
 
 /// An answer that is being sent: what there is of its content goes as the client's windows allow, and no more is fetched meanwhile.
 pub(super) struct Sending {

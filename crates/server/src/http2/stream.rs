@@ -26,9 +26,9 @@ use super::response_head::{head_of, response_head, tunnel_head};
 use super::sending::{Sending, Sent};
 use super::tunnel::HandedOver;
 use crate::connection::{Log, Logged, Outcome, Service, poll_later, settle};
-use crate::record::Told;
-use crate::response::Source;
-use crate::{Answer, ConnectionInfo, Later, Response};
+use crate::connection_info::ConnectionInfo;
+use crate::handler::{Answer, Later};
+use crate::response::{Response, Source, Told};
 
 /// What the streams of a connection have in common.
 pub(super) struct Connected {
@@ -304,7 +304,7 @@ fn poll_answer(
         return Poll::Ready(None);
     }
     let mut interim = Vec::new();
-    let outcome = poll_later(later, &mut interim, cx);
+    let outcome = poll_later(later, &connected.service.interim_slot, &mut interim, cx);
     for interim in &interim {
         // Fails if the client has gone, which is found elsewhere.
         let _ = respond.send_informational(head_of(interim.status, &interim.field_lines));

@@ -8,9 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use thruway_net::{Http2Stream, PooledBuffer};
 
-use crate::Tunnel;
-use crate::record::Told;
-use crate::response::{TunnelHandler, TunnelTrace};
+use crate::response::{Told, Tunnel, TunnelHandler, TunnelTrace};
 
 /// A stream in the hands of the handler that has made it a tunnel, and what is told of that.
 pub(super) struct HandedOver {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use thruway_message::{Method, StatusCode};
 
 use super::Layer;
-use crate::{Answer, Handler, Request, Response};
+use crate::handler::{Answer, Handler};
+use crate::request::Request;
+use crate::response::Response;
 
 /// Lets pages of other origins call: answers preflight requests and marks responses.
 #[derive(Clone, Debug)]

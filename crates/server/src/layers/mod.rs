@@ -7,7 +7,8 @@ mod timeout;
 
 use std::sync::Arc;
 
-use crate::{Answer, Handler, IntoHandler, Request};
+use crate::handler::{Answer, Handler, IntoHandler};
+use crate::request::Request;
 
 pub use compression::{ByListener, Compression, InvalidMediaType, ListenerCompression};
 pub use cors::Cors;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Layer;
-use crate::{Answer, Handler, Request};
+use crate::handler::{Answer, Handler};
+use crate::request::Request;
 
 /// Gives each response an `X-Request-Id`: that of the request, if it has a sensible one, or a new one. A handler
 /// reads the former from the request's fields; a new one is known to the client only.

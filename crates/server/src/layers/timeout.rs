@@ -6,7 +6,9 @@ use std::time::Duration;
 use thruway_message::StatusCode;
 
 use super::Layer;
-use crate::{Answer, Handler, Request, Response};
+use crate::handler::{Answer, Handler};
+use crate::request::Request;
+use crate::response::Response;
 
 /// Answers 503 when a handler takes longer than a deadline, and drops its future. It bounds the time until the
 /// response begins; content that is streamed may take longer.

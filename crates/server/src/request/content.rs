@@ -93,7 +93,7 @@ impl RequestContent {
     }
 
     /// The content, if it is all here.
-    pub(super) const fn as_whole(&self) -> Option<&Bytes> {
+    pub(crate) const fn as_whole(&self) -> Option<&Bytes> {
         match &self.0 {
             Source::Whole(content) => Some(content),
             Source::Arriving(_) => None,
@@ -486,3 +486,6 @@ impl fmt::Display for ContentError {
 }
 
 impl std::error::Error for ContentError {}
+
+/// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.
+pub const CONTENT_BYTES_MAX: usize = 2 << 20;

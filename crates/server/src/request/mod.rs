@@ -1,34 +1,26 @@
 //! What a handler is given.
 
 mod content;
-mod cookies;
-mod form;
-mod json;
+mod extract;
 mod parameters;
-mod rejection;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use thruway_http1::RequestFacts;
 use thruway_message::{
     AbsoluteForm, FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
 };
-use thruway_net::tls::{PeerCertificate, TlsInfo};
-use thruway_net::{ClientAddr, Peer, Worker};
+use thruway_net::{ClientAddr, Worker};
 
-use crate::layers::ListenerCompression;
-use crate::listener::LiveElsewhere;
-use crate::trusted::Origin;
-use crate::{Answer, Handler, ProxyFields, Response, TrustedProxies};
+use crate::connection_info::ConnectionInfo;
+use crate::trusted::{Origin, ProxyFields, TrustedProxies};
 
-pub use content::{ContentError, RequestContent, RequestPiece};
+pub use content::{CONTENT_BYTES_MAX, ContentError, RequestContent, RequestPiece};
+pub use extract::Rejection;
 pub use parameters::Parameters;
-pub use rejection::Rejection;
 
 pub(crate) use content::ContentSender;
 use parameters::OwnedParameters;
@@ -62,84 +54,6 @@ pub struct OwnedRequest {
     wants_tunnel: bool,
     mount_prefix: usize,
     proxies: Option<TrustedProxies>,
-}
-
-/// What is known of the connection on which a request came.
-#[derive(Clone, Debug)]
-pub struct ConnectionInfo {
-    /// Who sent it: the other end of the connection, not what a field says.
-    pub client: ClientAddr,
-    /// The other end of the connection as the system reports it, whatever a header of the PROXY protocol
-    /// says.
-    pub peer: Peer,
-    /// Which of the server's listeners accepted the connection, from 0.
-    pub listener: usize,
-    /// Where the client has connected to: the other half of `client`. `None` for Unix sockets.
-    pub destination: Option<SocketAddr>,
-    /// There if TLS is spoken.
-    pub tls: Option<Arc<ConnectionTls>>,
-    /// How responses are compressed here, where nothing else is said of that.
-    pub compression: ListenerCompression,
-}
-
-/// What is known of a connection in TLS.
-#[derive(Clone, Debug)]
-pub struct ConnectionTls {
-    /// What was agreed upon, and who the client has shown to be.
-    pub info: TlsInfo,
-    /// What answers say in `Strict-Transport-Security`.
-    pub(crate) strict_transport_security: Option<Arc<str>>,
-    /// What is not to be asked for on it.
-    pub(crate) elsewhere: LiveElsewhere,
-}
-
-impl ConnectionInfo {
-    /// Has clients of TLS told to come by it only (RFC 6797 §6.1), where that is wanted and `response` says nothing of it.
-    #[inline]
-    pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
-        let told = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
-        if let Some(value) = told
-            && response.field("strict-transport-security").is_none()
-        {
-            // Checked when the listener was made.
-            let _ = response.append_field("Strict-Transport-Security", &**value);
-        }
-    }
-
-    /// `true` if the connection may carry requests for `scheme`, which a request names in its absolute form
-    /// or in `:scheme` (RFC 9110 §4.2, §7.4). Only `http` and `https` name resources of this server. A
-    /// connection without TLS carries `https` only if a proxy that the server trusts may have ended the TLS
-    /// connection.
-    pub(crate) fn serves_scheme(&self, scheme: &str, may_have_ended_tls: bool) -> bool {
-        scheme.eq_ignore_ascii_case("http")
-            || (scheme.eq_ignore_ascii_case("https") && (self.tls.is_some() || may_have_ended_tls))
-    }
-
-    /// `true` if another listener serves the host of a request, for clients with other certificates.
-    #[inline]
-    fn is_host_elsewhere(&self, head: &RequestHead<'_>) -> bool {
-        let Some(tls) = &self.tls else { return false };
-        tls.elsewhere.load().as_ref().is_some_and(|elsewhere| {
-            // Who wants a tunnel names its end, and not whom it asks.
-            let authority = head.authority().filter(|_| head.method != Method::Connect);
-            authority.is_some_and(|authority| elsewhere.has(authority.host()))
-        })
-    }
-
-    /// The scheme that is spoken on it.
-    pub const fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
-    }
-
-    /// What is known of TLS, if that is spoken.
-    pub fn tls(&self) -> Option<&TlsInfo> {
-        self.tls.as_ref().map(|tls| &tls.info)
-    }
-
-    /// The certificate that the client has shown, if it has: it was verified.
-    pub fn client_certificate(&self) -> Option<&PeerCertificate> {
-        self.tls()?.peer_certificate.as_ref()
-    }
 }
 
 #[derive(Debug)]
@@ -375,14 +289,15 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Has `handler` answer, which lives no longer than this call: for handlers that are replaced while the server runs.
-    pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
-        self.hand_to_with(self.head, handler)
-    }
-
-    /// The same with another head, which may live no longer than this call: for handlers that add something to what the
-    /// client said, or take something away, before another answers. What frames the content must stay as it is.
-    pub fn hand_to_with(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
+    /// Has `answer` use this request with another head; the content that it leaves comes back.
+    pub(crate) fn with_head<'s, R>(
+        &mut self,
+        head: &'s RequestHead<'s>,
+        answer: impl FnOnce(&mut Request<'s>) -> R,
+    ) -> R
+    where
+        'a: 's,
+    {
         let content = std::mem::replace(&mut self.content, Incoming::Whole(&[]));
         let whole = match content {
             Incoming::Whole(content) => Some(content),
@@ -398,7 +313,7 @@ impl<'a> Request<'a> {
             mount_prefix: self.mount_prefix,
             proxies: self.proxies,
         };
-        let answer = handler.handle(&mut request);
+        let answer = answer(&mut request);
         match (whole, request.content) {
             (Some(content), _) => self.content = Incoming::Whole(content),
             (None, Incoming::Arriving(content)) => self.content = Incoming::Arriving(content),
@@ -424,10 +339,10 @@ impl<'a> Request<'a> {
 }
 
 impl OwnedRequest {
-    /// Calls `read` with the request as one that borrows, and with `content` as the whole of its content.
-    pub(crate) fn read_with<R>(&self, content: &[u8], read: impl FnOnce(&Request<'_>) -> R) -> R {
-        read(&Request {
-            head: &self.head.as_head(),
+    /// The request as one that borrows, with `head`, which is its own, and `content` as the whole of its content.
+    pub(crate) fn as_request<'s>(&'s self, head: &'s RequestHead<'s>, content: &'s [u8]) -> Request<'s> {
+        Request {
+            head,
             parameters: self.parameters.as_parameters(),
             content: Incoming::Whole(content),
             connection: &self.connection,
@@ -435,26 +350,7 @@ impl OwnedRequest {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.as_ref(),
-        })
-    }
-
-    /// Has `handler` answer, as if the request had only come now: for handlers that had to wait before another may answer.
-    pub fn hand_to(self, handler: &dyn Handler) -> Answer {
-        let whole = self.content.as_whole().cloned();
-        let content = match &whole {
-            Some(content) => Incoming::Whole(content),
-            None => Incoming::Arriving(self.content),
-        };
-        handler.handle(&mut Request {
-            head: &self.head.as_head(),
-            parameters: self.parameters.as_parameters(),
-            content,
-            connection: &self.connection,
-            worker: &self.worker,
-            wants_tunnel: self.wants_tunnel,
-            mount_prefix: self.mount_prefix,
-            proxies: self.proxies.as_ref(),
-        })
+        }
     }
 
     /// The whole head.

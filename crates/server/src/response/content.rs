@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::fmt;
 use std::fs::File;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,8 +11,7 @@ use thruway_message::FieldLinesBuf;
 use thruway_net::{Pipe, PooledBuffer};
 
 use super::tunnel::TunnelHandler;
-use super::writer::{ContentWriter, Written};
-use crate::RequestContent;
+use crate::request::RequestContent;
 
 /// The content of a response.
 #[derive(Default)]
@@ -130,15 +128,6 @@ impl Content {
     /// What `stream` yields.
     pub fn from_content_stream(stream: impl ContentStream + 'static) -> Self {
         Self(Source::Stream(Box::pin(stream)))
-    }
-
-    /// What `write` writes. It runs as part of the connection, and waits in
-    /// [`ContentWriter::write`] while the client is slower; if the client goes, it is dropped.
-    pub fn written_by<F>(write: impl FnOnce(ContentWriter) -> F) -> Self
-    where
-        F: Future<Output = Result<(), BoxError>> + 'static,
-    {
-        Self::from_content_stream(Written::new(write))
     }
 
     /// The content of an answer to HEAD by a handler that leaves it out; its length, if that is known.

@@ -7,10 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thruway_message::FieldLinesBuf;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::Response;
 use super::content::{AtDrain, BoxError, Content, ContentStream, Piece};
 use super::writer::{ContentWriter, Written};
 
@@ -88,17 +86,17 @@ impl EventSender {
 }
 
 /// A stream of events, and what a drain makes of it.
-pub(super) fn response<F>(
+pub(super) fn content<F>(
     keep_alive: Duration,
     at_drain: impl FnMut() -> AtDrain + Unpin + 'static,
     send: impl FnOnce(EventSender) -> F,
-) -> Response
+) -> Content
 where
     F: Future<Output = Result<(), BoxError>> + 'static,
 {
     let events = Written::new(|writer| send(EventSender(writer)));
     let content = KeptAlive { events, period: keep_alive, at_drain, silence: None };
-    Response::ok(EVENT_STREAM, Content::from_content_stream(content))
+    Content::from_content_stream(content)
 }
 
 /// Puts a comment into the stream when nothing else was sent for a while.
@@ -134,10 +132,6 @@ where
         (self.at_drain)()
     }
 }
-
-const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
-    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
-);
 
 const COMMENT: &[u8] = b":\n\n";
 

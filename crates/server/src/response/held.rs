@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use thruway_net::Pipe;
 
+use super::Response;
 use super::content::{AtDrain, BoxError, Content, ContentStream, Piece, Source};
 use super::tunnel::TunnelHandler;
-use crate::Response;
 
 impl Response {
     /// The same, with `guard` kept until the last of the content is in the hands of the system, or until nobody is there any

@@ -1,8 +1,10 @@
 //! Interim responses: what a handler says before its answer.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use thruway_message::{FieldLinesBuf, StatusCode};
+use thruway_net::Worker;
 
 use super::Response;
 
@@ -13,9 +15,24 @@ pub(crate) struct InterimResponse {
     pub(crate) field_lines: FieldLinesBuf,
 }
 
-thread_local! {
-    /// Where interim responses go while the future of an answer is polled; `None` otherwise.
-    static WAITING: RefCell<Option<Vec<InterimResponse>>> = const { RefCell::new(None) };
+/// The place of a worker for interim responses that are sent while it polls the future of an answer; `None` at other times.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct InterimSlot(Rc<RefCell<Option<Vec<InterimResponse>>>>);
+
+impl InterimSlot {
+    /// The slot of `worker`.
+    pub(crate) fn of(worker: &Worker) -> Self {
+        worker.state::<Self>().clone()
+    }
+
+    /// Collects behind `waiting` the interim responses that are sent while `poll` runs, which must not panic.
+    #[inline]
+    pub(crate) fn collect<R>(&self, waiting: &mut Vec<InterimResponse>, poll: impl FnOnce() -> R) -> R {
+        self.0.replace(Some(std::mem::take(waiting)));
+        let outcome = poll();
+        *waiting = self.0.take().unwrap_or_default();
+        outcome
+    }
 }
 
 /// Sends the status and the fields of `response` ahead of the answer, such as 103 with the links that a client may already
@@ -27,22 +44,13 @@ pub fn send_interim(response: &Response) {
     if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
         return;
     }
-    WAITING.with_borrow_mut(|waiting| {
-        let Some(waiting) = waiting else { return };
-        let interim = InterimResponse { status, field_lines: response.field_lines().clone() };
-        if waiting.iter().map(room).sum::<usize>() + room(&interim) <= WAITING_BYTES_MAX {
-            waiting.push(interim);
-        }
-    });
-}
-
-/// Collects behind `waiting` what is sent while `poll` runs, which must not panic.
-#[inline]
-pub(crate) fn collecting_interim<R>(waiting: &mut Vec<InterimResponse>, poll: impl FnOnce() -> R) -> R {
-    WAITING.set(Some(std::mem::take(waiting)));
-    let outcome = poll();
-    *waiting = WAITING.take().unwrap_or_default();
-    outcome
+    let Some(worker) = Worker::current() else { return };
+    let mut waiting = worker.state::<InterimSlot>().0.borrow_mut();
+    let Some(waiting) = &mut *waiting else { return };
+    let interim = InterimResponse { status, field_lines: response.field_lines().clone() };
+    if waiting.iter().map(room).sum::<usize>() + room(&interim) <= WAITING_BYTES_MAX {
+        waiting.push(interim);
+    }
 }
 
 /// About how many octets it takes.

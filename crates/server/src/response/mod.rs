@@ -1,17 +1,18 @@
 //! What a handler gives back.
 
 mod content;
-mod cookies;
 mod events;
 mod held;
 mod interim;
 mod into_response;
+mod metadata;
 mod tunnel;
 mod writer;
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use cookie::Cookie;
 use serde::Serialize;
 use thruway_message::token::is_in_any_case;
 use thruway_message::{
@@ -19,18 +20,17 @@ use thruway_message::{
 };
 use thruway_net::{Admitted, LogLimit, PooledBuffer};
 
-use crate::record::Told;
-use crate::{Forwarded, Refused};
-
 pub use content::{AtDrain, BoxError, Content, ContentStream, Piece};
 pub use events::{Event, EventSender};
 pub use interim::send_interim;
 pub use into_response::{IntoResponse, Json};
+pub use metadata::{Forwarded, Refused};
 pub use tunnel::Tunnel;
 pub use writer::ContentWriter;
 
 pub(crate) use content::{FileRange, Source};
-pub(crate) use interim::{InterimResponse, collecting_interim};
+pub(crate) use interim::{InterimResponse, InterimSlot};
+pub(crate) use metadata::Told;
 pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
 /// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and `Connection`,
@@ -112,7 +112,7 @@ impl Response {
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
-        events::response(keep_alive, || AtDrain::Ends(Bytes::new()), send)
+        Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Ends(Bytes::new()), send))
     }
 
     /// The same, with a last event for clients that are left because the server drains; while there is `None`, the stream
@@ -127,7 +127,7 @@ impl Response {
     {
         let at_drain =
             move || farewell().map_or(AtDrain::Finishes, |event| AtDrain::Ends(event.into_octets()));
-        events::response(keep_alive, at_drain, send)
+        Self::ok(EVENT_STREAM, events::content(keep_alive, at_drain, send))
     }
 
     /// The same for a stream that comes to an end by itself: a drain waits for it.
@@ -135,7 +135,7 @@ impl Response {
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
-        events::response(keep_alive, || AtDrain::Finishes, send)
+        Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Finishes, send))
     }
 
     /// Hands the connection over to `run`: 101 with `protocol`, and what follows is no longer HTTP. To a request
@@ -197,6 +197,12 @@ impl Response {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
+    }
+
+    /// The same with a `Set-Cookie` field (RFC 6265 §4.1).
+    #[must_use]
+    pub fn with_cookie(self, cookie: &Cookie<'_>) -> Self {
+        self.with_field("Set-Cookie", cookie.to_string())
     }
 
     /// Adds a field line. `Content-Length`, `Transfer-Encoding` and `Keep-Alive` are passed over, and of `Connection` all
@@ -383,6 +389,10 @@ impl OwnField {
         }
     }
 }
+
+const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
+    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
+);
 
 const TEXT: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/plain; charset=utf-8\r\n");
 const HTML: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/html; charset=utf-8\r\n");

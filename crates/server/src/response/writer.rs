@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use super::content::{BoxError, ContentStream, Piece};
+use super::content::{BoxError, Content, ContentStream, Piece};
 
 /// Writes content from within the future that was given to
 /// [`Content::written_by`](super::Content::written_by).
@@ -65,5 +65,16 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for Written<F> {
             None if self.write.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }
+    }
+}
+
+impl Content {
+    /// What `write` writes. It runs as part of the connection, and waits in
+    /// [`ContentWriter::write`] while the client is slower; if the client goes, it is dropped.
+    pub fn written_by<F>(write: impl FnOnce(ContentWriter) -> F) -> Self
+    where
+        F: Future<Output = Result<(), BoxError>> + 'static,
+    {
+        Self::from_content_stream(Written::new(write))
     }
 }

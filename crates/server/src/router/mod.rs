@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use thruway_message::{Method, RequestTarget, StatusCode};
 
+use crate::handler::{Answer, Handler, IntoHandler};
 use crate::layers::{Layer, Layered};
-use crate::request::Parameters;
-use crate::{Answer, Handler, IntoHandler, Request, Response};
+use crate::request::{Parameters, Request};
+use crate::response::Response;
 use fixed_paths::FixedPaths;
 
 /// Finds the handler of a request by path and method.

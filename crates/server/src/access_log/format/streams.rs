@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde::Serialize;
 
 use super::{AccessLogFormat, Timestamps, microseconds, write_client};
-use crate::StreamRecord;
+use crate::record::StreamRecord;
 
 impl AccessLogFormat {
     /// Appends the line of `record`.
@@ -76,7 +76,7 @@ mod tests {
     use thruway_net::ClientAddr;
 
     use super::*;
-    use crate::ConnectionInfo;
+    use crate::connection_info::ConnectionInfo;
 
     fn line(format: AccessLogFormat) -> String {
         let client = ClientAddr::Tcp("192.0.2.1:5000".parse().unwrap());

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Deadline, PooledBuffer, Worker};
 
-use super::encoder::Operation;
-use super::log_encoder_failure;
+use super::encoder::{Operation, log_encoder_failure};
 use super::pool::PooledEncoder;
 use super::source::Plain;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
@@ -261,8 +260,9 @@ mod tests {
     use thruway_net::Clock;
 
     use super::*;
-    use crate::layers::compression::encoder::Coder;
-    use crate::{Content, ContentCoding};
+    use crate::content_coding::ContentCoding;
+    use crate::layers::compression::config::Coder;
+    use crate::response::Content;
 
     #[derive(Default)]
     struct Wakes(AtomicUsize);
@@ -291,8 +291,8 @@ mod tests {
             let Ok(source) = Plain::of(Content::from_content_stream(Zeros(taken.clone())).0) else {
                 panic!()
             };
-            let encoder = PooledEncoder::take(Coder::new(coding), 1).unwrap();
             let worker = Worker::for_test(Clock::system());
+            let encoder = PooledEncoder::take(&worker, Coder::new(coding), 1).unwrap();
             let mut content = Encoded::new(source, encoder, false, worker);
             let woken = Arc::new(Wakes::default());
             let waker = Waker::from(woken.clone());

@@ -1,13 +1,13 @@
 //! Which responses are compressed: what the request and the response say, against the rules.
 
 use thruway_message::list::{contains_token, members};
-use thruway_message::{FieldLines, Method, StatusCode, Version};
+use thruway_message::{FieldLines, FieldValue, Method, StatusCode, Version};
 
-use super::Compression;
-use super::encoder::Coder;
+use super::config::{Coder, Compression};
 use super::media_type::{EVENT_STREAM, name_of};
 use crate::content_coding::choose;
-use crate::{FieldValue, Request, Response};
+use crate::request::Request;
+use crate::response::Response;
 
 /// What a request says of the content that it asks for.
 #[derive(Clone, Copy, Debug)]

@@ -5,20 +5,12 @@ use std::fmt;
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use flate2::{Compress, FlushCompress, Status};
-use thruway_net::PooledBuffer;
+use thruway_net::{Admitted, LogLimit};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CParameter, CStream, InBuffer, OutBuffer, ResetDirective};
 
-use super::Compression;
-use super::pool::PooledEncoder;
-use crate::{Content, ContentCoding};
-
-/// A coding, and how hard it tries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Coder {
-    pub(super) coding: ContentCoding,
-    pub(super) level: u8,
-}
+use super::config::Coder;
+use crate::content_coding::ContentCoding;
 
 /// The state of a coding in the middle of a stream.
 pub(super) enum Encoder {
@@ -40,13 +32,7 @@ pub(super) enum Operation {
 
 /// What a library says that does not do what it is for. Not caused by any content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct EncodeError(ContentCoding);
-
-impl Coder {
-    pub(super) const fn new(coding: ContentCoding) -> Self {
-        Self { coding, level: Compression::default_level(coding) }
-    }
-}
+pub(super) struct EncodeError(pub(super) ContentCoding);
 
 impl Encoder {
     /// `None` if the system has no memory for it.
@@ -92,14 +78,6 @@ impl Encoder {
             Self::Zstandard(context) => encode_zstandard(context, input, operation, output),
         }
     }
-}
-
-/// Encodes content that is all there.
-pub(super) fn encode_whole(octets: &[u8], coder: Coder) -> Result<Content, EncodeError> {
-    let mut encoder = PooledEncoder::take(coder, usize::MAX).ok_or(EncodeError(coder.coding))?;
-    let mut output = PooledBuffer::take();
-    encoder.encode(octets, Operation::Finish, &mut output)?;
-    Ok(output.into())
 }
 
 fn brotli_of(level: u8) -> Box<BrotliEncoderStateStruct<StandardAlloc>> {
@@ -221,6 +199,14 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
+#[cold]
+pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "cannot compress the body of a response");
+    }
+}
+
 /// 128 KiB, for brotli and zstd: what is further back is not referred to. More gains little on pages and JSON, and each stream would
 /// have that much more memory. Clients need not take more than 8 MiB of zstd (RFC 9659).
 const WINDOW_BITS: u32 = 17;
@@ -240,6 +226,7 @@ const ROOM_BYTES: usize = 16 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layers::Compression;
 
     /// What the documentation says of the memory of a stream; the other codings are counted with the allocations.
     #[test]

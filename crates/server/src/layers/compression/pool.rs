@@ -1,12 +1,18 @@
-//! Compressors are large: each thread keeps some for the next stream, and counts those in use.
+//! Compressors are large: each worker keeps some for the next stream, and counts those in use.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 
-use super::encoder::{Coder, Encoder};
+use thruway_net::{PooledBuffer, Worker};
 
-/// A compressor of this thread. Goes back there when it is dropped.
+use super::config::Coder;
+use super::encoder::{EncodeError, Encoder, Operation};
+use crate::response::Content;
+
+/// A compressor of a worker. Goes back to its pool when it is dropped.
 pub(super) struct PooledEncoder {
+    pool: Rc<RefCell<Pool>>,
     coder: Coder,
     /// There until it is dropped.
     encoder: Option<Encoder>,
@@ -14,16 +20,25 @@ pub(super) struct PooledEncoder {
 
 impl PooledEncoder {
     /// A compressor at its start, unless `in_use_max` are in use or there is no memory for it.
-    pub(super) fn take(coder: Coder, in_use_max: usize) -> Option<Self> {
-        if !POOL.with_borrow_mut(|pool| pool.count_one_more(in_use_max)) {
+    pub(super) fn take(worker: &Worker, coder: Coder, in_use_max: usize) -> Option<Self> {
+        let pool = worker.state::<Rc<RefCell<Pool>>>();
+        if !pool.borrow_mut().count_one_more(in_use_max) {
             return None;
         }
         // From here on it counts until it is dropped.
-        let mut pooled = Self { coder, encoder: None };
-        let kept = POOL.with_borrow_mut(|pool| pool.take(coder));
+        let mut pooled = Self { pool: pool.clone(), coder, encoder: None };
+        let kept = pool.borrow_mut().take(coder);
         pooled.encoder = kept.and_then(Encoder::restarted).or_else(|| Encoder::new(coder));
         pooled.encoder.is_some().then_some(pooled)
     }
+}
+
+/// Encodes content that is all there.
+pub(super) fn encode_whole(worker: &Worker, octets: &[u8], coder: Coder) -> Result<Content, EncodeError> {
+    let mut encoder = PooledEncoder::take(worker, coder, usize::MAX).ok_or(EncodeError(coder.coding))?;
+    let mut output = PooledBuffer::take();
+    encoder.encode(octets, Operation::Finish, &mut output)?;
+    Ok(output.into())
 }
 
 impl Deref for PooledEncoder {
@@ -43,12 +58,11 @@ impl DerefMut for PooledEncoder {
 impl Drop for PooledEncoder {
     fn drop(&mut self) {
         let encoder = self.encoder.take();
-        // While the thread ends there is no pool any more; then the compressor is freed.
-        let _ = POOL.try_with(|pool| pool.borrow_mut().put(self.coder, encoder));
+        self.pool.borrow_mut().put(self.coder, encoder);
     }
 }
 
-/// The compressors of one thread.
+/// The compressors of one worker.
 #[derive(Default)]
 struct Pool {
     free: Vec<(Coder, Encoder)>,
@@ -79,10 +93,6 @@ impl Pool {
             self.free.push((coder, encoder));
         }
     }
-}
-
-thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool { free: Vec::new(), in_use: 0 }) };
 }
 
 /// How many wait to be used again.

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -295,32 +297,36 @@ fn what_a_handler_does_not_read_stays_with_the_client() {
 
 #[test]
 fn no_more_content_is_made_than_the_client_takes() {
-    struct Endless(usize);
+    struct Endless {
+        made: usize,
+        made_max: Arc<AtomicUsize>,
+    }
     impl ContentStream for Endless {
         fn poll_next(
             mut self: std::pin::Pin<&mut Self>,
             _: &mut std::task::Context<'_>,
         ) -> std::task::Poll<Option<Result<Piece, BoxError>>> {
-            self.0 += 1;
-            MADE.set(MADE.get().max(self.0));
+            self.made += 1;
+            self.made_max.fetch_max(self.made, Ordering::Relaxed);
             std::task::Poll::Ready(Some(Ok(Piece::Data(Bytes::from(vec![b'x'; 10_000])))))
         }
     }
-    thread_local! {
-        static MADE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-    }
-    let scene =
-        Scene::new(|| Response::new(StatusCode::OK).with_content(Content::from_content_stream(Endless(0))));
+    let made_max = Arc::new(AtomicUsize::new(0));
+    let of_handler = made_max.clone();
+    let scene = Scene::new(move || {
+        let endless = Endless { made: 0, made_max: of_handler.clone() };
+        Response::new(StatusCode::OK).with_content(Content::from_content_stream(endless))
+    });
     let mut library = Library::connect(&scene);
     let (mut response, _) = library.begin(get("/"), true);
     let mut content = library.now(&mut response).unwrap().into_body();
-    let before = MADE.get();
+    let before = made_max.load(Ordering::Relaxed);
     assert!(before * 10_000 < 256 << 10, "{before} pieces were made for a window of 64 KiB");
     let taken = library.taken(&mut content);
     assert_eq!(taken, (64 << 10) - 1);
     content.flow_control().release_capacity(taken).unwrap();
     library.run();
-    assert!(MADE.get() > before, "there is room again");
+    assert!(made_max.load(Ordering::Relaxed) > before, "there is room again");
 }
 
 #[test]

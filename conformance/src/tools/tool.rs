@@ -1,0 +1,7 @@
+//! How a tool is described.
+
+use thruway_mcp_sdk::schema::Tool;
+
+pub(super) fn tool(name: &str, description: &str) -> Tool {
+    Tool::new(name).with_description(description)
+}

@@ -1,0 +1,337 @@
+//! `/metrics`: what has been counted.
+
+use std::time::{Duration, SystemTime};
+
+use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
+use thruway_net::Clock;
+use thruway_server::{Request, Response};
+
+use super::exposition::{Exposition, Family, Kind};
+use super::state::ServiceState;
+use crate::present::Running;
+use crate::tls::{Secured, Shown};
+
+pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
+    Response::text(metrics(admin)).with_field("Content-Type", Exposition::CONTENT_TYPE)
+}
+
+/// Returns all metrics in the text format of Prometheus.
+pub(crate) fn metrics(admin: &ServiceState) -> String {
+    let running = admin.present.load();
+    let mut exposition = Exposition::default();
+    write_process(&mut exposition, admin);
+    write_routes(&mut exposition, &running);
+    write_unrouted(&mut exposition, &running);
+    write_policies(&mut exposition, &running);
+    write_mirrors(&mut exposition, &running);
+    write_streams(&mut exposition, admin, &running);
+    write_upstreams(&mut exposition, &running);
+    write_servers(&mut exposition, &running);
+    write_certificates(&mut exposition, &admin.secured);
+    write_staples(&mut exposition, &admin.secured);
+    exposition.into_text()
+}
+
+fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
+    let uptime = Clock::system().now_exact().saturating_sub(admin.started);
+    let loads = admin.server.loads();
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    exposition.family("thruway_build_info", Kind::Gauge, "Always 1.").sample(&version, 1);
+    exposition
+        .family("thruway_uptime_seconds", Kind::Gauge, "Time since the start.")
+        .sample(&[], uptime.as_secs_f64());
+    exposition
+        .family("thruway_client_connections", Kind::Gauge, "Connections of clients that are open.")
+        .sample(&[], loads.iter().map(|load| load.connections).sum::<usize>());
+    exposition
+        .family("thruway_client_connections_total", Kind::Counter, "Connections of clients since the start.")
+        .sample(&[], loads.iter().map(|load| load.connections_total).sum::<u64>());
+    let help = "Faults of clients since the start: request bodies that were incomplete, malformed or too \
+                slow, and connections without a valid PROXY header.";
+    exposition
+        .family("thruway_client_faults_total", Kind::Counter, help)
+        .sample(&[], loads.iter().map(|load| load.client_faults_total).sum::<u64>());
+}
+
+fn write_routes(exposition: &mut Exposition, running: &Running) {
+    let measured = || {
+        let routes = running.routes.iter();
+        routes.filter_map(|route| Some((route.requests.as_str(), route.meter.as_ref()?.counts())))
+    };
+    let mut requests = exposition.family(
+        "thruway_route_requests_total",
+        Kind::Counter,
+        "Requests, by the class of their status.",
+    );
+    for (route, counts) in measured() {
+        for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(counts.classes) {
+            requests.sample(&[("route", route), ("class", class)], count);
+        }
+    }
+    let mut times = exposition.family(
+        "thruway_route_response_seconds",
+        Kind::Histogram,
+        "From the head of the request to the head of the response.",
+    );
+    for (route, counts) in measured() {
+        write_histogram(&mut times, &[("route", route)], &RouteMeter::BOUNDS, &counts.buckets, counts.time);
+    }
+}
+
+/// The samples of one histogram, of whose buckets the last has no bound.
+fn write_histogram(
+    family: &mut Family<'_>,
+    labels: &[(&str, &str)],
+    bounds: &[Duration],
+    buckets: &[u64],
+    total: Duration,
+) {
+    let mut sum = 0;
+    let bounds = bounds.iter().map(|bound| bound.as_secs_f64().to_string());
+    for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
+        sum += count;
+        family.part("_bucket", &[labels, &[("le", &*bound)]].concat(), sum);
+    }
+    family.part("_sum", labels, total.as_secs_f64());
+    family.part("_count", labels, sum);
+}
+
+fn write_unrouted(exposition: &mut Exposition, running: &Running) {
+    exposition
+        .family("thruway_unrouted_requests_total", Kind::Counter, "Requests that no route took.")
+        .sample(&[], running.unrouted.get());
+}
+
+fn write_policies(exposition: &mut Exposition, running: &Running) {
+    let mut refusals = exposition.family(
+        "thruway_policy_refusals_total",
+        Kind::Counter,
+        "Requests that a policy did not let pass.",
+    );
+    for route in &running.routes {
+        for (policy, count) in &route.refusals {
+            refusals.sample(&[("route", &route.requests), ("policy", policy)], count.get());
+        }
+    }
+}
+
+fn write_mirrors(exposition: &mut Exposition, running: &Running) {
+    let mut requests = exposition.family(
+        "thruway_mirror_requests_total",
+        Kind::Counter,
+        "Requests that were to be mirrored: those that were, and those that found too many copies under way or still had content to come.",
+    );
+    for route in &running.routes {
+        let Some(mirror) = &route.mirror else { continue };
+        let MirrorCounts { mirrored, busy, arriving } = mirror.counts();
+        for (outcome, count) in [("mirrored", mirrored), ("busy", busy), ("arriving", arriving)] {
+            requests.sample(&[("route", &route.requests), ("outcome", outcome)], count);
+        }
+    }
+}
+
+fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &Running) {
+    let counts =
+        || admin.tcp_listeners(running).map(|(listener, listening)| (listener, listening.forward.counts()));
+    let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Streams of TCP that are open.");
+    for (listener, counts) in counts() {
+        open.sample(&[("listener", &listener)], counts.open);
+    }
+    let help = "Streams of TCP that have ended, and why.";
+    let mut ended = exposition.family("thruway_tcp_streams_ended_total", Kind::Counter, help);
+    for (listener, counts) in counts() {
+        for (end, count) in counts.ended {
+            ended.sample(&[("listener", &listener), ("end", end)], count);
+        }
+    }
+    let help = "Octets of streams of TCP, from clients and to clients.";
+    let mut bytes = exposition.family("thruway_tcp_bytes_total", Kind::Counter, help);
+    for (listener, counts) in counts() {
+        bytes.sample(&[("listener", &listener), ("direction", "received")], counts.received_bytes);
+        bytes.sample(&[("listener", &listener), ("direction", "sent")], counts.sent_bytes);
+    }
+}
+
+fn write_upstreams(exposition: &mut Exposition, running: &Running) {
+    let mut waiting = exposition.family(
+        "thruway_upstream_waiting_requests",
+        Kind::Gauge,
+        "Requests that wait for a server with room.",
+    );
+    for upstream in &running.upstreams {
+        waiting.sample(&[("upstream", upstream.name())], upstream.waiting());
+    }
+    write_waiting_times(exposition, running);
+    write_response_times(exposition, running);
+    let help = "Connections that wait to be used again.";
+    let mut idle = exposition.family("thruway_upstream_idle_connections", Kind::Gauge, help);
+    for upstream in &running.upstreams {
+        idle.sample(&[("upstream", upstream.name())], upstream.idle_connections());
+    }
+    let help = "Connections that are open, those of checks aside.";
+    let mut open = exposition.family("thruway_upstream_connections", Kind::Gauge, help);
+    for upstream in &running.upstreams {
+        open.sample(&[("upstream", upstream.name())], upstream.open_connections());
+    }
+    let mut retries =
+        exposition.family("thruway_upstream_retries_total", Kind::Counter, "Requests that were sent again.");
+    for upstream in &running.upstreams {
+        retries.sample(&[("upstream", upstream.name())], upstream.retries());
+    }
+    let mut failures = exposition.family(
+        "thruway_upstream_failures_total",
+        Kind::Counter,
+        "Requests that got no server, by the error type of RFC 9209.",
+    );
+    for upstream in &running.upstreams {
+        for (reason, count) in upstream.failures() {
+            failures.sample(&[("upstream", upstream.name()), ("reason", reason)], count);
+        }
+    }
+}
+
+fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
+    let mut times = exposition.family(
+        "thruway_upstream_waiting_seconds",
+        Kind::Histogram,
+        "How long requests have waited that had to wait for a server with room.",
+    );
+    for upstream in &running.upstreams {
+        let WaitingCounts { buckets, time } = upstream.waiting_counts();
+        let labels = [("upstream", upstream.name())];
+        write_histogram(&mut times, &labels, &WaitingCounts::BOUNDS, &buckets, time);
+    }
+}
+
+fn write_response_times(exposition: &mut Exposition, running: &Running) {
+    let mut times = exposition.family(
+        "thruway_upstream_response_seconds",
+        Kind::Histogram,
+        "From when a request came to the head of the response of a server, whatever was waited for and however many were asked.",
+    );
+    for upstream in &running.upstreams {
+        let ResponseCounts { buckets, time } = upstream.response_counts();
+        write_histogram(&mut times, &[("upstream", upstream.name())], &RouteMeter::BOUNDS, &buckets, time);
+    }
+}
+
+fn write_servers(exposition: &mut Exposition, running: &Running) {
+    let servers: Vec<Server<'_>> = running
+        .upstreams
+        .iter()
+        .flat_map(|upstream| {
+            let statuses = upstream.server_statuses().into_iter();
+            statuses.map(|status| Server {
+                upstream: upstream.name(),
+                address: status.address.to_string(),
+                status,
+            })
+        })
+        .collect();
+    let mut write = |name, kind, help, sample: &dyn Fn(&Server<'_>, &mut Family<'_>)| {
+        let mut family = exposition.family(name, kind, help);
+        for server in &servers {
+            sample(server, &mut family);
+        }
+    };
+    write(
+        "thruway_server_requests_total",
+        Kind::Counter,
+        "Requests sent to the server.",
+        &|server, family| {
+            family.sample(
+                &server.labels(),
+                server.status.connections_opened + server.status.connections_reused,
+            );
+        },
+    );
+    write(
+        "thruway_server_requests_in_flight",
+        Kind::Gauge,
+        "Requests that it is answering.",
+        &|server, family| {
+            family.sample(&server.labels(), server.status.in_flight);
+        },
+    );
+    let help = "Requests for which a connection was opened.";
+    write("thruway_server_connections_opened_total", Kind::Counter, help, &|server, family| {
+        family.sample(&server.labels(), server.status.connections_opened);
+    });
+    let help = "Requests for which a connection was used again.";
+    write("thruway_server_connections_reused_total", Kind::Counter, help, &|server, family| {
+        family.sample(&server.labels(), server.status.connections_reused);
+    });
+    let help = "Requests that have failed there, by the error type of RFC 9209.";
+    write("thruway_server_failures_total", Kind::Counter, help, &|server, family| {
+        for (reason, count) in &server.status.failures {
+            let [upstream, address] = server.labels();
+            family.sample(&[upstream, address, ("reason", reason)], count);
+        }
+    });
+    let help = "From when the server got the last of a request to the head of its response; if that had no content, the making of a connection included.";
+    write("thruway_server_response_seconds", Kind::Histogram, help, &|server, family| {
+        let ResponseCounts { buckets, time } = server.status.responses;
+        write_histogram(family, &server.labels(), &RouteMeter::BOUNDS, &buckets, time);
+    });
+    write("thruway_server_state", Kind::Gauge, "1 for the state in which it is.", &|server, family| {
+        for state in ServerState::ALL {
+            let [upstream, address] = server.labels();
+            let is_it = u8::from(state == server.status.state);
+            family.sample(&[upstream, address, ("state", state.as_str())], is_it);
+        }
+    });
+}
+
+fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
+    let help = "Until when a certificate that clients are shown is valid, in seconds since 1970.";
+    let mut ends = exposition.family("thruway_certificate_not_after_seconds", Kind::Gauge, help);
+    for Shown { listener, certificate } in secured.shown() {
+        let (listener, file) = (listener.to_string(), certificate.path.to_string_lossy());
+        let labels = [("listener", &*listener), ("file", &*file)];
+        ends.sample(&labels, since_epoch(certificate.contents.validity.not_after));
+    }
+    let orders = secured.ordered();
+    let help = "Orders of a certificate that have failed in a row.";
+    let mut failures = exposition.family("thruway_acme_failures", Kind::Gauge, help);
+    for order in &orders {
+        failures.sample(&[("name", order.names.first())], order.failures);
+    }
+    let help = "When a certificate is ordered next, in seconds since 1970.";
+    let mut next = exposition.family("thruway_acme_next_order_seconds", Kind::Gauge, help);
+    for order in &orders {
+        next.sample(&[("name", order.names.first())], since_epoch(order.next_at));
+    }
+}
+
+fn write_staples(exposition: &mut Exposition, secured: &Secured) {
+    let staples = secured.stapled();
+    let help = "Until when it holds what clients are given of the revocation of a certificate, in seconds since 1970.";
+    let mut ends = exposition.family("thruway_ocsp_next_update_seconds", Kind::Gauge, help);
+    for staple in &staples {
+        if let Some(next_update) = staple.next_update {
+            ends.sample(&[("file", &staple.path.to_string_lossy())], since_epoch(next_update));
+        }
+    }
+    let help = "How often nothing was said in a row.";
+    let mut failures = exposition.family("thruway_ocsp_failures", Kind::Gauge, help);
+    for staple in &staples {
+        failures.sample(&[("file", &staple.path.to_string_lossy())], staple.failures);
+    }
+}
+
+fn since_epoch(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// A server, with what it is told apart by.
+struct Server<'r> {
+    upstream: &'r str,
+    address: String,
+    status: ServerStatus,
+}
+
+impl Server<'_> {
+    fn labels(&self) -> [(&str, &str); 2] {
+        [("upstream", self.upstream), ("server", &self.address)]
+    }
+}

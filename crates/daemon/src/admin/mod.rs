@@ -1,0 +1,82 @@
+//! The admin listener: operators ask for health, status and metrics, reload the config, and set the admin state of servers.
+//!
+//! It is a server of its own with one worker, so that it answers while the other workers are busy or drain.
+
+mod state;
+mod guard;
+mod status;
+mod servers;
+mod metrics;
+mod exposition;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_server::{
+    OwnedRequest, Request, Response, Router, RunningServer, Server, ServerError, StatusCode, Timeouts,
+    with_state,
+};
+
+use crate::config::AdminConfig;
+use guard::Guarded;
+pub(crate) use metrics::metrics;
+pub(crate) use state::ServiceState;
+pub(crate) use status::status;
+
+/// Starts the admin listener.
+///
+/// # Errors
+/// The address is in use.
+pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<RunningServer, ServerError> {
+    let router = Router::new()
+        .get("/health", || "alive\n")
+        .get("/ready", with_state(state, ready))
+        .get("/status", with_state(state, status::answer))
+        .get("/metrics", with_state(state, metrics::answer))
+        .post("/reload", with_state(state, reload))
+        .post("/upstreams/{upstream}/servers/{server}/{standing}", with_state(state, servers::set_standing));
+    let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
+    Server::new(Guarded::new(router, config.allow_remote))
+        .listen_on(config.address.clone())
+        .workers(1)
+        .connections_max(CONNECTIONS_MAX)
+        .config(thruway_server::Config { timeouts, ..thruway_server::Config::default() })
+        .start()
+}
+
+/// Answers 200 if a load balancer should send requests here, and 503 with the reason if not.
+fn ready(admin: &ServiceState, _: &Request<'_>) -> Response {
+    if admin.server.is_draining() {
+        return not_ready("draining\n");
+    }
+    let present = admin.present.load();
+    if let Some(upstream) = present.upstreams.iter().find(|upstream| !upstream.has_server()) {
+        return not_ready(format!("the upstream `{}` has no server\n", upstream.name()));
+    }
+    match present.required.iter().find(|upstream| !upstream.has_healthy_server()) {
+        Some(upstream) => not_ready(format!("no server of the upstream `{}` is healthy\n", upstream.name())),
+        None => Response::text("ready\n"),
+    }
+}
+
+fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
+    Response::text(reason).with_status(StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// Reads the config anew, on a thread that may wait for it.
+async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
+    let reloader = admin.reloader.clone();
+    match tokio::task::spawn_blocking(move || reloader.reload()).await {
+        Ok(Ok(())) => Response::text("the config was reloaded\n"),
+        Ok(Err(failure)) => {
+            Response::text(failure.to_string()).with_status(StatusCode::UNPROCESSABLE_CONTENT)
+        }
+        Err(_) => Response::new(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// Enough for whoever watches, and few enough to leave descriptors to the others.
+const CONNECTIONS_MAX: usize = 64;
+
+/// What is asked here is answered at once: only a reload may take a while.
+const DRAIN: Duration = Duration::from_secs(1);

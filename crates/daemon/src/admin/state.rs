@@ -1,0 +1,60 @@
+//! The state that the admin listener reports and changes.
+
+use std::time::Duration;
+
+use thruway_net::Clock;
+use thruway_server::{DrainHandle, LiveServer, RunningServer};
+
+use crate::present::{Present, Running};
+use crate::reload::SharedReloader;
+use crate::streams::Listening;
+use crate::tls::Secured;
+
+/// The running service, as the admin listener and [`DaemonHandle`](crate::DaemonHandle) see it.
+pub(crate) struct ServiceState {
+    /// Time of the start, on the system clock.
+    pub(super) started: Duration,
+    pub(super) live: LiveServer,
+    pub(super) server: DrainHandle,
+    pub(super) present: Present,
+    pub(super) reloader: SharedReloader,
+    pub(super) secured: Secured,
+}
+
+impl ServiceState {
+    pub(crate) fn new(
+        server: &RunningServer,
+        present: Present,
+        reloader: SharedReloader,
+        secured: Secured,
+    ) -> Self {
+        Self {
+            started: Clock::system().now_exact(),
+            live: server.live(),
+            server: server.drain_handle(),
+            present,
+            reloader,
+            secured,
+        }
+    }
+
+    /// Reloads the config from other threads.
+    pub(crate) const fn reloader(&self) -> &SharedReloader {
+        &self.reloader
+    }
+
+    /// Begins the drain of the server.
+    pub(crate) fn drain(&self) {
+        self.server.drain(self.live.config().timeouts.drain);
+    }
+
+    /// Returns the listeners that forward TCP connections, with their addresses.
+    pub(super) fn tcp_listeners<'r>(
+        &self,
+        running: &'r Running,
+    ) -> impl Iterator<Item = (String, &'r Listening)> {
+        let addresses = self.live.addresses();
+        let address = move |place: usize| addresses.get(place).map(ToString::to_string);
+        running.streams.iter().filter_map(move |listening| Some((address(listening.listener)?, listening)))
+    }
+}

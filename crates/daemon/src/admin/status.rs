@@ -1,0 +1,208 @@
+//! `/status`: what runs and how it is, as JSON.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use thruway_certificates::acme::CertificateStatus;
+use thruway_certificates::ocsp::StapleStatus;
+use thruway_gateway::{ServerStatus, Upstream};
+use thruway_net::Clock;
+use thruway_server::{Request, Response};
+
+use super::state::ServiceState;
+use crate::present::RunningRoute;
+use crate::streams::Listening;
+use crate::tls::Shown;
+
+#[derive(Serialize)]
+struct Status<'a> {
+    version: &'static str,
+    uptime_seconds: u64,
+    draining: bool,
+    listeners: Vec<String>,
+    connections: usize,
+    connections_total: u64,
+    routes: Vec<RouteStatus<'a>>,
+    streams: Vec<StreamsStatus<'a>>,
+    upstreams: Vec<UpstreamStatus<'a>>,
+    /// Left out where TLS is not spoken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    certificates: Vec<ShownJson>,
+    /// Left out where none is ordered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    orders: Vec<OrderJson>,
+    /// Left out where nothing is said of revocation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    staples: Vec<StapleJson>,
+}
+
+#[derive(Serialize)]
+struct RouteStatus<'a> {
+    requests: &'a str,
+    action: &'a str,
+    /// Left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<&'a str>,
+}
+
+/// A listener whose connections are forwarded whatever they carry.
+#[derive(Serialize)]
+struct StreamsStatus<'a> {
+    listener: String,
+    upstream: &'a str,
+    open: usize,
+}
+
+/// An upstream and its servers.
+#[derive(Serialize)]
+pub(super) struct UpstreamStatus<'a> {
+    name: &'a str,
+    waiting: usize,
+    servers: Vec<ServerJson>,
+}
+
+#[derive(Serialize)]
+struct ServerJson {
+    address: String,
+    weight: u32,
+    backup: bool,
+    state: &'static str,
+    in_flight: usize,
+}
+
+/// A certificate that clients are shown.
+#[derive(Serialize)]
+struct ShownJson {
+    listener: String,
+    file: PathBuf,
+    names: Vec<String>,
+    not_after: String,
+}
+
+/// A certificate that is ordered.
+#[derive(Serialize)]
+struct OrderJson {
+    names: Vec<String>,
+    /// Left out as long as there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_after: Option<String>,
+    next_at: String,
+    failures: u32,
+    /// Left out where all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+/// What is said of the revocation of a certificate.
+#[derive(Serialize)]
+struct StapleJson {
+    file: PathBuf,
+    /// Left out where clients are given nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_update: Option<String>,
+    failures: u32,
+    /// Left out where all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
+    with_status(admin, |status| Response::json(&status))
+}
+
+/// Returns the document of `GET /status`.
+pub(crate) fn status(admin: &ServiceState) -> serde_json::Value {
+    // Its members are numbers, texts and lists, which JSON can express.
+    with_status(admin, |status| serde_json::to_value(status).unwrap_or_default())
+}
+
+fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T) -> T {
+    let running = admin.present.load();
+    let loads = admin.server.loads();
+    use_status(Status {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: Clock::system().now_exact().saturating_sub(admin.started).as_secs(),
+        draining: admin.server.is_draining(),
+        listeners: admin.live.addresses().iter().map(ToString::to_string).collect(),
+        connections: loads.iter().map(|load| load.connections).sum(),
+        connections_total: loads.iter().map(|load| load.connections_total).sum(),
+        routes: running.routes.iter().map(RouteStatus::of).collect(),
+        streams: admin.tcp_listeners(&running).map(StreamsStatus::of).collect(),
+        upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
+        certificates: admin.secured.shown().into_iter().map(ShownJson::from).collect(),
+        orders: admin.secured.ordered().into_iter().map(OrderJson::from).collect(),
+        staples: admin.secured.stapled().into_iter().map(StapleJson::from).collect(),
+    })
+}
+
+impl From<Shown> for ShownJson {
+    fn from(Shown { listener, certificate }: Shown) -> Self {
+        Self {
+            listener: listener.to_string(),
+            file: certificate.path,
+            names: certificate.contents.names,
+            not_after: date(certificate.contents.validity.not_after),
+        }
+    }
+}
+
+impl From<CertificateStatus> for OrderJson {
+    fn from(status: CertificateStatus) -> Self {
+        Self {
+            names: status.names.iter().map(str::to_owned).collect(),
+            not_after: status.not_after.map(date),
+            next_at: date(status.next_at),
+            failures: status.failures,
+            last_error: status.last_error,
+        }
+    }
+}
+
+impl From<StapleStatus> for StapleJson {
+    fn from(status: StapleStatus) -> Self {
+        Self {
+            file: status.path,
+            next_update: status.next_update.map(date),
+            failures: status.failures,
+            last_error: status.last_error.map(|error| error.to_string()),
+        }
+    }
+}
+
+/// As RFC 3339 has it.
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+impl<'a> RouteStatus<'a> {
+    fn of(route: &'a RunningRoute) -> Self {
+        let policies = route.refusals.iter().map(|(policy, _)| policy.as_str()).collect();
+        Self { requests: &route.requests, action: &route.action, policies }
+    }
+}
+
+impl<'a> StreamsStatus<'a> {
+    fn of((listener, listening): (String, &'a Listening)) -> Self {
+        Self { listener, upstream: &listening.upstream, open: listening.forward.counts().open }
+    }
+}
+
+impl<'a> UpstreamStatus<'a> {
+    pub(super) fn of(upstream: &'a Upstream) -> Self {
+        let servers = upstream.server_statuses().into_iter().map(ServerJson::from);
+        Self { name: upstream.name(), waiting: upstream.waiting(), servers: servers.collect() }
+    }
+}
+
+impl From<ServerStatus> for ServerJson {
+    fn from(status: ServerStatus) -> Self {
+        Self {
+            address: status.address.to_string(),
+            weight: status.weight,
+            backup: status.is_backup,
+            state: status.state.as_str(),
+            in_flight: status.in_flight,
+        }
+    }
+}

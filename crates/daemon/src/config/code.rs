@@ -1,0 +1,174 @@
+//! Configs that are made in code, in the place of a file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use thruway_gateway::{
+    ForwardTimeouts, PathReadings, PolicyConfig, Redirect, Rewrite, RouteMatch, UpstreamConfig,
+};
+use thruway_server::{Handler, IntoHandler, ListenAddr, TlsAcceptor};
+
+use super::forward::{ForwardAction, ForwardTo};
+use super::places::Places;
+use super::{
+    Action, AdminConfig, Config, Failure, ListenerConfig, ListenerTlsConfig, Policies, Route, Upstreams,
+    parse_listeners,
+};
+
+impl Default for Config {
+    /// Returns a config without listeners and routes, which serves nothing.
+    fn default() -> Self {
+        Self {
+            listeners: Vec::new(),
+            routes: Vec::new(),
+            upstreams: Upstreams::new(),
+            forwards: BTreeMap::new(),
+            required_for_ready: BTreeSet::new(),
+            readings: PathReadings::default(),
+            policies: Policies::new(),
+            acme: None,
+            admin: None,
+            access_log: None,
+            workers: None,
+            connections_max: None,
+            batch_sends: true,
+            server: thruway_server::Config::default(),
+            source: None,
+            places: Places::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Listens for HTTP at `address`: `IP:PORT` or `unix:PATH`. Port 0 lets the system choose a port.
+    ///
+    /// # Errors
+    /// The address is invalid.
+    pub fn listen(mut self, address: &str) -> Result<Self, Failure> {
+        self.listeners.push(ListenerConfig::at(parse_address(address)?));
+        Ok(self)
+    }
+
+    /// Listens for HTTPS at `address`.
+    ///
+    /// # Errors
+    /// The address is invalid.
+    pub fn listen_tls(mut self, address: &str, acceptor: Arc<TlsAcceptor>) -> Result<Self, Failure> {
+        let mut listener = ListenerConfig::at(parse_address(address)?);
+        listener.tls = Some(ListenerTlsConfig {
+            acceptor,
+            strict_transport_security: None,
+            ocsp_stapling: false,
+            span: 0..0,
+        });
+        self.listeners.push(listener);
+        Ok(self)
+    }
+
+    /// Adds an upstream. Routes refer to it by its name.
+    pub fn upstream(mut self, upstream: UpstreamConfig) -> Self {
+        self.upstreams.insert(upstream.name.clone(), upstream);
+        self
+    }
+
+    /// Adds a policy. Routes refer to it by its name.
+    pub fn policy(mut self, name: impl Into<String>, policy: PolicyConfig) -> Self {
+        self.policies.insert(name.into(), policy);
+        self
+    }
+
+    /// Adds a route. More specific routes are tried first, whatever the order of the calls.
+    pub fn route(mut self, route: Route) -> Self {
+        self.routes.push(route);
+        self
+    }
+
+    /// Starts the admin listener at `address`. It has no authentication, so it should be a loopback address or a Unix socket:
+    /// requests under other host names are refused.
+    ///
+    /// # Errors
+    /// The address is invalid.
+    pub fn admin(mut self, address: &str) -> Result<Self, Failure> {
+        self.admin = Some(AdminConfig { address: parse_address(address)?, allow_remote: false });
+        Ok(self)
+    }
+
+    /// Sets the number of worker threads. Default: one for each core.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Sets the limits and timeouts of the server.
+    pub fn server(mut self, server: thruway_server::Config) -> Self {
+        self.server = server;
+        self
+    }
+
+    /// Checks that the config has the upstreams and policies that its routes name. Files are checked when they are read.
+    pub(crate) fn check_names(&self) -> Result<(), Failure> {
+        let mut failures = Vec::new();
+        for route in &self.routes {
+            let matching = &route.matching;
+            if let Action::Forward(forward) = &route.action
+                && let ForwardTo::Upstream(name) = &forward.to
+                && !self.upstreams.contains_key(name)
+            {
+                failures.push(Failure::new(format!(
+                    "the route `{matching}` names the unknown upstream `{name}`"
+                )));
+            }
+            for name in route.policies.iter().filter(|name| !self.policies.contains_key(*name)) {
+                failures
+                    .push(Failure::new(format!("the route `{matching}` names the unknown policy `{name}`")));
+            }
+        }
+        Failure::all(failures).map_or(Ok(()), Err)
+    }
+}
+
+impl Route {
+    /// Forwards requests to the upstream with this name.
+    pub fn forward(matching: RouteMatch, upstream: impl Into<String>) -> Self {
+        let action = ForwardAction {
+            to: ForwardTo::Upstream(upstream.into()),
+            rewrite: Rewrite::default(),
+            mirror: None,
+            timeouts: ForwardTimeouts::default(),
+        };
+        Self::new(matching, Action::Forward(Box::new(action)))
+    }
+
+    /// Answers requests with a redirect.
+    pub fn redirect(matching: RouteMatch, redirect: Redirect) -> Self {
+        Self::new(matching, Action::Redirect(redirect))
+    }
+
+    /// Answers requests with a handler: a function, a router, an MCP endpoint or a directory of files.
+    pub fn handler<M>(matching: RouteMatch, handler: impl IntoHandler<M>) -> Self {
+        let handler: Arc<dyn Handler> = handler.into_handler();
+        Self::new(matching, Action::Handler(handler))
+    }
+
+    /// Adds the policy with this name. Policies decide in the order in which they are added.
+    pub fn policy(mut self, name: impl Into<String>) -> Self {
+        self.policies.push(name.into());
+        self
+    }
+
+    fn new(matching: RouteMatch, action: Action) -> Self {
+        Self {
+            matching,
+            policies: Vec::new(),
+            compression: None,
+            is_compression_own: false,
+            action,
+            span: 0..0,
+        }
+    }
+}
+
+fn parse_address(address: &str) -> Result<ListenAddr, Failure> {
+    let mut parsed = parse_listeners(&[address.to_owned()])?;
+    parsed.pop().ok_or_else(|| Failure::new("no address to listen on"))
+}

@@ -1,0 +1,251 @@
+//! Errors and warnings about a config, with their places in the file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
+
+use thruway_message::mask_userinfo;
+
+use super::environment::Filled;
+use super::{Span, secrets};
+
+/// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in URLs.
+#[derive(Debug)]
+pub struct Failure(Vec<Finding>);
+
+/// One error or warning: the message, its place in the file, and the next step.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    severity: Severity,
+    message: String,
+    place: Option<(PathBuf, usize)>,
+    /// The message with an excerpt of the file, as it is printed.
+    report: String,
+    hints: Vec<String>,
+}
+
+/// The severity of a finding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The config cannot be used.
+    Error,
+    /// The config can be used, but probably does not do what its author wants.
+    Warning,
+}
+
+/// The text of a config.
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+    /// The text with stars in place of secrets; made when the first excerpt is shown.
+    shown: OnceLock<String>,
+    /// The values from the environment. Messages name the variables instead.
+    filled: OnceLock<Filled>,
+}
+
+impl Failure {
+    /// Returns an error without a place in a file.
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self(vec![Finding::new(Severity::Error, message)])
+    }
+
+    /// Returns a warning without a place in a file.
+    pub(crate) fn warning(message: impl fmt::Display) -> Self {
+        Self(vec![Finding::new(Severity::Warning, message)])
+    }
+
+    /// Joins several failures; `None` if there is none.
+    pub(crate) fn all(failures: Vec<Self>) -> Option<Self> {
+        (!failures.is_empty()).then(|| Self::joined(failures))
+    }
+
+    /// Joins several failures.
+    pub(crate) fn joined(failures: Vec<Self>) -> Self {
+        Self(failures.into_iter().flat_map(|failure| failure.0).collect())
+    }
+
+    /// Adds the next step to the last finding.
+    pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
+        if let Some(last) = self.0.last_mut() {
+            last.hints.push(hint.to_string());
+        }
+        self
+    }
+
+    /// All findings, in the order in which they are printed.
+    pub fn findings(&self) -> &[Finding] {
+        &self.0
+    }
+}
+
+impl Finding {
+    fn new(severity: Severity, message: impl fmt::Display) -> Self {
+        let message = message.to_string();
+        let report = format!("{severity}: {message}\n");
+        Self { severity, message, place: None, report, hints: Vec::new() }
+    }
+
+    /// The severity.
+    pub const fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// The message, without credentials.
+    pub fn message(&self) -> String {
+        mask_userinfo(&self.message).into_owned()
+    }
+
+    /// The file, if the finding is about a file.
+    pub fn file(&self) -> Option<&Path> {
+        self.place.as_ref().map(|(file, _)| file.as_path())
+    }
+
+    /// The line in the file, from 1.
+    pub fn line(&self) -> Option<usize> {
+        self.place.as_ref().map(|(_, line)| *line)
+    }
+
+    /// The next steps that would remove the cause; empty if none is known.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&mask_userinfo(&self.report))?;
+        self.hints.iter().try_for_each(|hint| write!(f, "\nhint: {}\n", mask_userinfo(hint)))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Source {
+    pub(super) fn new(path: PathBuf, text: String) -> Self {
+        Self { path, text, shown: OnceLock::new(), filled: OnceLock::new() }
+    }
+
+    /// Keeps the values from the environment, and returns them. Messages do not show them from then on.
+    pub(super) fn keep_filled(&self, filled: Filled) -> &Filled {
+        self.filled.get_or_init(|| filled)
+    }
+
+    /// Returns `true` if the text at `span` has a variable of the environment.
+    pub(super) fn has_variable(&self, span: &Span) -> bool {
+        self.filled.get().is_some_and(|filled| filled.is_at(span))
+    }
+
+    /// A failure with file, line and excerpt.
+    pub(super) fn failure(&self, span: Span, message: impl fmt::Display) -> Failure {
+        let message = self.without_private_values(message.to_string(), &[&span]);
+        self.report(Severity::Error, &message, &span, [])
+    }
+
+    /// A warning with file, line and excerpt.
+    pub(super) fn warning(&self, span: Span, message: impl fmt::Display) -> Failure {
+        let message = self.without_private_values(message.to_string(), &[&span]);
+        self.report(Severity::Warning, &message, &span, [])
+    }
+
+    /// A failure at `span` because of what stands at `other`, which `label` says.
+    pub(super) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
+        let private = |text: &str| self.without_private_values(text.to_owned(), &[span, other]);
+        let (message, label) = (private(message), private(label));
+        let other = AnnotationKind::Context.span(self.first_line(other)).label(&*label);
+        self.report(Severity::Error, &message, span, [other])
+    }
+
+    /// Returns `message` with the text of the file, which names variables and has stars for secrets, in place
+    /// of private values: those that come from the environment, and hidden ones at `spans`.
+    fn without_private_values(&self, message: String, spans: &[&Span]) -> String {
+        let is_meant = |at: &Span| spans.contains(&at);
+        let filled = self.filled.get().into_iter().flat_map(Filled::texts);
+        let message = filled.fold(message, |message, (at, value)| {
+            let stand_in = unquoted(self.shown().get(at.clone()).unwrap_or_default());
+            secrets::without_value(message, value, stand_in, is_meant(at))
+        });
+        let hidden = spans.iter().filter(|span| self.hides(span)).filter_map(|span| {
+            let text = self.text.get((*span).clone()).filter(|text| text.starts_with(['"', '\'']))?;
+            Some((unquoted(text), unquoted(self.shown().get((*span).clone())?)))
+        });
+        hidden.fold(message, |message, (value, stars)| secrets::without_value(message, value, stars, true))
+    }
+
+    /// `FILE:LINE` of `span`.
+    pub(super) fn place(&self, span: &Span) -> String {
+        format!("{}:{}", self.path.display(), self.line(span))
+    }
+
+    /// The line of `span`, from 1.
+    fn line(&self, span: &Span) -> usize {
+        self.text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
+    }
+
+    /// Whether what stands at `span` is not shown.
+    pub(super) fn hides(&self, span: &Span) -> bool {
+        self.shown().get(span.clone()) != self.text.get(span.clone())
+    }
+
+    fn shown(&self) -> &str {
+        self.shown.get_or_init(|| secrets::hidden(&self.text))
+    }
+
+    /// A span over several lines shows the first of them.
+    fn first_line(&self, span: &Span) -> Span {
+        let length = self.text.get(span.clone()).map_or(0, |text| text.lines().next().unwrap_or("").len());
+        span.start..span.start + length
+    }
+
+    fn report<'a, const N: usize>(
+        &'a self,
+        severity: Severity,
+        message: &str,
+        span: &Span,
+        others: [Annotation<'a>; N],
+    ) -> Failure {
+        let path = self.path.to_string_lossy();
+        let annotations = [AnnotationKind::Primary.span(self.first_line(span))].into_iter().chain(others);
+        let snippet = Snippet::source(self.shown()).path(&*path).annotations(annotations);
+        let level = match severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let report = [level.primary_title(message).element(snippet)];
+        Failure(vec![Finding {
+            severity,
+            message: message.to_owned(),
+            place: Some((self.path.clone(), self.line(span))),
+            report: format!("{}\n", Renderer::plain().render(&report)),
+            hints: Vec::new(),
+        }])
+    }
+}
+
+/// Returns the first line of a TOML string without its quotes.
+fn unquoted(text: &str) -> &str {
+    let quotes = |c| matches!(c, '"' | '\'');
+    text.trim_start_matches(quotes).trim_start().lines().next().unwrap_or_default().trim_end_matches(quotes)
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, finding) in self.0.iter().enumerate() {
+            if place > 0 {
+                f.write_str("\n")?;
+            }
+            finding.fmt(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Upstreams that lead back to a listener of the same config, so that a request could come back without end.
+
+use std::net::{IpAddr, SocketAddr};
+
+use thruway_gateway::{HostMatch, HostRewrite, ServerAddr, ServerLookup};
+use thruway_net::is_of_this_machine;
+use thruway_server::ListenAddr;
+
+use super::forward::{ForwardAction, ForwardTo};
+use super::resolve::usage::{forwards_to, goes_to};
+use super::{Action, Config, Failure, ListenerConfig, Route};
+
+impl Config {
+    /// Refuses upstreams from which every request or stream would come back to the route or the listener that
+    /// sent it there. The config alone decides this, on every machine: nothing is looked up.
+    pub(crate) fn refuse_loops(&self) -> Result<(), Failure> {
+        let mut failures = Vec::new();
+        for (name, upstream) in &self.upstreams {
+            for (server, config) in upstream.servers.iter().enumerate() {
+                let ends_at = |listener: &&ListenerConfig| is_same(&config.address, &listener.address);
+                let mut listeners = self.listeners.iter().filter(ends_at);
+                if let Some(listener) = listeners.find(|listener| self.comes_back(name, listener)) {
+                    let message =
+                        format!("the upstream `{name}` leads back to the listener `{}`", listener.address);
+                    failures.push(self.failure_at_server(name, server, message).with_hint(LOOP_HINT));
+                }
+            }
+        }
+        Failure::all(failures).map_or(Ok(()), Err)
+    }
+
+    /// Returns warnings of servers that are listeners of this config. `lookups` are the addresses of names.
+    pub(crate) fn possible_loops(&self, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
+        let mut warnings = Vec::new();
+        for (name, upstream) in self.upstreams.iter().filter(|(name, _)| self.uses(name)) {
+            for (server, config) in upstream.servers.iter().enumerate() {
+                let looked_up = lookups.iter().filter(|(of, lookup)| of == name && lookup.server == server);
+                let looked_up = looked_up.flat_map(|(_, lookup)| &lookup.addresses);
+                let addresses: Vec<ServerAddr> = [config.address.clone()]
+                    .into_iter()
+                    .chain(looked_up.map(|address| ServerAddr::Address(address.clone())))
+                    .collect();
+                let is_end = |listener: &&ListenerConfig| {
+                    addresses.iter().any(|address| is_here(address, &listener.address))
+                };
+                if let Some(listener) = self.listeners.iter().find(is_end) {
+                    let (server_address, listener) = (&config.address, &listener.address);
+                    let message =
+                        format!("the server `{server_address}` is the listener `{listener}` of this config");
+                    warnings
+                        .push(self.warning_at_server(name, server, message).with_hint(POSSIBLE_LOOP_HINT));
+                }
+            }
+        }
+        warnings
+    }
+
+    /// Returns `true` if everything that goes from `listener` to the upstream of this name, one of whose
+    /// servers is that listener, goes there again.
+    fn comes_back(&self, upstream: &str, listener: &ListenerConfig) -> bool {
+        if listener.tcp.is_some() {
+            return forwards_to(listener, upstream);
+        }
+        let speaks_alike = listener.tls.is_some() == self.upstreams[upstream].tls.is_some();
+        // A header that this gateway adds may lead to another route.
+        let has_headers = self.routes.iter().any(|route| !route.matching.conditions.headers.is_empty());
+        listener.has_routes()
+            && speaks_alike
+            && !has_headers
+            && self
+                .routes
+                .iter()
+                .any(|route| goes_to(route, upstream) && self.sends_unchanged(route, upstream))
+    }
+
+    /// Returns `true` if requests of `route` fit the same route when they come back from the upstream of this
+    /// name.
+    fn sends_unchanged(&self, route: &Route, upstream: &str) -> bool {
+        let Action::Forward(action) = &route.action else { return false };
+        let ForwardAction { to, rewrite, .. } = &**action;
+        let keeps_host = route.matching.host == HostMatch::Any
+            || self.forwards.get(upstream).is_none_or(|forward| forward.host == HostRewrite::Preserve);
+        matches!(to, ForwardTo::Upstream(name) if name == upstream)
+            && keeps_host
+            && rewrite.path.is_none()
+            && rewrite.request.is_empty()
+    }
+
+    fn uses(&self, upstream: &str) -> bool {
+        self.listeners.iter().any(|listener| forwards_to(listener, upstream))
+            || self.routes.iter().any(|route| goes_to(route, upstream))
+    }
+}
+
+/// Returns `true` if a connection to `server` ends at `listener` on every machine.
+fn is_same(server: &ServerAddr, listener: &ListenAddr) -> bool {
+    leads_to(server, listener, |ip| ip.is_loopback() || ip.is_unspecified())
+}
+
+/// Returns `true` if a connection to `server` ends at `listener` on this machine.
+fn is_here(server: &ServerAddr, listener: &ListenAddr) -> bool {
+    leads_to(server, listener, is_of_this_machine)
+}
+
+fn leads_to(server: &ServerAddr, listener: &ListenAddr, is_own: impl FnOnce(IpAddr) -> bool) -> bool {
+    match (server, listener) {
+        (ServerAddr::Address(server), ListenAddr::Unix(path)) => server.unix_path() == Some(path.as_path()),
+        (ServerAddr::Address(server), ListenAddr::Tcp(listener)) => {
+            server.tcp().is_some_and(|server| leads_to_address(server, *listener, is_own))
+        }
+        // RFC 6761 §6.3: this name is always this machine.
+        (ServerAddr::Name { host, port }, ListenAddr::Tcp(listener)) => {
+            host.trim_end_matches('.').eq_ignore_ascii_case("localhost")
+                && *port == listener.port()
+                && (listener.ip().is_loopback() || listener.ip().is_unspecified())
+        }
+        (ServerAddr::Name { .. }, ListenAddr::Unix(_)) => false,
+    }
+}
+
+fn leads_to_address(server: SocketAddr, listener: SocketAddr, is_own: impl FnOnce(IpAddr) -> bool) -> bool {
+    let (ip, own) = (server.ip().to_canonical(), listener.ip());
+    if server.port() != listener.port() || ip.is_ipv4() != own.is_ipv4() {
+        return false;
+    }
+    // A client that connects to `0.0.0.0` reaches the loopback address.
+    ip == own || (own.is_unspecified() && is_own(ip)) || (ip.is_unspecified() && own.is_loopback())
+}
+
+const LOOP_HINT: &str = "every request would come back to this gateway: write the address of another server";
+const POSSIBLE_LOOP_HINT: &str = "requests may come back to this gateway: it sends a request to itself \
+                                  once, and answers 508 when the request would go there a second time";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_same_text(server: &str, listener: &str) -> bool {
+        is_same(&server.parse().unwrap(), &listener.parse().unwrap())
+    }
+
+    #[test]
+    fn a_server_is_compared_with_a_listener_in_every_spelling() {
+        for (server, listener) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("127.0.0.1:80", "0.0.0.0:80"),
+            ("127.9.9.9:80", "0.0.0.0:80"),
+            ("0.0.0.0:80", "127.0.0.1:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("[::1]:80", "[::]:80"),
+            ("[::]:80", "[::1]:80"),
+            ("[::ffff:127.0.0.1]:80", "127.0.0.1:80"),
+            ("localhost:80", "127.0.0.1:80"),
+            ("LOCALHOST:80", "[::]:80"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+            ("unix:/run/a", "unix:/run/a"),
+        ] {
+            assert!(is_same_text(server, listener), "{server} {listener}");
+        }
+        for (server, listener) in [
+            ("127.0.0.1:81", "127.0.0.1:80"),
+            ("127.0.0.2:80", "127.0.0.1:80"),
+            ("[::1]:80", "0.0.0.0:80"),
+            ("192.0.2.1:80", "0.0.0.0:80"),
+            ("a.example:80", "127.0.0.1:80"),
+            ("localhost:80", "192.0.2.1:80"),
+            ("localhost:80", "unix:/run/a"),
+            ("unix:/run/b", "unix:/run/a"),
+        ] {
+            assert!(!is_same_text(server, listener), "{server} {listener}");
+        }
+    }
+}

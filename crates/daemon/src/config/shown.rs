@@ -1,0 +1,146 @@
+//! A config in words, as `check` and `/status` say it.
+
+use std::fmt;
+
+use thruway_certificates::acme::Wanted;
+use thruway_message::mask_userinfo;
+use thruway_server::layers::ListenerCompression;
+use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
+
+use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
+
+/// What the config does, a line for each thing.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for listener in &self.listeners {
+            writeln!(f, "listens on {listener}")?;
+        }
+        let proxies = &self.server.trusted_proxies;
+        if !proxies.is_empty() {
+            let fields = match proxies.fields() {
+                ProxyFields::XForwarded => "X-Forwarded-*",
+                ProxyFields::Forwarded => "Forwarded",
+            };
+            writeln!(f, "believes {fields} of proxies at {}", proxies.networks())?;
+        }
+        for route in &self.routes {
+            writeln!(f, "{route}")?;
+        }
+        for upstream in self.upstreams.values() {
+            let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
+            let tls = if upstream.tls.is_some() { ", by TLS" } else { "" };
+            let http2 = match (upstream.http2, upstream.negotiates_http2) {
+                (None, _) => "",
+                (Some(_), false) => ", HTTP/2",
+                (Some(_), true) => ", HTTP/2 or HTTP/1.1 as each server chooses",
+            };
+            writeln!(f, "upstream {}: {}{tls}{http2}", upstream.name, servers.join(", "))?;
+        }
+        for (name, policy) in &self.policies {
+            writeln!(f, "policy {name}: {policy}")?;
+        }
+        if let Some(Wanted { config, certificates }) = &self.acme {
+            let (directory, challenge) = (&config.directory, config.challenge);
+            for names in certificates {
+                let names: Vec<_> = names.iter().collect();
+                let names = names.join(", ");
+                writeln!(f, "orders a certificate for {names} from {directory}, by {challenge}")?;
+            }
+        }
+        if let Some(admin) = &self.admin {
+            writeln!(f, "admin listener on {}", admin.address)?;
+        }
+        if let Some(log) = &self.access_log {
+            writeln!(f, "access log: {log}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ListenerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        if let Some(tcp) = &self.tcp {
+            f.write_str(", TCP forwarded")?;
+            for (name, upstream) in &tcp.names {
+                write!(f, " for {name} to {upstream},")?;
+            }
+            write!(f, " to {}", tcp.upstream)?;
+        }
+        if let Some(tls) = &self.tls {
+            let config = tls.acceptor.config();
+            write!(f, ", TLS with {} certificates", config.certificates.len())?;
+            if tls.ocsp_stapling {
+                f.write_str(", OCSP is fetched")?;
+            }
+            match config.client_authentication {
+                ClientAuthentication::Off => {}
+                ClientAuthentication::Optional(_) => f.write_str(", clients may show theirs")?,
+                ClientAuthentication::Required(_) => f.write_str(", clients must show theirs")?,
+            }
+        }
+        if let Some(redirect) = &self.redirect_to_https {
+            write!(f, ", redirected to https at port {}", redirect.port)?;
+        }
+        f.write_str(match self.http2 {
+            Http2::No => "",
+            Http2::Too => ", HTTP/2 too",
+            Http2::Only => ", HTTP/2 only",
+        })?;
+        match &self.compression {
+            ListenerCompression::AsElsewhere => {}
+            ListenerCompression::Off => f.write_str(", nothing compressed")?,
+            ListenerCompression::As(compression) => write!(f, ", compressed by {compression}")?,
+        }
+        match &self.proxy_protocol {
+            None => Ok(()),
+            Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),
+            Some(ProxyProtocol { from }) => write!(f, ", behind PROXY headers from {from}"),
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.matching, self.action)?;
+        match &self.policies[..] {
+            [] => {}
+            policies => write!(f, "; policies: {}", policies.join(", "))?,
+        }
+        match &self.compression {
+            None => Ok(()),
+            Some(compression) => write!(f, "; compressed by {compression}"),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(answer) => write!(f, "answers {}", answer.status),
+            Self::Connect(connect) => connect.fmt(f),
+            Self::Demo => f.write_str("the demo"),
+            Self::Files(files) => write!(f, "files of {}", files.root.display()),
+            Self::Forward(action) => action.fmt(f),
+            Self::Handler(_) => f.write_str("answered by a handler of the program"),
+            Self::Mcp => f.write_str("the MCP endpoint of the demo"),
+            Self::Redirect(redirect) => {
+                write!(f, "redirects to {}", mask_userinfo(&redirect.to_string()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for AccessLogConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let format = match self.lines.format {
+            AccessLogFormat::Common => "common",
+            AccessLogFormat::Combined => "combined",
+            AccessLogFormat::Json => "json",
+        };
+        match &self.target {
+            AccessLogTarget::File(path) => write!(f, "{format}, to {}", path.display()),
+            AccessLogTarget::Stdout => write!(f, "{format}, to the standard output"),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A running service: listeners, routes, upstreams, the access log and the admin listener of one config.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use thruway_gateway::LiveRoutes;
+use thruway_server::{
+    AccessLog, ListenAddr, ReloadSignal, ReopenSignal, RunningServer, Server, ServerError,
+    TerminationSignals, raise_descriptor_limit,
+};
+
+use crate::access_log::LiveLog;
+use crate::admin::{self, ServiceState};
+use crate::config::{Config, Failure};
+use crate::present::Present;
+use crate::reload::{Reloader, SharedReloader};
+use crate::routes::{self, Parts};
+use crate::source::ConfigSource;
+use crate::streams::Streams;
+use crate::tls::Secured;
+
+/// A running service. It accepts connections from the moment it is made. Dropping it does not stop it: call
+/// [`drain`](Self::drain) and [`join`](Self::join), or [`run`](Self::run).
+pub struct Daemon {
+    server: RunningServer,
+    listeners: Vec<RunningListener>,
+    admin_server: Option<RunningServer>,
+    handle: DaemonHandle,
+    log: LiveLog,
+    has_file: bool,
+}
+
+/// Reloads, drains and inspects a [`Daemon`] from any thread. Clones are the same.
+#[derive(Clone)]
+pub struct DaemonHandle(Arc<ServiceState>);
+
+/// A listener that accepts connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunningListener {
+    /// The address, with the port that the system chose for port 0.
+    pub address: ListenAddr,
+    /// The protocol: `http`, `https` or `tcp`.
+    pub protocol: &'static str,
+}
+
+/// The end of a daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// All connections ended before the drain timeout.
+    Clean,
+    /// The drain timeout cut off connections.
+    CutOff,
+}
+
+/// The signals that control a daemon: `SIGTERM` and `SIGINT` drain it, `SIGHUP` reloads its file, `SIGUSR1` reopens its access
+/// log. Take them over before the daemon starts its threads, so that no early signal has its default effect.
+pub struct Signals {
+    termination: TerminationSignals,
+    reopen: ReopenSignal,
+    reload: Option<ReloadSignal>,
+}
+
+impl Signals {
+    /// Handles the signals from now on. Without `reload`, `SIGHUP` keeps its default effect.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn take_over(reload: bool) -> Result<Self, Failure> {
+        let termination = TerminationSignals::take_over().map_err(ServerError::from)?;
+        let reopen = ReopenSignal::take_over().map_err(ServerError::from)?;
+        let reload = if reload { Some(ReloadSignal::take_over().map_err(ServerError::from)?) } else { None };
+        Ok(Self { termination, reopen, reload })
+    }
+}
+
+impl Daemon {
+    /// Starts the service of the config file at `path`.
+    ///
+    /// # Errors
+    /// The file is missing, unreadable or invalid, or an address is in use. Each [finding](Failure::findings) has the file,
+    /// the line and a hint, where these are known.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
+        Self::from_source(ConfigSource::file(path))
+    }
+
+    /// Starts the service of a config that was made in code. [`reload`](Self::reload) is refused.
+    ///
+    /// # Errors
+    /// The config names an upstream or a policy that it does not have, or an address is in use.
+    pub fn from_config(config: Config) -> Result<Self, Failure> {
+        config.check_names()?;
+        config.refuse_loops()?;
+        Self::start(config, None)
+    }
+
+    /// Starts the service of a config file, parts of which are replaced.
+    ///
+    /// # Errors
+    /// The same as of [`from_file`](Self::from_file).
+    pub fn from_source(source: ConfigSource) -> Result<Self, Failure> {
+        Self::start(source.load()?, Some(source))
+    }
+
+    fn start(config: Config, source: Option<ConfigSource>) -> Result<Self, Failure> {
+        let secured = Secured::default();
+        raise_descriptor_limit();
+        let (routes, mut parts) = routes::build(&config, &Parts::default())?;
+        let routes = LiveRoutes::new(routes);
+        let log = LiveLog::default();
+        let access_log = log.replace(log.open(&config)?);
+        parts.start();
+        let streams = Streams::new(&config, &parts, &Streams::default());
+        let present = Present::new(&config, &parts, &streams);
+        let server = start_server(&config, routes.clone(), &streams, access_log.as_ref())?;
+        secured.follow(&config, &parts);
+        secured.clone().watch();
+        let listeners = server.addresses().iter().zip(&config.listeners).enumerate();
+        let listeners = listeners.map(|(place, (address, listener))| {
+            let protocol = match (streams.of_listener(place), &listener.tls) {
+                (Some(_), _) => "tcp",
+                (None, Some(_)) => "https",
+                (None, None) => "http",
+            };
+            RunningListener { address: address.clone(), protocol }
+        });
+        let listeners = listeners.collect();
+        let admin_config = config.admin.clone();
+        let has_file = source.as_ref().is_some_and(ConfigSource::has_file);
+        let reloader = SharedReloader::new(Reloader {
+            source,
+            started: config,
+            server: server.live(),
+            log: log.clone(),
+            is_logged: access_log.is_some(),
+            routes,
+            parts,
+            streams,
+            present: present.clone(),
+            secured: secured.clone(),
+        });
+        let state = Arc::new(ServiceState::new(&server, present, reloader, secured));
+        let admin_server = admin_config.map(|config| admin::start(&state, &config)).transpose()?;
+        let handle = DaemonHandle(state);
+        Ok(Self { server, listeners, admin_server, handle, log, has_file })
+    }
+
+    /// The listeners, in the order of the config.
+    pub fn listeners(&self) -> &[RunningListener] {
+        &self.listeners
+    }
+
+    /// The addresses of the admin listener; empty if there is none.
+    pub fn admin_addresses(&self) -> &[ListenAddr] {
+        self.admin_server.as_ref().map_or(&[], RunningServer::addresses)
+    }
+
+    /// Returns a handle for other threads.
+    pub fn handle(&self) -> DaemonHandle {
+        self.handle.clone()
+    }
+
+    /// Reads the config file again and replaces the config. See [`DaemonHandle::reload`].
+    ///
+    /// # Errors
+    /// The same as of [`DaemonHandle::reload`].
+    pub fn reload(&self) -> Result<(), Failure> {
+        self.handle.reload()
+    }
+
+    /// Begins the drain. See [`DaemonHandle::drain`].
+    pub fn drain(&self) {
+        self.handle.drain();
+    }
+
+    /// Serves until a [signal](Signals) drains the daemon, or [`drain`](Self::drain) does.
+    ///
+    /// # Errors
+    /// The system refuses to hand over the signals.
+    pub fn run(self) -> Result<Ended, Failure> {
+        let signals = Signals::take_over(self.has_file)?;
+        Ok(self.run_until(signals))
+    }
+
+    /// Serves until one of `signals` drains the daemon, and waits until its last connection has ended.
+    pub fn run_until(self, signals: Signals) -> Ended {
+        self.log.clone().reopen_at(signals.reopen);
+        if let Some(reload) = signals.reload {
+            self.handle.0.reloader().clone().reload_at(reload);
+        }
+        let loads = self.server.run_until(signals.termination);
+        end(&loads, self.admin_server, &self.log)
+    }
+
+    /// Waits until the daemon has been drained and its last connection has ended.
+    pub fn join(self) -> Ended {
+        let loads = self.server.join();
+        end(&loads, self.admin_server, &self.log)
+    }
+}
+
+impl DaemonHandle {
+    /// Reads the config file again and replaces the config. A failed reload changes nothing. Waits until the names of new
+    /// upstreams have been looked up.
+    ///
+    /// # Errors
+    /// The file is missing, unreadable or invalid, an address is in use, or the daemon has no file.
+    pub fn reload(&self) -> Result<(), Failure> {
+        self.0.reloader().reload()
+    }
+
+    /// Begins the drain: accepts no more connections, and answers the requests that it has accepted.
+    pub fn drain(&self) {
+        self.0.drain();
+    }
+
+    /// Returns the document of `GET /status`: listeners, routes, upstreams and certificates.
+    pub fn status(&self) -> serde_json::Value {
+        admin::status(&self.0)
+    }
+
+    /// Returns the metrics in the text format of Prometheus, as `GET /metrics` does.
+    pub fn metrics(&self) -> String {
+        admin::metrics(&self.0)
+    }
+}
+
+fn start_server(
+    config: &Config,
+    routes: LiveRoutes,
+    streams: &Streams,
+    log: Option<&AccessLog>,
+) -> Result<RunningServer, ServerError> {
+    let mut server = Server::new(routes).config(config.server.clone()).batch_sends(config.batch_sends);
+    for listener in streams.listeners(config) {
+        server = server.listen_on(listener);
+    }
+    if let Some(workers) = config.workers {
+        server = server.workers(workers);
+    }
+    if let Some(connections) = config.connections_max {
+        server = server.connections_max(connections);
+    }
+    if let Some(log) = log {
+        server = server.record(log.clone());
+    }
+    server.start()
+}
+
+/// Stops what runs beside the server.
+fn end(loads: &[thruway_server::WorkerLoad], admin: Option<RunningServer>, log: &LiveLog) -> Ended {
+    if let Some(admin) = admin {
+        admin.drain();
+        admin.join();
+    }
+    log.finish();
+    let is_clean = loads.iter().all(|load| load.connections == 0);
+    if is_clean { Ended::Clean } else { Ended::CutOff }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}

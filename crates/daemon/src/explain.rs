@@ -1,0 +1,135 @@
+//! `thruway check --explain`: which route takes a request, and why.
+
+use std::fmt::Write as _;
+
+use thruway_gateway::{Candidate, HostMatch, PathMatch, RouteMatch, Routes, normalized_path};
+use thruway_http1::{HeadIndex, Limits, ServerConnection};
+use thruway_message::RequestHead;
+
+use crate::config::{Config, Failure};
+
+/// What becomes of `request`, a method and a URI, with `headers`, each written `Name: value`.
+pub(crate) fn explain_request(
+    config: &Config,
+    routes: &Routes,
+    request: &str,
+    headers: &[String],
+) -> Result<String, Failure> {
+    let octets = octets(request, headers)?;
+    let mut index = HeadIndex::with_capacity(headers.len() + 1);
+    let parsed = ServerConnection::new(Limits::default()).handle_input(octets.as_bytes(), &mut index);
+    match parsed {
+        Ok((Some(_), used)) => {
+            Ok(explanation(config, routes, &index.request_head(&octets.as_bytes()[..used])))
+        }
+        Ok((None, _)) => Err(unusable("it is not complete")),
+        Err(error) => Err(unusable(&error.to_string())),
+    }
+}
+
+/// The request as it would be sent.
+fn octets(request: &str, headers: &[String]) -> Result<String, Failure> {
+    if [request].into_iter().chain(headers.iter().map(String::as_str)).any(|text| text.contains(['\r', '\n']))
+    {
+        return Err(unusable("there is a line end in it"));
+    }
+    let (method, target) = request.split_once(' ').unwrap_or(("GET", request));
+    let names_host =
+        |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
+    let mut octets = format!("{method} {target} HTTP/1.1\r\n");
+    if !headers.iter().any(names_host) {
+        let behind_scheme = target.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = if method == "CONNECT" { target } else { behind_scheme };
+        let _ = write!(octets, "Host: {}\r\n", authority.split(['/', '?']).next().unwrap_or_default());
+    }
+    for header in headers {
+        let _ = write!(octets, "{header}\r\n");
+    }
+    octets.push_str("\r\n");
+    Ok(octets)
+}
+
+fn unusable(reason: &str) -> Failure {
+    Failure::new(format!("the request cannot be explained: {reason}")).with_hint(
+        "write `--explain \"GET http://example.com/path\"`, and `-H \"Name: value\"` for each header",
+    )
+}
+
+fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> String {
+    let candidates = routes.candidates(head);
+    let taker = routes.find(head).and_then(|taker| candidates.iter().position(|other| other.route == taker));
+    let mut text = format!("{} {}: ", head.method, head.target);
+    // Writing to a string cannot fail.
+    let _ = match taker {
+        Some(place) => writeln!(text, "{}", config.routes[candidates[place].route].action),
+        None => writeln!(text, "answered {}", routes.refuse(head).status()),
+    };
+    push_path(&mut text, head.target.path());
+    if let Some(unclear) = routes.unclear(head) {
+        let _ = writeln!(text, "\n{unclear}");
+    }
+    if let Some(place) = taker {
+        push_policies(&mut text, config, candidates[place].route);
+    }
+    if !candidates.is_empty() {
+        text.push_str("\nthe routes for its host and path, in the order in which they are tried:\n");
+    }
+    for (place, candidate) in candidates.iter().enumerate() {
+        let fate = match (candidate.unfulfilled, taker) {
+            (Some(reason), _) => format!("passed over, because {reason}"),
+            (None, Some(taker)) if taker == place => "takes the request".to_owned(),
+            (None, None) => "would take it, if its path were clear".to_owned(),
+            (None, _) => "would take it, but comes later".to_owned(),
+        };
+        push_candidate(&mut text, config, candidate, &fate);
+    }
+    text
+}
+
+/// How `path` is compared with those of routes, if that is not as it is sent.
+fn push_path(text: &mut String, path: &str) {
+    if let Ok(normal) = normalized_path(path)
+        && normal != path
+    {
+        let _ = writeln!(text, "\nits path is compared as `{normal}`, and forwarded as it is sent");
+    }
+}
+
+/// What a request must pass first. Who passes depends on who asks, which is not known here.
+fn push_policies(text: &mut String, config: &Config, route: usize) {
+    let policies = &config.routes[route].policies;
+    if !policies.is_empty() {
+        text.push_str("\nits policies, in the order in which they decide:\n");
+    }
+    for name in policies {
+        let _ = writeln!(text, "  {name}: {}", config.policies[name]);
+    }
+}
+
+fn push_candidate(text: &mut String, config: &Config, candidate: &Candidate<'_>, fate: &str) {
+    let route = &config.routes[candidate.route];
+    let (place, rank) = (config.place(&route.span), rank(&route.matching));
+    let _ = write!(text, "  {place}: {}\n    {rank}: {fate}\n", route.matching);
+}
+
+/// What decides how early a route is tried.
+fn rank(matching: &RouteMatch) -> String {
+    let host = match &matching.host {
+        HostMatch::Any => "any host".to_owned(),
+        HostMatch::Below(host) => format!("hosts below {host}"),
+        HostMatch::Exact(_) => "this host".to_owned(),
+    };
+    let path = match &matching.path {
+        PathMatch::Exact(_) => "this path".to_owned(),
+        PathMatch::Pattern(_) => "a pattern".to_owned(),
+        PathMatch::Prefix(path) => match path.trim_end_matches('/').len() {
+            0 => "any path".to_owned(),
+            length => format!("a prefix of {length} octets"),
+        },
+    };
+    match matching.conditions.count() {
+        0 => format!("{host}, {path}"),
+        1 => format!("{host}, {path}, one condition"),
+        count => format!("{host}, {path}, {count} conditions"),
+    }
+}

@@ -1,0 +1,46 @@
+//! A gateway as a service: reads a config file, listens, reloads, drains, and reports status and metrics.
+//!
+//! [`Daemon`] is the service that `thruway serve` runs. A program can embed it, from a file or with a [`Config`] that it makes
+//! in code:
+//!
+//! ```
+//! use thruway_daemon::{Config, Daemon, Route};
+//! use thruway_gateway::{PathMatch, RouteMatch};
+//! use thruway_server::Response;
+//!
+//! # fn main() -> Result<(), thruway_daemon::Failure> {
+//! let everything = RouteMatch::at(PathMatch::Prefix("/".to_owned()));
+//! let config = Config::default()
+//!     .listen("127.0.0.1:0")?
+//!     .route(Route::handler(everything, || Response::text("hello\n")));
+//! let daemon = Daemon::from_config(config)?;
+//! println!("listening on {}", daemon.listeners()[0].address);
+//! daemon.drain(); // A service calls `daemon.run()` instead, and drains at SIGTERM.
+//! daemon.join();
+//! # Ok(())
+//! # }
+//! ```
+
+// the config, and the place from which it is read
+mod config;
+mod source;
+
+// the parts of the running service
+mod routes;
+mod acme;
+mod access_log;
+mod streams;
+mod tls;
+mod present;
+mod reload;
+mod admin;
+mod daemon;
+
+// checks without a service
+mod explain;
+mod check;
+
+pub use check::{Checked, check, explain};
+pub use config::{Config, Failure, Finding, Route, Severity, parse_listeners, schema};
+pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
+pub use source::ConfigSource;

@@ -1,0 +1,376 @@
+//! From the routes of a config to handlers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use thruway_gateway::{
+    Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
+    RefusalCount, RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
+};
+use thruway_mcp_sdk::McpServerOptions;
+use thruway_server::layers::{ByListener, Layer, ListenerCompression};
+use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
+
+use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
+use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
+
+/// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
+/// in the config, it is the same from one config to the next.
+#[derive(Default)]
+pub(crate) struct Parts {
+    upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
+    policies: BTreeMap<String, (PolicyConfig, Arc<Policy>)>,
+    /// How many requests policies have refused, by route and policy.
+    refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
+    demo: Option<Arc<dyn Handler>>,
+    /// MCP endpoints by the hosts they answer to.
+    mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
+    /// How many requests no route took.
+    unrouted: Arc<RefusalCount>,
+    /// What counts the requests of routes, by which these are; empty if nobody could ask for that.
+    meters: BTreeMap<String, Arc<RouteMeter>>,
+    /// What sends copies of requests elsewhere, by the routes they are of.
+    mirrors: BTreeMap<String, Arc<Mirror>>,
+    /// Upstreams that were not there before, and are still to be started; and those in whose places they are.
+    fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
+}
+
+/// The routes of `config`, and what they are made of; as far as it is the same, of what those `before` were made of.
+pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
+    let mut parts = Parts::of(config, before);
+    let (mut routes, mut failures) = (Vec::new(), Vec::new());
+    for route in &config.routes {
+        let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
+        let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::tells_of_forwarding);
+        match parts.handler(config, route, meter, is_recorded, before) {
+            Ok(handler) => routes.push((route.matching.clone(), handler)),
+            Err(message) => failures.push(config.failure_at(&route.span, message)),
+        }
+    }
+    if let Some(failure) = Failure::all(failures) {
+        return Err(failure);
+    }
+    let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
+    let guards = config.routes.iter().map(guards_of).collect();
+    Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
+}
+
+/// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. An
+/// action that answers requests here keeps them from the upstreams of other routes, so another spelling of
+/// its path must not reach one.
+fn guards_of(route: &Route) -> Vec<String> {
+    let is_terminal = match route.action {
+        Action::Forward(_) => false,
+        Action::Answer(_)
+        | Action::Connect(_)
+        | Action::Demo
+        | Action::Files(_)
+        | Action::Handler(_)
+        | Action::Mcp
+        | Action::Redirect(_) => true,
+    };
+    route.policies.iter().cloned().chain(is_terminal.then(|| route.matching.to_string())).collect()
+}
+
+impl Parts {
+    /// The upstreams and policies of `config`.
+    fn of(config: &Config, before: &Self) -> Self {
+        let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
+        for (name, config) in &config.upstreams {
+            let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
+            let upstream = kept.map_or_else(|| parts.fresh(name, config, before), |(_, kept)| kept.clone());
+            parts.upstreams.insert(name.clone(), (config.clone(), upstream));
+        }
+        for (name, config) in &config.policies {
+            let policy = match before.policies.get(name) {
+                Some((other, kept)) if config == other => kept.clone(),
+                before => Arc::new(fresh_policy(name, config, before.map(|(_, before)| &**before))),
+            };
+            parts.policies.insert(name.clone(), (config.clone(), policy));
+        }
+        parts
+    }
+
+    /// An upstream that was not there `before`, or not like this.
+    fn fresh(&mut self, name: &str, config: &UpstreamConfig, before: &Self) -> Arc<Upstream> {
+        let before = before.upstream(name);
+        let upstream = Arc::new(match before {
+            Some(before) => Upstream::after(config.clone(), before),
+            None => Upstream::new(config.clone()),
+        });
+        self.fresh.push((upstream.clone(), before.cloned()));
+        upstream
+    }
+
+    /// Starts what is new, and waits until names have been looked up for the first time. To be called when there is no
+    /// mistake left that could keep the config from being used.
+    pub(crate) fn start(&mut self) {
+        let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
+            if let Some(before) = &before {
+                upstream.replace(before);
+            }
+            upstream.start()
+        };
+        let lookups: Vec<_> = self.fresh.drain(..).map(start).collect();
+        lookups.into_iter().for_each(FirstLookup::wait);
+    }
+
+    /// The upstream of this name.
+    pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(name).map(|(_, upstream)| upstream)
+    }
+
+    /// All upstreams.
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams.values().map(|(_, upstream)| upstream)
+    }
+
+    /// Has servers stand as those of the same address `before`: a change of the config does not enable what was disabled.
+    pub(crate) fn keep_standings_of(&self, before: &Self) {
+        for (name, (_, upstream)) in &self.upstreams {
+            if let Some((_, before)) = before.upstreams.get(name) {
+                upstream.keep_admin_states_of(before);
+            }
+        }
+    }
+
+    /// What counts the requests of `route`, if anything does.
+    pub(crate) fn meter_of(&self, route: &Route) -> Option<&Arc<RouteMeter>> {
+        self.meters.get(&route.matching.to_string())
+    }
+
+    /// How many requests no route took.
+    pub(crate) const fn unrouted(&self) -> &Arc<RefusalCount> {
+        &self.unrouted
+    }
+
+    /// What sends copies of the requests of `route` elsewhere, if anything does.
+    pub(crate) fn mirror_of(&self, route: &Route) -> Option<&Arc<Mirror>> {
+        self.mirrors.get(&route.matching.to_string())
+    }
+
+    /// The policies of `route` in their order, and how many requests each has refused there.
+    pub(crate) fn refusals_of(&self, route: &Route) -> Vec<(String, Arc<RefusalCount>)> {
+        let name = route.matching.to_string();
+        let count = |policy: &String| {
+            let count = self.refusals.get(&(name.clone(), policy.clone()))?;
+            Some((policy.clone(), count.clone()))
+        };
+        route.policies.iter().filter_map(count).collect()
+    }
+
+    fn meter(&mut self, config: &Config, route: &Route, before: &Self) -> Arc<RouteMeter> {
+        let workers = config.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+        let kept = before.meter_of(route).cloned();
+        let meter = kept.unwrap_or_else(|| Arc::new(RouteMeter::new(workers)));
+        self.meters.insert(route.matching.to_string(), meter.clone());
+        meter
+    }
+
+    /// What `route` does, counted by `meter` and told to an access log if it `is_recorded`; the error is a message.
+    fn handler(
+        &mut self,
+        config: &Config,
+        route: &Route,
+        meter: Option<Arc<RouteMeter>>,
+        is_recorded: bool,
+        before: &Self,
+    ) -> Result<Arc<dyn Handler>, String> {
+        if !route.policies.is_empty() {
+            let handler = self.answering_handler(config, route, None, is_recorded, before)?;
+            let handler = compressed(handler, config, route);
+            return Ok(measured(self.guarded(route, handler, config.access_log.is_some(), before), meter));
+        }
+        Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
+    }
+
+    /// Returns `handler` behind the policies of `route`, the first of which comes first. The access log names
+    /// users if `is_logged`.
+    fn guarded(
+        &mut self,
+        route: &Route,
+        handler: Arc<dyn Handler>,
+        is_logged: bool,
+        before: &Self,
+    ) -> Arc<dyn Handler> {
+        let name: Arc<str> = route.matching.to_string().into();
+        route.policies.iter().rev().fold(handler, |handler, policy| {
+            let place = (name.to_string(), policy.clone());
+            let refusals = before.refusals.get(&place).cloned().unwrap_or_default();
+            self.refusals.insert(place, refusals.clone());
+            // That there is one of this name was checked with the config.
+            let policy = self.policies[policy].1.clone();
+            let guarded = Guarded::new(policy, name.clone(), handler).counted_by(refusals);
+            guarded.recorded(is_logged).into_handler()
+        })
+    }
+
+    /// What answers the requests that may be answered.
+    fn answering_handler(
+        &mut self,
+        config: &Config,
+        route: &Route,
+        meter: Option<Arc<RouteMeter>>,
+        is_recorded: bool,
+        before: &Self,
+    ) -> Result<Arc<dyn Handler>, String> {
+        if let Action::Forward(action) = &route.action {
+            let mirror = action.mirror.as_ref().map(|mirror| self.mirror(config, action, mirror));
+            let mirror = mirror.map(|mirror| self.keep_mirror(route, mirror, before));
+            let forward = |name: &String| {
+                let forward = self.forward(config, name, action).recorded(is_recorded);
+                let forward = forward.timed(config.admin.is_some());
+                let forward = meter.iter().cloned().fold(forward, Forward::measured_by);
+                mirror.iter().cloned().fold(forward, Forward::mirrored_by).into_handler()
+            };
+            return Ok(match &action.to {
+                ForwardTo::Upstream(name) => forward(name),
+                ForwardTo::Split { sides, by } => {
+                    let sides = sides.iter().map(|(name, weight)| (forward(name), *weight));
+                    Split::new(sides, by.as_ref().map(|by| by.key.clone())).into_handler()
+                }
+            });
+        }
+        Ok(measured(self.own_handler(config, route, is_recorded, before)?, meter))
+    }
+
+    /// What sends requests to the upstream of this name. That there is one was checked with the config.
+    fn forward(&self, config: &Config, name: &str, action: &ForwardAction) -> Forward {
+        Forward::with_config(self.upstreams[name].1.clone(), forward_config(config, name, action))
+    }
+
+    /// What sends copies of requests elsewhere, as they would be sent there.
+    fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
+        let mut forward = forward_config(config, &mirror.upstream, action);
+        for name in &mirror.removed {
+            // The names were checked with the config.
+            let _ = forward.rewrite.request.withhold(name);
+        }
+        Mirror::new(self.upstreams[&mirror.upstream].1.clone(), forward, mirror.config)
+    }
+
+    /// Keeps what sends copies of the requests of `route`, which counts on from what was there `before`.
+    fn keep_mirror(&mut self, route: &Route, mirror: Mirror, before: &Self) -> Arc<Mirror> {
+        let mirror = Arc::new(match before.mirror_of(route) {
+            Some(before) => mirror.counting_on(before),
+            None => mirror,
+        });
+        self.mirrors.insert(route.matching.to_string(), mirror.clone());
+        mirror
+    }
+
+    /// What answers `route` if that is not forwarded.
+    fn own_handler(
+        &mut self,
+        config: &Config,
+        route: &Route,
+        is_recorded: bool,
+        before: &Self,
+    ) -> Result<Arc<dyn Handler>, String> {
+        Ok(match &route.action {
+            Action::Answer(answer) => answer.clone().into_handler(),
+            Action::Connect(connect) => Connect::new(connect.clone()).recorded(is_recorded).into_handler(),
+            Action::Demo => self.demo(before),
+            Action::Files(files) => {
+                let opened = files.open().map_err(|error| {
+                    format!("the directory `{}` cannot be served: {error}", files.root().display())
+                })?;
+                Arc::new(opened.encoded_above(may_be_compressed(config, route)))
+            }
+            Action::Forward(_) => unreachable!("this is forwarded"),
+            Action::Handler(handler) => handler.clone(),
+            Action::Mcp => self.mcp(&hosts(&route.matching), before),
+            Action::Redirect(redirect) => redirect.clone().into_handler(),
+        })
+    }
+
+    fn demo(&mut self, before: &Self) -> Arc<dyn Handler> {
+        let demo = self.demo.take().or_else(|| before.demo.clone());
+        self.demo.insert(demo.unwrap_or_else(|| thruway_demo::router().into_handler())).clone()
+    }
+
+    fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
+        let endpoint = || {
+            before.mcp.get(hosts).cloned().unwrap_or_else(|| {
+                thruway_demo::mcp::endpoint(hosts, McpServerOptions::default()).into_handler()
+            })
+        };
+        self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
+    }
+}
+
+/// A policy that was not there `before`, or not like this.
+fn fresh_policy(name: &str, config: &PolicyConfig, before: Option<&Policy>) -> Policy {
+    let policy = Policy::new(name, config.clone());
+    match before {
+        Some(before) => policy.in_place_of(before),
+        None => policy,
+    }
+}
+
+/// What is changed in requests of a route to the upstream of this name.
+fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
+    let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
+    ForwardConfig { rewrite: action.rewrite.clone(), timeouts: action.timeouts, ..of_upstream }
+}
+
+/// Whether some listener says how the responses of `route` are compressed.
+fn depends_on_listener(config: &Config, route: &Route) -> bool {
+    let is_said = |listener: &ListenerConfig| listener.compression != ListenerCompression::AsElsewhere;
+    !route.is_compression_own && config.listeners.iter().any(is_said)
+}
+
+/// Whether the responses of `route` are compressed somewhere.
+fn may_be_compressed(config: &Config, route: &Route) -> bool {
+    let is_on = |listener: &ListenerConfig| matches!(listener.compression, ListenerCompression::As(_));
+    route.compression.is_some() || (!route.is_compression_own && config.listeners.iter().any(is_on))
+}
+
+/// `handler`, its responses compressed if `route` says so, or otherwise the listener of a request or the whole server.
+fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
+    match &route.compression {
+        elsewhere if depends_on_listener(config, route) => {
+            ByListener::or_else(elsewhere.clone()).wrap(handler)
+        }
+        Some(compression) => compression.clone().wrap(handler),
+        None => handler,
+    }
+}
+
+/// `handler`, counted if there is a meter.
+fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
+    match meter {
+        Some(meter) => Measured::new(handler, meter).into_handler(),
+        None => handler,
+    }
+}
+
+/// The hosts that a route names are those of its author: requests to them are meant.
+fn hosts(matching: &RouteMatch) -> Vec<String> {
+    match &matching.host {
+        HostMatch::Exact(host) => vec![host.clone()],
+        HostMatch::Any | HostMatch::Below(_) => Vec::new(),
+    }
+}
+
+/// What is wrong with routes that are never reached.
+fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
+    let failures = unreachable.iter().map(|Unreachable { route, taken_by }| {
+        let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);
+        let hint = if route.matching.conditions == taken_by.matching.conditions {
+            "leave it out, or tell them apart by `host`, `methods`, `headers` or `query`"
+        } else {
+            "put it before the other, which asks for less"
+        };
+        let (message, label) = ("no request reaches this route", "this one takes them all");
+        config.failure_between(&route.span, message, &taken_by.span, label).with_hint(hint)
+    });
+    Failure::joined(failures.collect())
+}
+
+impl Handler for FixedAnswer {
+    fn handle<'a>(&'a self, _: &mut Request<'a>) -> Answer {
+        Answer::Now(Response::ok(self.field_lines.clone(), self.content).with_status(self.status))
+    }
+}

@@ -1,0 +1,110 @@
+//! Results in: what a result means for the request that it answers, and the answer that calls of tools have nearly always.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::result::ResultType;
+use crate::json_rpc::{Id, read_result};
+use crate::schema::{CallToolResult, ContentBlock, StructuredContent, ToolResultMeta, content_blocks};
+
+/// The result says of itself something that no revision knows, or is no object: it must not be taken for an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownResultType;
+
+/// What `result` says it is. Servers of the legacy era do not say it: theirs are complete.
+///
+/// # Errors
+/// See [`UnknownResultType`].
+pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
+    if !result.get().starts_with('{') {
+        return Err(UnknownResultType);
+    }
+    let said: Said<'_> = serde_json::from_str(result.get()).map_err(|_| UnknownResultType)?;
+    match said.result_type.as_deref() {
+        None | Some("complete") => Ok(ResultType::Complete),
+        Some("input_required") => Ok(ResultType::InputRequired),
+        Some("task") => Ok(ResultType::Task),
+        Some(_) => Err(UnknownResultType),
+    }
+}
+
+#[derive(Deserialize)]
+struct Said<'a> {
+    #[serde(borrow, default, rename = "resultType")]
+    result_type: Option<Cow<'a, str>>,
+}
+
+/// The complete result of a tool in the answer to request `id`, read in one pass with the message; `None` if `octets` are
+/// anything else, which is found out by [`parse`](crate::json_rpc::parse) and [`result_type`](super::result_type) then.
+pub fn read_tool_result(octets: &[u8], id: &Id<'_>) -> Option<CallToolResult> {
+    let Complete { content, structured_content, is_error, meta, .. } = read_result(octets, id)?;
+    Some(CallToolResult { content, structured_content, is_error, meta })
+}
+
+/// The members of [`CallToolResult`], and what a result says that is none.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Complete {
+    #[serde(default, deserialize_with = "content_blocks")]
+    content: Vec<ContentBlock>,
+    #[serde(default)]
+    structured_content: Option<StructuredContent>,
+    #[serde(default)]
+    is_error: Option<bool>,
+    #[serde(default, rename = "_meta")]
+    meta: Option<ToolResultMeta>,
+    #[expect(dead_code, reason = "there is nothing else that it could be")]
+    #[serde(default)]
+    result_type: Option<IsComplete>,
+    /// Where a task of 2025-11-25 would stand.
+    #[expect(dead_code, reason = "there is nothing that it could be")]
+    #[serde(default)]
+    task: Option<Nothing>,
+}
+
+#[derive(Deserialize)]
+enum IsComplete {
+    #[serde(rename = "complete")]
+    Complete,
+}
+
+#[derive(Deserialize)]
+enum Nothing {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    fn read(result: &str) -> Option<CallToolResult> {
+        let message = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#);
+        read_tool_result(message.as_bytes(), &Id::Integer(7))
+    }
+
+    #[test]
+    fn complete_results_are_read_at_once() {
+        let text = CallToolResult::text("a");
+        let content = r#""content":[{"type":"text","text":"a"}]"#;
+        for said in ["", r#""resultType":"complete","#, r#""resultType":null,"task":null,"other":[],"#] {
+            assert_eq!(read(&format!("{{{said}{content}}}")), Some(text.clone()), "{said}");
+        }
+    }
+
+    #[test]
+    fn whatever_may_be_something_else_is_not() {
+        for result in [
+            r#"{"resultType":"input_required","content":[]}"#,
+            r#"{"resultType":"task","content":[]}"#,
+            r#"{"resultType":"complete","result\u0054ype":"task"}"#,
+            r#"{"task":{"taskId":"1"}}"#,
+            r#"{"content":[{"type":"other"}]}"#,
+            "[[]]",
+            "null",
+        ] {
+            assert_eq!(read(result), None, "{result}");
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! A connection of HTTP/1.1: its state, its turns, its timers and its end.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thruway_http1::ServerConnection;
+use thruway_message::StatusCode;
+use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
+
+use super::ending::{Ending, HandOver, HandedOver};
+use super::exchange::Exchange;
+use super::incoming::IncomingContent;
+use super::log::TailRecord;
+use super::output::Output;
+use super::service::{Buffers, Service};
+use super::streaming::Streaming;
+use super::timers::{ReadTimer, Timers, patience};
+use crate::config::Timeouts;
+use crate::connection_info::ConnectionInfo;
+use crate::request::ContentError;
+
+/// The state of one connection.
+pub(super) struct Connection<T> {
+    pub(super) transport: T,
+    pub(super) service: Rc<Service>,
+    pub(super) info: ConnectionInfo,
+
+    // requests in
+    pub(super) http1: ServerConnection,
+    /// What has arrived and was not parsed when the last turn ended.
+    pub(super) unparsed: PooledBuffer,
+    pub(super) input: Input,
+    /// What is read no further is in the middle of a request: the client may still be sending it.
+    pub(super) is_abandoned: bool,
+    /// The content of the request that was parsed last, while it arrives.
+    pub(super) incoming: Option<IncomingContent>,
+
+    // answers out
+    /// Requests that are not answered yet, in their order.
+    pub(super) exchanges: VecDeque<Exchange>,
+    /// Something has happened since they were asked that their handlers may have waited for.
+    pub(super) is_news_to_handlers: bool,
+    /// The answer whose content is being written.
+    pub(super) streaming: Option<Box<Streaming>>,
+    pub(super) output: Output,
+    /// The answer whose large content stands at the end of the output; `None` if nobody takes records.
+    pub(super) tail_record: Option<Box<TailRecord>>,
+
+    /// What happens when the answers written so far have reached the client; nothing is parsed any more.
+    pub(super) ending: Ending,
+    pub(super) timers: Timers,
+    pub(super) deadline: Deadline,
+    /// Counts this connection as open.
+    pub(super) guard: ConnectionGuard,
+}
+
+/// What the transport has said last of what comes in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Input {
+    /// Nothing that still holds: there may be something to read.
+    Unknown,
+    /// There is nothing yet, and it will wake this task when there is.
+    Awaited,
+    /// The client sends nothing more.
+    Ended,
+}
+
+/// What a step of a turn came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Something moved: the other steps may have something to do now.
+    Moved,
+    /// Nothing moved; the task will be woken when it can.
+    Waits,
+}
+
+impl<T: Transport> Connection<T> {
+    pub(super) fn new(
+        transport: T,
+        service: Rc<Service>,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> Self {
+        let now = service.worker.clock().now();
+        let deadline = service.worker.deadlines().register();
+        Self {
+            transport,
+            info,
+            http1: ServerConnection::new(service.config.limits),
+            unparsed: PooledBuffer::default(),
+            input: Input::Unknown,
+            is_abandoned: false,
+            incoming: None,
+            exchanges: VecDeque::new(),
+            is_news_to_handlers: false,
+            streaming: None,
+            output: Output::default(),
+            tail_record: None,
+            ending: Ending::No,
+            timers: Timers::new(now),
+            deadline,
+            guard,
+            service,
+        }
+    }
+
+    /// Takes a turn, and another, until nothing moves. Ready when the connection is at its end, with what it is
+    /// handed over to.
+    fn poll_turns(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+        now: Duration,
+    ) -> Poll<io::Result<Option<Box<HandOver>>>> {
+        // Whatever woke this task may have been meant for them.
+        self.is_news_to_handlers = true;
+        for _ in 0..TURNS_MAX {
+            let answered = self.poll_answers(cx, now);
+            let read = self.poll_input(cx, buffers, now)?;
+            let (output, written) = self.poll_output(cx)?;
+            if matches!(self.ending, Ending::Abort) {
+                return Poll::Ready(Ok(None));
+            }
+            if self.ending.is_due() {
+                if output.is_ready() {
+                    return self.poll_ending(cx, buffers, now);
+                }
+                if written == Step::Waits {
+                    return Poll::Pending;
+                }
+            }
+            if [answered, read, written] == [Step::Waits; 3] {
+                return Poll::Pending;
+            }
+            self.timers.moved_at = now;
+        }
+        // Others want their turn too.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Writes what is there. Ready if that is everything; and whether anything was written.
+    #[inline]
+    fn poll_output(&mut self, cx: &mut Context<'_>) -> io::Result<(Poll<()>, Step)> {
+        if self.output.is_empty() {
+            return Ok((Poll::Ready(()), Step::Waits));
+        }
+        let mut has_moved = false;
+        let outcome = self.output.poll_write(cx, &mut self.transport, &mut has_moved)?;
+        if !self.output.has_tail() {
+            self.record_tail();
+        }
+        if has_moved {
+            self.timers.stalled_since = None;
+        }
+        Ok((outcome, if has_moved { Step::Moved } else { Step::Waits }))
+    }
+
+    /// Drives the connection. Ready at its end, with what it is handed over to.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<HandOver>>> {
+        self.deadline.set_waker(cx.waker());
+        let service = self.service.clone();
+        let now = service.begin_turn();
+        let buffers = &mut *service.buffers.borrow_mut();
+        self.take_buffers(buffers);
+        self.handle_deadline(cx, now);
+        let outcome = self.poll_turns(cx, buffers, now);
+        self.give_buffers_back(buffers);
+        match outcome {
+            Poll::Pending => {
+                self.set_deadline(now);
+                Poll::Pending
+            }
+            Poll::Ready(end) => {
+                self.record_unanswered();
+                // A connection that fails is the client's business: there is nobody to tell.
+                Poll::Ready(end.unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Nothing more is answered. What is written goes out, then `ending` happens.
+    pub(super) fn end_after_output(&mut self, ending: Ending) {
+        if !self.ending.is_due() {
+            self.ending = ending;
+        }
+    }
+
+    /// The output is written: goes on with the ending. Ready when the connection can be dropped.
+    fn poll_ending(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+        now: Duration,
+    ) -> Poll<io::Result<Option<Box<HandOver>>>> {
+        loop {
+            match &mut self.ending {
+                Ending::No | Ending::Abort => return Poll::Ready(Ok(None)),
+                Ending::Reset => {
+                    self.transport.discard_unsent();
+                    return Poll::Ready(Ok(None));
+                }
+                Ending::Close => {
+                    if self.is_client_sending(cx, buffers)? {
+                        self.ending = Ending::Linger;
+                        continue;
+                    }
+                    // As long as the client has not taken it all, it counts as one.
+                    ready!(self.transport.poll_close(cx))?;
+                    return Poll::Ready(Ok(None));
+                }
+                Ending::HandOver(_) => {
+                    let Ending::HandOver(tunnel) = mem::take(&mut self.ending) else { continue };
+                    return Poll::Ready(Ok(Some(tunnel)));
+                }
+                Ending::Linger => {
+                    ready!(self.transport.poll_shutdown(cx))?;
+                    let until = now + self.service.config.timeouts.linger;
+                    self.ending = Ending::Lingering { until, left_bytes: LINGER_BYTES_MAX };
+                }
+                Ending::Lingering { left_bytes, .. } => {
+                    (buffers.parsed, buffers.filled) = (0, 0);
+                    let read = ready!(self.transport.poll_read(cx, &mut buffers.input))?;
+                    *left_bytes = left_bytes.saturating_sub(read);
+                    if read == 0 || *left_bytes == 0 {
+                        return Poll::Ready(Ok(None));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether there is more from the client than was made sense of. What the socket has is known without asking the system, unless that has just
+    /// said that there is something.
+    fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
+        if self.is_input_ended() {
+            return Ok(false);
+        }
+        if self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty() {
+            return Ok(true);
+        }
+        match self.transport.poll_read(cx, &mut buffers.input) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(read) => Ok(read? > 0),
+        }
+    }
+
+    /// The time of the drain is over, or the connection has ended already.
+    fn cut_off(&mut self) {
+        if self.output.ends_with_connection && (self.streaming.is_some() || !self.output.is_empty()) {
+            // To close it, even without a word, would say that the answer is complete.
+            self.transport.discard_unsent();
+        }
+        self.record_unanswered();
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Acts on the timers that have run out.
+    #[inline]
+    fn handle_deadline(&mut self, cx: &mut Context<'_>, now: Duration) {
+        if self.timers.next().is_some_and(|at| at <= now) {
+            self.handle_overdue(cx, now);
+        }
+    }
+
+    #[cold]
+    fn handle_overdue(&mut self, cx: &mut Context<'_>, now: Duration) {
+        if self.timers.write.is_some_and(|at| at <= now) {
+            // Otherwise the kernel would go on waiting where we have given up.
+            self.transport.discard_unsent();
+            self.ending = Ending::Abort;
+            return;
+        }
+        match self.timers.read.take() {
+            Some((ReadTimer::HeaderSection, _)) => {
+                self.refuse(StatusCode::REQUEST_TIMEOUT, "the header section arrives too slowly");
+            }
+            Some((ReadTimer::Content, _)) => self.fail_incoming(ContentError::TimedOut),
+            Some((ReadTimer::HalfClosed, _)) if self.is_ended_by_connection() => {
+                // To close it, even without a word, would say that the answer is complete.
+                self.ending = Ending::Reset;
+            }
+            Some((_, _)) => {
+                // A client that still takes what was written before has the time that it is given for that.
+                let is_sent = self.transport.poll_close(cx).is_ready();
+                self.ending = if is_sent { Ending::Abort } else { Ending::Close };
+            }
+            None => {}
+        }
+    }
+
+    /// Whether the end of the connection would be the end of the answer that is being written.
+    fn is_ended_by_connection(&self) -> bool {
+        self.streaming.as_ref().is_some_and(|streaming| streaming.ends_with_connection())
+    }
+
+    /// Sets the timers for what the connection waits for now.
+    #[inline]
+    fn set_deadline(&mut self, now: Duration) {
+        let timeouts = self.service.config.timeouts;
+        self.timers.read = self.read_timer(&timeouts, now);
+        self.timers.write = if self.is_writing() {
+            Some(*self.timers.stalled_since.get_or_insert(now) + timeouts.write_stall)
+        } else {
+            self.timers.stalled_since = None;
+            None
+        };
+        self.deadline.set(self.timers.next());
+    }
+
+    /// Whether the client is to take what is written: nothing else keeps a connection from its end.
+    #[inline]
+    fn is_writing(&self) -> bool {
+        !self.output.is_empty() || (self.ending.is_due() && !matches!(self.ending, Ending::Lingering { .. }))
+    }
+
+    #[inline]
+    fn read_timer(&self, timeouts: &Timeouts, now: Duration) -> Option<(ReadTimer, Duration)> {
+        if let Ending::Lingering { until, .. } = self.ending {
+            return Some((ReadTimer::Linger, until));
+        }
+        if self.ending.is_due() {
+            // What is still to be written has the timer of writing.
+            return None;
+        }
+        if let Some(incoming) = &self.incoming {
+            return incoming.deadline(timeouts).map(|at| (ReadTimer::Content, at));
+        }
+        let awaits_answer = !self.exchanges.is_empty() || self.streaming.is_some();
+        if self.is_input_ended() && awaits_answer && self.output.is_empty() {
+            return Some((ReadTimer::HalfClosed, self.timers.moved_at + timeouts.half_closed));
+        }
+        if awaits_answer || self.is_input_ended() {
+            return None;
+        }
+        if let Some(since) = self.timers.head_since {
+            return Some((ReadTimer::HeaderSection, since + patience(&self.guard, timeouts.header_section)));
+        }
+        if !self.output.is_empty() {
+            // It is not idle: the client is to take what is written.
+            return None;
+        }
+        if self.guard.is_draining() {
+            return Some((ReadTimer::DrainIdle, self.timers.moved_at.max(now) + DRAIN_IDLE));
+        }
+        Some((ReadTimer::Idle, self.timers.moved_at + patience(&self.guard, timeouts.idle)))
+    }
+}
+
+/// Drives a connection to its end, and what it is handed over to. Not `async`: that would keep room for the connection twice.
+pub(super) fn drive<T: Transport>(connection: Connection<T>) -> impl Future<Output = ()> {
+    let mut driven = Driven(State::Connection(connection));
+    poll_fn(move |cx| driven.poll(cx))
+}
+
+/// A connection, or what it was handed over to.
+struct Driven<T: Transport>(State<T>);
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are connections to their end; a box would be one more for each"
+)]
+enum State<T> {
+    Connection(Connection<T>),
+    HandedOver(Box<HandedOver>),
+    Ended,
+}
+
+impl<T: Transport> Driven<T> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let State::Connection(connection) = &mut self.0
+            && let Some(over) = ready!(connection.poll(cx))
+            && let State::Connection(connection) = mem::replace(&mut self.0, State::Ended)
+        {
+            let Connection { transport, unparsed, guard, service, info, .. } = connection;
+            let over = HandedOver::new(*over, transport, unparsed, service, info, guard);
+            self.0 = State::HandedOver(Box::new(over));
+        }
+        match &mut self.0 {
+            State::HandedOver(over) => over.poll(cx),
+            State::Connection(_) | State::Ended => Poll::Ready(()),
+        }
+    }
+}
+
+/// What is dropped before its end was cut off with the drain: nobody polls it any more, so what it leaves undone is seen to here.
+impl<T: Transport> Drop for Driven<T> {
+    fn drop(&mut self) {
+        if let State::Connection(connection) = &mut self.0 {
+            connection.cut_off();
+        }
+    }
+}
+
+/// How many turns a connection takes before others get theirs. Each may read and write a whole buffer.
+const TURNS_MAX: usize = 8;
+
+/// What a client may still send while it is given time to read.
+const LINGER_BYTES_MAX: usize = 16 << 20;
+
+/// Long enough for the reactor to report what has arrived.
+const DRAIN_IDLE: Duration = Duration::from_millis(150);

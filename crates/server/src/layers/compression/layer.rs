@@ -1,0 +1,201 @@
+//! The layers that compress responses: all alike, or as the listener of a request says.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thruway_message::list::{contains_token, members};
+use thruway_message::{RequestHead, StatusCode};
+use thruway_net::Worker;
+
+use super::config::{Coder, Compression, ListenerCompression};
+use super::content::Encoded;
+use super::decide::{Verdict, Wishes, is_event_stream};
+use super::encoder::log_encoder_failure;
+use super::pool::{PooledEncoder, encode_whole};
+use super::source::Plain;
+use crate::content_coding::ContentCoding;
+use crate::handler::{Answer, Handler};
+use crate::layers::Layer;
+use crate::request::Request;
+use crate::response::{Content, Response, Source};
+
+impl Layer for Compression {
+    fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        Arc::new(WithCompression { compression: Arc::new(self), inner })
+    }
+}
+
+struct WithCompression {
+    compression: Arc<Compression>,
+    inner: Arc<dyn Handler>,
+}
+
+impl Handler for WithCompression {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        Compression::handle(&self.compression, &*self.inner, request)
+    }
+}
+
+/// Has the request answered as if it did not ask for a part, which any server may do (RFC 9110 §14.2).
+fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
+    let mut spans = Vec::new();
+    let field_lines = request.field_lines().without("range", &mut spans);
+    let head = RequestHead { field_lines, ..*request.head() };
+    request.hand_to_with(&head, inner)
+}
+
+impl Compression {
+    /// Has `inner` answer a request.
+    fn handle<'a>(this: &Arc<Self>, inner: &'a dyn Handler, request: &mut Request<'a>) -> Answer {
+        let (wishes, worker) = (Wishes::of(request, this), request.worker());
+        let answer =
+            if wishes.may_join_codings { handle_whole(inner, request) } else { inner.handle(request) };
+        match answer {
+            Answer::Now(response) => Answer::Now(this.apply(response, wishes, worker)),
+            Answer::Later(later) => {
+                let (compression, worker) = (this.clone(), worker.clone());
+                Answer::later(async move { compression.apply(later.await, wishes, &worker) })
+            }
+        }
+    }
+
+    /// The response as this client gets it.
+    fn apply(&self, mut response: Response, wishes: Wishes, worker: &Rc<Worker>) -> Response {
+        match self.decide(wishes, &response) {
+            Verdict::Leave => return response,
+            Verdict::Vary => vary(&mut response),
+            Verdict::Encode(coder) => {
+                vary(&mut response);
+                return self.encode(response, coder, wishes, worker);
+            }
+        }
+        if response.status() == StatusCode::NOT_MODIFIED && wishes.revalidates_weakly {
+            weaken_entity_tag(&mut response);
+        }
+        response
+    }
+
+    /// The response with its content encoded, unless there are too many such already.
+    fn encode(&self, mut response: Response, coder: Coder, wishes: Wishes, worker: &Rc<Worker>) -> Response {
+        let flushes = is_event_stream(&response);
+        let encoded = match response.take_content() {
+            _ if wishes.is_head => Ok(Content::left_out(None)),
+            Source::Static(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder, worker),
+            Source::Pooled(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder, worker),
+            Source::Bytes(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder, worker),
+            source => self.stream(source, coder, flushes, worker),
+        };
+        match encoded {
+            Ok(content) => {
+                mark(&mut response, coder.coding);
+                response.with_content(content)
+            }
+            Err(content) => response.with_content(content),
+        }
+    }
+
+    /// The content of `source` as a stream that encodes it, or as it is.
+    fn stream(
+        &self,
+        source: Source,
+        coder: Coder,
+        flushes: bool,
+        worker: &Rc<Worker>,
+    ) -> Result<Content, Content> {
+        let plain = Plain::of(source).map_err(Content)?;
+        match PooledEncoder::take(worker, coder, self.streams_max) {
+            Some(encoder) => {
+                Ok(Content::from_content_stream(Encoded::new(plain, encoder, flushes, worker.clone())))
+            }
+            None => Err(Content(plain.into_source())),
+        }
+    }
+}
+
+/// `octets` encoded, or as they are.
+fn whole<O: AsRef<[u8]> + Into<Content>>(
+    octets: O,
+    coder: Coder,
+    worker: &Worker,
+) -> Result<Content, Content> {
+    encode_whole(worker, octets.as_ref(), coder).map_err(|error| {
+        log_encoder_failure(&error);
+        octets.into()
+    })
+}
+
+/// Compresses as the listener says that a request came by, or else as this does, if it does.
+#[derive(Clone, Default, Debug)]
+pub struct ByListener {
+    elsewhere: Option<Arc<Compression>>,
+}
+
+impl ByListener {
+    /// Compresses as `elsewhere` does where a listener does not say it.
+    pub fn or_else(elsewhere: Option<Compression>) -> Self {
+        Self { elsewhere: elsewhere.map(Arc::new) }
+    }
+}
+
+impl Layer for ByListener {
+    fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        Arc::new(WithListeners { elsewhere: self.elsewhere, inner })
+    }
+}
+
+struct WithListeners {
+    elsewhere: Option<Arc<Compression>>,
+    inner: Arc<dyn Handler>,
+}
+
+impl Handler for WithListeners {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let compression = match &request.connection().compression {
+            ListenerCompression::AsElsewhere => self.elsewhere.as_ref(),
+            ListenerCompression::Off => None,
+            ListenerCompression::As(compression) => Some(compression),
+        };
+        match compression.cloned() {
+            Some(compression) => Compression::handle(&compression, &*self.inner, request),
+            None => self.inner.handle(request),
+        }
+    }
+}
+
+/// Says that the response depends on `Accept-Encoding` (RFC 9110 §12.5.5), unless it says so already.
+fn vary(response: &mut Response) {
+    let mut lines = response.field_lines().iter().filter(|line| line.name.is("vary"));
+    let is_said = lines.any(|line| {
+        let value = line.value.as_bytes();
+        contains_token(value, "accept-encoding") || members(value).any(|member| member == b"*")
+    });
+    if !is_said {
+        append(response, "Vary", b"Accept-Encoding");
+    }
+}
+
+/// Says that the content has `coding`, and takes back what is no longer true.
+fn mark(response: &mut Response, coding: ContentCoding) {
+    response.remove_field("accept-ranges");
+    append(response, "Content-Encoding", coding.name().as_bytes());
+    weaken_entity_tag(response);
+}
+
+/// The same representation in other octets has no strong entity tag in common with it (RFC 9110 §8.8.1).
+fn weaken_entity_tag(response: &mut Response) {
+    let strong = response.field("etag").filter(|tag| tag.as_bytes().starts_with(b"\""));
+    if let Some(tag) = strong {
+        let weak = [b"W/", tag.as_bytes()].concat();
+        response.remove_field("etag");
+        append(response, "ETag", &weak);
+    }
+}
+
+/// Appends a line that cannot be invalid: constant, or made of one that was there.
+fn append(response: &mut Response, name: &str, value: &[u8]) {
+    let appended = response.append_field(name, value);
+    debug_assert!(appended.is_ok(), "`{name}` is valid");
+}
+
+/// Content that is all there is encoded at once up to this: a few milliseconds at the most.
+const WHOLE_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,90 @@
+//! Handlers that a listener puts before that of the server: first answers, and redirects to `https`.
+
+use std::sync::Arc;
+
+use thruway_message::{Authority, RequestTarget, StatusCode};
+
+use crate::handler::{Answer, Handler};
+use crate::listener::{AnswerFirst, Listener};
+use crate::request::Request;
+use crate::response::Response;
+
+/// What is done with requests of a listener.
+#[derive(Clone)]
+pub(crate) struct PreHandlers {
+    redirect_to_https: Option<u16>,
+    first: Option<Arc<dyn AnswerFirst>>,
+}
+
+impl PreHandlers {
+    /// What `listener` wants; `None` if its requests simply come to the handler.
+    pub(crate) fn of(listener: &Listener) -> Option<Self> {
+        let redirect_to_https = listener.redirect_to_https.filter(|_| listener.tls.is_none());
+        let first = listener.first.clone();
+        (redirect_to_https.is_some() || first.is_some()).then_some(Self { redirect_to_https, first })
+    }
+
+    /// Whether it is what `listener` wants.
+    pub(crate) fn is_of(&self, listener: &Listener) -> bool {
+        let is_same_first = match (&self.first, &listener.first) {
+            (Some(ours), Some(other)) => Arc::ptr_eq(ours, other),
+            (ours, other) => ours.is_none() && other.is_none(),
+        };
+        is_same_first
+            && self.redirect_to_https == listener.redirect_to_https.filter(|_| listener.tls.is_none())
+    }
+
+    /// `handler`, to which come the requests that are left.
+    pub(crate) fn before(&self, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        let handler = self.redirect_to_https.map_or(handler, to_https);
+        match self.first.clone() {
+            Some(first) => Arc::new(First { first, next: handler }),
+            None => handler,
+        }
+    }
+}
+
+struct First {
+    first: Arc<dyn AnswerFirst>,
+    next: Arc<dyn Handler>,
+}
+
+impl Handler for First {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        self.first.answer(request).map_or_else(|| self.next.handle(request), Answer::Now)
+    }
+}
+
+/// Answers every request with its own URL at `https`.
+struct RedirectToHttps {
+    port: u16,
+}
+
+/// What redirects to `port`.
+fn to_https(port: u16) -> Arc<dyn Handler> {
+    Arc::new(RedirectToHttps { port })
+}
+
+impl Handler for RedirectToHttps {
+    fn handle(&self, request: &mut Request<'_>) -> Answer {
+        Answer::Now(self.redirected(request))
+    }
+}
+
+impl RedirectToHttps {
+    /// 308, so that methods and content stay what they are; 400 to requests that name no host.
+    fn redirected(&self, request: &Request<'_>) -> Response {
+        let host = Authority::parse(request.host().as_bytes()).ok().map(|authority| authority.host());
+        let Some(host) = host.filter(|host| !host.is_empty()) else {
+            return Response::text("the request names no host\n").with_status(StatusCode::BAD_REQUEST);
+        };
+        let (path, query) = match request.target() {
+            RequestTarget::Origin(_) | RequestTarget::Absolute(_) => (request.path(), request.query_string()),
+            _ => ("/", None),
+        };
+        let port = if self.port == 443 { String::new() } else { format!(":{}", self.port) };
+        let (mark, query) = query.map_or(("", ""), |query| ("?", query));
+        let location = format!("https://{host}{port}{path}{mark}{query}");
+        Response::new(StatusCode::PERMANENT_REDIRECT).with_field("Location", location)
+    }
+}
