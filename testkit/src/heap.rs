@@ -5,9 +5,11 @@
 //! #[global_allocator]
 //! static ALLOCATOR: CountingAllocator = CountingAllocator;
 //!
-//! let before = allocations();
-//! drop(Box::new(1));
-//! assert_eq!(allocations() - before, 1);
+//! fn main() {
+//!     let before = allocations();
+//!     drop(Box::new(1));
+//!     assert_eq!(allocations() - before, 1);
+//! }
 //! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};

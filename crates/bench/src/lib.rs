@@ -3,7 +3,21 @@
 //!
 //! There is one loop, `schedule × worker × record × stop`: a [`Pace`] says when requests start, [`Requests`] what they are,
 //! a [`Worker`] drives connections, a [`Record`] remembers, a [`Limit`] ends it. [`Load::run`] does that on threads with
-//! sockets. Nothing here prints, and nothing knows where the server came from.
+//! sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] plan a load as people describe it, [`StartedServer`] starts
+//! a server for it. Nothing here prints.
+//!
+//! ```no_run
+//! use thruway_bench::{HttpOptions, LoadOptions, Report, StopFlag};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = LoadOptions { connections: 64, ..LoadOptions::default() };
+//! let target = "http://127.0.0.1:8080/".to_owned();
+//! let load = HttpOptions::default().load(&[target.clone()], &options, &StopFlag::default())?;
+//! let outcome = load.run(&mut |progress| println!("{}", progress.describe(load.limit)))?;
+//! println!("{}", Report::new(target, &load, &outcome).to_text());
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 // what is sent, and when
@@ -29,7 +43,7 @@ mod listen_queue;
 mod progress;
 mod run;
 
-// how people ask for it
+// plans and servers of a load
 mod plan;
 mod started_server;
 

@@ -10,12 +10,16 @@
 //! use std::future::poll_fn;
 //! use std::task::{Poll, ready};
 //!
-//! use thruway_client::{Config, Connection, Error, Pool, RequestToSend, ResponseEvent, UpstreamAddr, connect};
+//! use thruway_client::{
+//!     Config, Connection, Error, Pool, ReadBuffers, RequestToSend, ResponseEvent, UpstreamAddr, connect,
+//! };
 //! use thruway_http1::BodyLength;
 //! use thruway_message::Method;
 //! use thruway_net::Clock;
 //!
-//! # async fn example(pool: &mut Pool, address: &UpstreamAddr, clock: &Clock) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(
+//! #     pool: &mut Pool, buffers: &ReadBuffers, address: &UpstreamAddr, clock: &Clock,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! # let config = Config::default();
 //! let connection = match pool.acquire(address, clock.now()) {
 //!     Some(connection) => connection,
@@ -26,7 +30,7 @@
 //!     connection.start(request, clock.now(), |head| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
 //! poll_fn(|cx| {
 //!     // Here whoever has more to send asks `poll_room`, and calls `poll_send` and `finish_content`.
-//!     let mut turn = exchange.turn();
+//!     let mut turn = exchange.turn(buffers);
 //!     loop {
 //!         match ready!(turn.poll_event(cx, clock.now()))? {
 //!             ResponseEvent::Interim(head) => println!("{}", head.status),
@@ -77,7 +81,7 @@ pub use config::{Config, Timeouts};
 pub use connect::{
     ConnectError, ConnectFailures, connect, connect_and_write, connect_any, secure, secure_for,
 };
-pub use connection::{Connection, Exchange, RequestToSend, ResponseEvent, Tunnel, Turn};
+pub use connection::{Connection, Exchange, ReadBuffers, RequestToSend, ResponseEvent, Tunnel, Turn};
 pub use dns::DnsResolver;
 pub use error::{Error, Retry, Side};
 pub use pool::{Pool, PoolConfig};

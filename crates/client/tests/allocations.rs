@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use thruway_client::{Config, Connection, Pool, PoolConfig, RequestToSend, ResponseEvent};
+use thruway_client::{Config, Connection, Pool, PoolConfig, ReadBuffers, RequestToSend, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::Method;
 use thruway_net::Transport;
@@ -63,6 +63,7 @@ impl Transport for Line {
 struct Scene {
     line: Line,
     pool: Pool<u32, Line>,
+    buffers: ReadBuffers,
 }
 
 const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
@@ -72,7 +73,7 @@ impl Scene {
         let line = Line::default();
         line.0.answer.set(answer);
         line.0.read_bytes_max.set(read_bytes_max);
-        Self { line, pool: Pool::new(PoolConfig::default()) }
+        Self { line, pool: Pool::new(PoolConfig::default()), buffers: ReadBuffers::default() }
     }
 
     /// One exchange, with `content` to be sent.
@@ -92,7 +93,7 @@ impl Scene {
         }
         while !exchange.is_complete() {
             // A turn for each event, as if whoever takes the content were slow.
-            let event = exchange.turn().poll_event(&mut cx, now).map_ok(|event| match event {
+            let event = exchange.turn(&self.buffers).poll_event(&mut cx, now).map_ok(|event| match event {
                 ResponseEvent::Content(content) => content.len(),
                 _ => 0,
             });

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::connection::Handshake;
 use super::dispatch::Worker;
-use super::opening::Handshake;
 use super::plan::{Answered, Ticket};
 use crate::failure::{Failure, FailureKind};
 use crate::record::Record;

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use thruway_net::Deadline;
 
+use super::connection::{Connect, Ended, Opened, Spoken};
 use super::dispatch::Worker;
-use super::opening::{Connect, Opened};
 use super::plan::{Phase, Taken, Ticket};
-use super::protocol::{Ended, Spoken};
 use super::streams::Streams;
 use super::wire::Wire;
 use crate::failure::{Failure, FailureKind};

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use thruway_net::Transport;
 
+use super::connection::poll_flush;
 use super::dispatch::Worker;
 use super::plan::{Answered, Phase, Taken, Ticket};
-use super::protocol::poll_flush;
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Conversation, MESSAGE_BYTES_MAX, Reading, read};
 

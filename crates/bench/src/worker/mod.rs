@@ -16,8 +16,7 @@ mod dispatch;
 mod accounting;
 
 // a connection
-mod opening;
-mod protocol;
+mod connection;
 mod wire;
 mod streams;
 mod lines;
@@ -27,8 +26,8 @@ mod lane;
 mod timer;
 mod thread;
 
+pub use connection::{Connect, Handshake, OpenError, Opened};
 pub use dispatch::Worker;
-pub use opening::{Connect, Handshake, OpenError, Opened};
 pub use plan::{Manner, Share};
 pub use thread::{LoadTls, WorkerUse};
 pub(crate) use thread::{ThreadPlan, WorkerThread, thread_use};

@@ -19,9 +19,9 @@ use thruway_net::Clock;
 use thruway_net::tls::{TlsConnector, TlsServerName};
 use tokio::runtime::{Builder, LocalOptions};
 
+use super::connection::{Connect, Handshake, OpenError, Opened};
 use super::dispatch::Worker;
 use super::lines::drive_lines;
-use super::opening::{Connect, Handshake, OpenError, Opened};
 use super::plan::{Manner, Share};
 use super::timer::Timer;
 use crate::record::{Interval, Record};

@@ -8,9 +8,9 @@ use std::time::Duration;
 use thruway_http1::{self as http1, ClientConnection, ClientEvent, Limits};
 use thruway_net::Transport;
 
+use super::connection::{Ended, Spoken, poll_flush};
 use super::dispatch::{Hot, Worker};
 use super::plan::{Answered, Phase, Taken, Ticket};
-use super::protocol::{Ended, Spoken, poll_flush};
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Conversation, Done};
 

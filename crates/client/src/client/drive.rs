@@ -1,6 +1,7 @@
 //! An exchange driven by whoever awaits it, with a timer of its own.
 
 use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use bytes::{Buf, Bytes};
 use thruway_net::Clock;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::{Error, Exchange, ResponseEvent};
+use crate::{Error, Exchange, ReadBuffers, ResponseEvent};
 
 /// An exchange, the content of its request, and what wakes it when nothing comes.
 pub(super) struct Driven {
@@ -26,12 +27,24 @@ impl Driven {
     pub(super) fn poll_with<R>(
         &mut self,
         cx: &mut Context<'_>,
+        take: impl FnMut(ResponseEvent<'_>) -> Option<R>,
+    ) -> Poll<Result<R, Error>> {
+        let buffers = spare_buffers().pop().unwrap_or_default();
+        let outcome = self.poll_reading(cx, &buffers, take);
+        spare_buffers().push(buffers);
+        outcome
+    }
+
+    fn poll_reading<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &ReadBuffers,
         mut take: impl FnMut(ResponseEvent<'_>) -> Option<R>,
     ) -> Poll<Result<R, Error>> {
         loop {
             let now = now();
             self.send(cx, now)?;
-            let mut turn = self.exchange.turn();
+            let mut turn = self.exchange.turn(buffers);
             while let Poll::Ready(event) = turn.poll_event(cx, now) {
                 if let Some(taken) = take(event?) {
                     return Poll::Ready(Ok(taken));
@@ -50,6 +63,13 @@ impl Driven {
         }
         Ok(())
     }
+}
+
+/// Buffers that no exchange uses now. All clients of the process share them: there are as many as threads have polled exchanges at
+/// the same time, however many clients there are.
+fn spare_buffers() -> MutexGuard<'static, Vec<ReadBuffers>> {
+    static SPARE: Mutex<Vec<ReadBuffers>> = Mutex::new(Vec::new());
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time as exchanges know it.

@@ -10,7 +10,7 @@ use thruway_message::Method;
 use thruway_net::{PooledBuffer, Transport};
 
 use super::output::Output;
-use super::response::{Turn, input_bytes};
+use super::response::{ReadBuffers, Turn, input_bytes};
 use super::state::{Phase, Sending, State};
 use crate::timers::Timers;
 use crate::{Config, Error, Timeouts, UpstreamStream};
@@ -137,10 +137,10 @@ impl<T: Transport> Exchange<T> {
         self.0.deadline()
     }
 
-    /// Begins to read. Turns are short: the buffers that are read into belong to the thread, and go back with the turn.
+    /// Begins to read. Turns are short: all exchanges of a thread can share `buffers`, which are free again after the turn.
     #[inline]
-    pub fn turn(&mut self) -> Turn<'_, T> {
-        Turn::new(&mut self.0)
+    pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e, T> {
+        Turn::new(&mut self.0, buffers)
     }
 
     /// What it is exchanged on.

@@ -23,4 +23,4 @@ mod exchange;
 mod request;
 
 pub use exchange::{Connection, Exchange, RequestToSend, Tunnel};
-pub use response::{ResponseEvent, Turn};
+pub use response::{ReadBuffers, ResponseEvent, Turn};

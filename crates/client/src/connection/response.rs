@@ -1,6 +1,7 @@
-//! The response in: read into the thread's buffer, parsed there, and lent from there.
+//! The response in: read into buffers that many connections share, parsed there, and lent from there.
 
 use std::cell::Cell;
+use std::fmt;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub enum ResponseEvent<'t> {
 /// Whoever has no room for more content ends the turn and begins another later: nothing is read meanwhile.
 pub struct Turn<'e, T: Transport> {
     state: &'e mut State<T>,
+    buffers: &'e ReadBuffers,
     hot: Option<Box<HotBuffers>>,
     /// Whether what is parsed is what the connection has kept, or else what was read into the hot buffer.
     is_kept: bool,
@@ -66,10 +68,10 @@ enum Kind {
 
 impl<'e, T: Transport> Turn<'e, T> {
     #[inline]
-    pub(super) fn new(state: &'e mut State<T>) -> Self {
+    pub(super) fn new(state: &'e mut State<T>, buffers: &'e ReadBuffers) -> Self {
         let is_kept = !state.kept.is_empty();
         let (parsed, filled) = (state.kept_parsed, state.kept.len());
-        Self { state, hot: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
+        Self { state, buffers, hot: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
     }
 
     /// Lets one read take so many octets at most, at least one. Default as many as fit, 256 KiB. Who passes content on to
@@ -172,7 +174,7 @@ impl<'e, T: Transport> Turn<'e, T> {
             }
         }
         let HotBuffers { input, index } =
-            &mut **self.hot.get_or_insert_with(|| HotBuffers::take(self.state.input_bytes));
+            &mut **self.hot.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
         let input = if self.is_kept { &self.state.kept[..] } else { &input[..self.filled] };
         let (event, used) = match self.state.http1.handle_input(&input[start..], index) {
             Ok(found) => found,
@@ -211,7 +213,7 @@ impl<'e, T: Transport> Turn<'e, T> {
     #[inline]
     fn event(&mut self, found: Found) -> ResponseEvent<'_> {
         let HotBuffers { input, index } =
-            &**self.hot.get_or_insert_with(|| HotBuffers::take(self.state.input_bytes));
+            &**self.hot.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
         let input = if self.is_kept { &self.state.kept[..] } else { &input[..] };
         let octets = &input[found.start..found.end];
         match found.kind {
@@ -228,7 +230,7 @@ impl<'e, T: Transport> Turn<'e, T> {
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let HotBuffers { input, .. } =
-            &mut **self.hot.get_or_insert_with(|| HotBuffers::take(self.state.input_bytes));
+            &mut **self.hot.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
         let left = self.filled - self.parsed;
         if self.is_kept {
             input[..left].copy_from_slice(&self.state.kept[self.parsed..]);
@@ -279,10 +281,15 @@ impl<T: Transport> Drop for Turn<'_, T> {
             self.state.kept = PooledBuffer::default();
         }
         if let Some(hot) = self.hot.take() {
-            hot.give_back();
+            self.buffers.give_back(hot);
         }
     }
 }
+
+/// Buffers for turns, which use them one after the other: those of one thread, or of one exchange. They are allocated when
+/// they are needed first, 256 KiB at least.
+#[derive(Default)]
+pub struct ReadBuffers(Cell<Option<Box<HotBuffers>>>);
 
 /// What a connection needs while it is read from, and only then.
 struct HotBuffers {
@@ -291,21 +298,23 @@ struct HotBuffers {
     index: HeadIndex,
 }
 
+impl ReadBuffers {
+    /// Takes the buffers, with room for what a connection needs that needs `input_bytes`. Two turns at the same time are
+    /// rare; the second gets buffers of its own.
+    #[inline]
+    fn take(&self, input_bytes: usize) -> Box<HotBuffers> {
+        let known = self.0.take().filter(|buffers| buffers.input.len() >= input_bytes);
+        known.unwrap_or_else(|| HotBuffers::new(input_bytes))
+    }
+
+    /// Keeps them for the next turn.
+    #[inline]
+    fn give_back(&self, buffers: Box<HotBuffers>) {
+        self.0.set(Some(buffers));
+    }
+}
+
 impl HotBuffers {
-    /// Takes the thread's buffers, with room for what a connection needs that needs `input_bytes`. Two turns at the same
-    /// time are rare; the second gets buffers of its own.
-    #[inline]
-    fn take(input_bytes: usize) -> Box<Self> {
-        let known = HOT.take().filter(|buffers| buffers.input.len() >= input_bytes);
-        known.unwrap_or_else(|| Self::new(input_bytes))
-    }
-
-    /// Gives them back to the thread.
-    #[inline]
-    fn give_back(self: Box<Self>) {
-        HOT.set(Some(self));
-    }
-
     #[cold]
     fn new(input_bytes: usize) -> Box<Self> {
         let input = vec![0; input_bytes.max(INPUT_BYTES)].into_boxed_slice();
@@ -313,8 +322,10 @@ impl HotBuffers {
     }
 }
 
-thread_local! {
-    static HOT: Cell<Option<Box<HotBuffers>>> = const { Cell::new(None) };
+impl fmt::Debug for ReadBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadBuffers").finish_non_exhaustive()
+    }
 }
 
 /// How long an input must be for everything that comes in one piece to fit, and something behind it.

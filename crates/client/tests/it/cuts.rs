@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use thruway_client::ResponseEvent;
+use thruway_client::{ReadBuffers, ResponseEvent};
 use thruway_message::FieldLines;
 use thruway_testkit::Random;
 
@@ -16,7 +16,8 @@ const EXPECTED: &str = "103 Link;200 X Transfer-Encoding;hello, this is all that
 /// Reads until nothing comes; puts back some of the content, as `random` says.
 fn read(line: &mut Line, found: &mut String, random: &mut Random) {
     loop {
-        let mut turn = line.exchange.turn();
+        let buffers = ReadBuffers::default();
+        let mut turn = line.exchange.turn(&buffers);
         match turn.poll_event(&mut context(), line.now) {
             Poll::Pending => return,
             Poll::Ready(Err(error)) => panic!("{error}"),

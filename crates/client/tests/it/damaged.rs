@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use thruway_client::{Config, Error, ResponseEvent};
+use thruway_client::{Config, Error, ReadBuffers, ResponseEvent};
 use thruway_http1 as http1;
 use thruway_http1::ResponseTo;
 use thruway_testkit::Random;
@@ -85,7 +85,8 @@ fn read_by_exchange(octets: &[u8], random: &mut Random) -> Reading {
     let (mut heads, mut all) = (Vec::new(), Vec::new());
     let mut rest = octets;
     loop {
-        let mut turn = line.exchange.turn();
+        let buffers = ReadBuffers::default();
+        let mut turn = line.exchange.turn(&buffers);
         let length = match turn.poll_event(&mut context(), line.now) {
             Poll::Pending if rest.is_empty() => {
                 line.peer.finish();

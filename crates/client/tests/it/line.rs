@@ -3,7 +3,7 @@
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use thruway_client::{Config, Connection, Error, Exchange, RequestToSend, ResponseEvent};
+use thruway_client::{Config, Connection, Error, Exchange, ReadBuffers, RequestToSend, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, Method};
 use thruway_testkit::{DrivenEnd, Peer, pipe};
@@ -13,6 +13,7 @@ pub(crate) struct Line {
     pub(crate) peer: Peer,
     pub(crate) exchange: Exchange<DrivenEnd>,
     pub(crate) now: Duration,
+    pub(crate) buffers: ReadBuffers,
 }
 
 pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -49,13 +50,13 @@ impl Line {
         let (peer, connection) = connection(config);
         let now = Duration::from_secs(1000);
         let exchange = connection.start(request, now, |output| output.extend_from_slice(head.as_bytes()));
-        Self { peer, exchange, now }
+        Self { peer, exchange, now, buffers: ReadBuffers::default() }
     }
 
     /// What comes of the response, as far as it goes: a word for each event, and how it ends.
     pub(crate) fn read(&mut self) -> String {
         let mut words = Vec::new();
-        let mut turn = self.exchange.turn();
+        let mut turn = self.exchange.turn(&self.buffers);
         loop {
             match turn.poll_event(&mut context(), self.now) {
                 Poll::Pending => words.push("…".into()),
@@ -72,7 +73,7 @@ impl Line {
     }
 
     pub(crate) fn error(&mut self) -> Error {
-        let mut turn = self.exchange.turn();
+        let mut turn = self.exchange.turn(&self.buffers);
         loop {
             match turn.poll_event(&mut context(), self.now) {
                 Poll::Pending => panic!("nothing more comes"),

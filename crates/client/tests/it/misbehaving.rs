@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use thruway_client::{Config, Connection, Error, Retry, Side};
+use thruway_client::{Config, Connection, Error, ReadBuffers, Retry, Side};
 use thruway_http1 as http1;
 use thruway_net::Transport;
 use thruway_testkit::upstream::{self, Then, Upstream};
@@ -103,7 +103,8 @@ fn a_request_of_which_part_may_have_left_is_not_taken_for_one_that_was_not_sent(
     let mut exchange = start(connection, Duration::ZERO);
     assert!(exchange.poll_flush(&mut context(), Duration::ZERO).is_pending());
     peer.finish();
-    let error = exchange.turn().poll_event(&mut context(), Duration::ZERO).map_ok(drop);
+    let error =
+        exchange.turn(&ReadBuffers::default()).poll_event(&mut context(), Duration::ZERO).map_ok(drop);
     assert_eq!(error, Poll::Ready(Err(Error::ClosedBeforeResponse)));
 }
 
@@ -162,7 +163,8 @@ fn what_comes_later_is_found_before_the_connection_is_used() {
 #[test]
 fn a_second_answer_that_slips_through_is_not_taken_for_the_next() {
     let (peer, connection) = connection(&Config::default());
-    let mut line = Line { peer, exchange: start(connection, Duration::ZERO), now: Duration::ZERO };
+    let exchange = start(connection, Duration::ZERO);
+    let mut line = Line { peer, exchange, now: Duration::ZERO, buffers: ReadBuffers::default() };
     line.peer.send(upstream::PROPER);
     assert_eq!(line.read(), "200 `ok` end");
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison");

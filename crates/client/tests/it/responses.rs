@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use thruway_client::{Config, Error, RequestToSend, ResponseEvent};
+use thruway_client::{Config, Error, ReadBuffers, RequestToSend, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::Method;
 use thruway_net::Transport;
@@ -26,7 +26,8 @@ fn a_request_is_written_once_and_its_response_read() {
 fn a_head_is_lent_as_it_came() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 404 Not here\r\nX-a: 1\r\nx-A:2 \r\nContent-Length: 0\r\n\r\n");
-    let mut turn = line.exchange.turn();
+    let buffers = ReadBuffers::default();
+    let mut turn = line.exchange.turn(&buffers);
     let Poll::Ready(Ok(ResponseEvent::Final(head, length))) = turn.poll_event(&mut context(), line.now)
     else {
         panic!("no head")
@@ -112,7 +113,8 @@ fn what_was_not_taken_comes_again() {
         .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n3\r\nghi\r\n0\r\n\r\n");
     let mut taken = Vec::new();
     for _ in 0..100 {
-        let mut turn = line.exchange.turn();
+        let buffers = ReadBuffers::default();
+        let mut turn = line.exchange.turn(&buffers);
         let Poll::Ready(Ok(event)) = turn.poll_event(&mut context(), line.now) else { panic!("too little") };
         match event {
             ResponseEvent::Content(content) => {
@@ -133,7 +135,8 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
     let mut line = Line::get();
     let take = |line: &mut Line, more: &str| {
         line.peer.send(more);
-        let mut turn = line.exchange.turn();
+        let buffers = ReadBuffers::default();
+        let mut turn = line.exchange.turn(&buffers);
         let polled = turn
             .poll_event(&mut context(), line.now)
             .map_ok(|event| matches!(event, ResponseEvent::Final(..)));
@@ -143,7 +146,8 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
     let head = (Poll::Ready(Ok(true)), None);
     assert_eq!(take(&mut line, "Content-Length: 6\r\n\r\nabc"), head, "not all of it is there");
     line.peer.send("de");
-    let mut turn = line.exchange.turn();
+    let buffers = ReadBuffers::default();
+    let mut turn = line.exchange.turn(&buffers);
     let Poll::Ready(Ok(ResponseEvent::Content(b"abc"))) = turn.poll_event(&mut context(), line.now) else {
         panic!("what was not taken as a whole comes as it would have");
     };
@@ -152,7 +156,8 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
     drop(turn);
     assert_eq!(line.read(), "`c` `de` …");
     line.peer.send("f");
-    let mut turn = line.exchange.turn();
+    let buffers = ReadBuffers::default();
+    let mut turn = line.exchange.turn(&buffers);
     assert_eq!(turn.take_content(), None, "it has not been read");
     drop(turn);
     assert_eq!(line.read(), "`f` end");
@@ -199,7 +204,7 @@ fn content_of_a_known_length_can_be_moved_past_the_buffers() {
 fn content_that_is_buffered_or_has_no_length_is_not_moved() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
-    assert!(line.exchange.turn().poll_event(&mut context(), line.now).is_ready());
+    assert!(line.exchange.turn(&ReadBuffers::default()).poll_event(&mut context(), line.now).is_ready());
     assert_eq!(line.exchange.movable_content(), 0);
     assert_eq!(line.read(), "`ab` …");
     line.peer.finish();
@@ -218,7 +223,8 @@ fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
     let mut given = 0;
     while given < 100_000 {
         let before = line.peer.unread();
-        let mut turn = line.exchange.turn();
+        let buffers = ReadBuffers::default();
+        let mut turn = line.exchange.turn(&buffers);
         turn.read_at_most(1000);
         match turn.poll_event(&mut context(), line.now) {
             Poll::Ready(Ok(ResponseEvent::Content(content))) => given += content.len(),

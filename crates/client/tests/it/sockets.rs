@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use thruway_client::{
-    Config, ConnectError, Connection, Error, Exchange, Pool, PoolConfig, ResponseEvent, Retry, Side,
-    UpstreamAddr, connect, connect_any, resolve,
+    Config, ConnectError, Connection, Error, Exchange, Pool, PoolConfig, ReadBuffers, ResponseEvent, Retry,
+    Side, UpstreamAddr, connect, connect_any, resolve,
 };
 use thruway_net::Clock;
 use thruway_testkit::upstream::{self, Upstream};
@@ -35,7 +35,8 @@ async fn open(address: SocketAddr) -> Connection {
 async fn read(exchange: &mut Exchange) -> Result<(u16, Vec<u8>), Error> {
     let (mut status, mut content) = (0, Vec::new());
     poll_fn(|cx| {
-        let mut turn = exchange.turn();
+        let buffers = ReadBuffers::default();
+        let mut turn = exchange.turn(&buffers);
         loop {
             match std::task::ready!(turn.poll_event(cx, now()))? {
                 ResponseEvent::Final(head, _) => status = head.status.as_u16(),

@@ -90,7 +90,7 @@ impl Relay {
             self.slot.content_sent();
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
-        let mut turn = exchange.turn();
+        let mut turn = exchange.turn(self.slot.read_buffers());
         turn.read_at_most(WHOLE_BYTES_MAX);
         let begun = loop {
             match turn.poll_event(cx, now)? {
@@ -260,7 +260,7 @@ impl Relay {
             return Poll::Ready(Ok(Some(piece)));
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
-        let mut turn = exchange.turn();
+        let mut turn = exchange.turn(self.slot.read_buffers());
         turn.read_at_most(PIECE_BYTES_MAX);
         let piece = match turn.poll_event(cx, now)? {
             Poll::Pending => {

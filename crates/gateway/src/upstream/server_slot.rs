@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::Side;
+use thruway_client::{ReadBuffers, Side};
 use thruway_net::{Clock, ProxyHeader, Worker};
 use thruway_server::Response;
 
 use super::connections::limits::Permit;
+use super::connections::pool::read_buffers;
 use super::connections::queue::Unavailable;
 use super::health::ejection::{Admission, milliseconds};
 use super::parts::Upstream;
@@ -136,6 +137,12 @@ impl ServerSlot {
     #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         self.worker.clock()
+    }
+
+    /// Buffers that all exchanges of the worker read into.
+    #[inline]
+    pub(crate) fn read_buffers(&self) -> &ReadBuffers {
+        read_buffers(&self.worker)
     }
 
     /// `true` if a connection may be opened for it.

@@ -21,9 +21,9 @@ use super::exchange::{Exchange, Finished, Verdict, verdict};
 use super::watched::{Sight, Watched};
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Answer, Http2Request};
+use crate::worker::connection::{Ended, Spoken};
 use crate::worker::dispatch::Worker;
 use crate::worker::plan::{Answered, Phase, Taken, Ticket};
-use crate::worker::protocol::{Ended, Spoken};
 
 /// A connection, and the requests on it.
 pub(in crate::worker) struct Streams<T: Transport> {

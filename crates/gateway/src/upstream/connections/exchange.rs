@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_client::{
-    self as client, Connection, Error, ResponseEvent, Timeouts, Tunnel, UpstreamStream, http2,
+    self as client, Connection, Error, ReadBuffers, ResponseEvent, Timeouts, Tunnel, UpstreamStream, http2,
 };
 use thruway_message::FieldLinesBuf;
 use thruway_net::Pipe;
@@ -102,9 +102,9 @@ impl Exchange {
 
     /// Begins to read.
     #[inline]
-    pub(crate) fn turn(&mut self) -> Turn<'_> {
+    pub(crate) fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e> {
         match self {
-            Self::Http1(exchange) => Turn::Http1(exchange.turn()),
+            Self::Http1(exchange) => Turn::Http1(exchange.turn(buffers)),
             Self::Http2(exchange) => Turn::Http2(exchange),
         }
     }

@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use thruway_client::{Connection, Pool, PoolConfig, UpstreamStream};
+use thruway_client::{Connection, Pool, PoolConfig, ReadBuffers, UpstreamStream};
 use thruway_net::{ProxyHeader, Worker, spawn};
 use tokio::time::sleep;
 
-/// State of a worker: its pools, and whether they are swept.
+/// State of a worker: its pools, whether they are swept, and the buffers that exchanges on their connections read into.
 #[derive(Default)]
 struct Pools {
     pools: RefCell<Vec<UpstreamPool>>,
     is_swept: Cell<bool>,
+    read_buffers: ReadBuffers,
 }
 
 /// The pool of one upstream, by the numbers of its servers.
@@ -95,6 +96,12 @@ impl IdleCount {
     pub(crate) fn set(&self, connections: usize) {
         self.0.store(connections, Ordering::Relaxed);
     }
+}
+
+/// Returns the buffers that all exchanges of a worker read into.
+#[inline]
+pub(crate) fn read_buffers(worker: &Worker) -> &ReadBuffers {
+    &worker.state::<Pools>().read_buffers
 }
 
 /// Takes a connection that was used before, if one waits.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use thruway_client::http2::Http2Config;
 use thruway_client::{
-    Config, ConnectError, Connection, Error, RequestToSend, ResponseEvent, UpstreamAddr, UpstreamStream,
-    connect, http2,
+    Config, ConnectError, Connection, Error, ReadBuffers, RequestToSend, ResponseEvent, UpstreamAddr,
+    UpstreamStream, connect, http2,
 };
 use thruway_http1::BodyLength;
 use thruway_message::Method;
@@ -68,8 +68,8 @@ async fn ask(what: &ToProbe, clock: &Clock) -> Result<(), ProbeFailure> {
     );
     let mut exchange = what.start(stream, request.as_bytes(), clock).await.map_err(ProbeFailure::Exchange)?;
     let expected = Expected { statuses, content: content.as_deref() };
-    let mut read = Vec::new();
-    poll_fn(|cx| expected.poll(cx, clock.now(), &mut exchange, &mut read)).await
+    let (buffers, mut read) = (ReadBuffers::default(), Vec::new());
+    poll_fn(|cx| expected.poll(cx, clock.now(), &mut exchange, &buffers, &mut read)).await
 }
 
 impl ToProbe {
@@ -114,9 +114,10 @@ impl Expected<'_> {
         cx: &mut Context<'_>,
         now: Duration,
         exchange: &mut Exchange,
+        buffers: &ReadBuffers,
         read: &mut Vec<u8>,
     ) -> Poll<Result<(), ProbeFailure>> {
-        let mut turn = exchange.turn();
+        let mut turn = exchange.turn(buffers);
         loop {
             match ready!(turn.poll_event(cx, now)).map_err(ProbeFailure::Exchange)? {
                 ResponseEvent::Final(head, _) => {
