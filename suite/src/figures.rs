@@ -67,7 +67,6 @@ pub(crate) struct SpreadOfTimes {
 /// What is read from figures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "`label` has the words")]
 pub(crate) enum Metric {
     Rate,
     ServerCpu,

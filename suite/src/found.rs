@@ -34,7 +34,7 @@ impl Finds {
         if let Some(directory) = peers_from.as_ref().filter(|directory| !directory.is_dir()) {
             let message = format!("there is no directory `{}` with peers", directory.display());
             return Err(
-                Failure::new(message).with_hint("`--peers-from` is the folder `bench` of the repository")
+                Failure::new(message).with_hint("`--peers-from` is the folder `peers` of the repository")
             );
         }
         let mut finds = Self { servers: Vec::new(), left_out: Vec::new() };
@@ -57,6 +57,14 @@ impl Finds {
     }
 }
 
+/// Returns the `thruway` in the folder of this program, or else the one on the path.
+fn beside_this_program() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let beside = own.with_file_name("thruway");
+    let found = if beside.is_file() { Some(beside) } else { on_path("thruway") };
+    found.ok_or_else(|| "cannot find `thruway`: build it with `cargo build --release -p thruway`, or name it with `--program`".to_owned())
+}
+
 /// `none` is nobody's name.
 fn check_names(asked: &[String]) -> Result<(), Failure> {
     let known = || PEERS.iter().map(|peer| peer.name).chain(["none"]);
@@ -75,7 +83,7 @@ fn find(peer: &Peer, ours: Option<&Path>, peers_from: Option<&Path>) -> Result<P
         (Program::Ours, _) => match ours {
             Some(program) if is_program(program) => program.canonicalize().map_err(|error| error.to_string()),
             Some(program) => Err(format!("`{}` is no program", program.display())),
-            None => env::current_exe().map_err(|error| format!("this program cannot be found: {error}")),
+            None => beside_this_program(),
         },
         (Program::Installed(name), _) => {
             on_path(name).ok_or_else(|| format!("`{name}` is not on the `PATH`"))

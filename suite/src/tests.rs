@@ -1,7 +1,12 @@
 //! Reports of recorded figures, in every form.
 
-use super::*;
 use thruway_bench::Handshakes;
+
+use crate::cases::{Between, Case, Circumstance, Peers, Workload, cases};
+use crate::figures::{Figures, SpreadOfTimes};
+use crate::results::{
+    CandidateResult, CaseResult, Environment, LeftOut, ServerFacts, SuiteReport, SuiteSettings, Tool,
+};
 
 /// What three rounds might have shown, each of which took so many microseconds.
 fn rounds(times: &[f64]) -> Vec<Figures> {
@@ -67,7 +72,7 @@ pub(crate) fn report(cases: Vec<CaseResult>) -> SuiteReport {
             ..Environment::default()
         },
         settings: SuiteSettings {
-            command: "thruway bench suite all".to_owned(),
+            command: "thruway-suite all".to_owned(),
             duration_seconds: 1.0,
             warm_up_seconds: 0.2,
             rounds: 3,
@@ -132,7 +137,7 @@ fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
         "## Is the load generator to be trusted?",
         "| it is not on the `PATH` | h2o |",
         "one worker \\| no log",
-        "thruway bench suite all",
+        "thruway-suite all",
         "worker_processes 1;",
     ] {
         assert!(markdown.contains(part), "{part}\n{markdown}");

@@ -35,16 +35,24 @@ impl Profile {
 /// # Errors
 /// It cannot be built.
 pub(crate) fn build(profile: Profile, stop: &Stop) -> anyhow::Result<PathBuf> {
+    build_package("thruway", profile, stop)
+}
+
+/// Builds a package of the workspace whose program has the same name.
+///
+/// # Errors
+/// It cannot be built.
+pub(crate) fn build_package(package: &str, profile: Profile, stop: &Stop) -> anyhow::Result<PathBuf> {
     let root = repository();
     let target = root.join("target");
     let (name, folder) = profile.names();
     let mut command = Command::new("cargo");
-    command.current_dir(&root).args(["build", "--package", "thruway", "--profile", name, "--target-dir"]);
+    command.current_dir(&root).args(["build", "--package", package, "--profile", name, "--target-dir"]);
     command.arg(&target);
-    eprintln!("building `thruway`, profile `{name}`");
-    let shown = format!("cargo build --package thruway --profile {name}");
+    eprintln!("building `{package}`, profile `{name}`");
+    let shown = format!("cargo build --package {package} --profile {name}");
     child::output_of(&shown, command, BUILD_LIMIT, stop)?;
-    Ok(target.join(folder).join("thruway"))
+    Ok(target.join(folder).join(package))
 }
 
 /// Limit for a build from an empty target directory. With fat LTO it takes a quarter of an hour of CPU time.

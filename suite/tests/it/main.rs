@@ -1,4 +1,4 @@
-//! `thruway bench suite`: real servers, short loads, what is missing, what dies, and how it ends.
+//! `thruway-suite`: real servers, short loads, what is missing, what dies, and how it ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,13 +7,27 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{Ended, Signal, Thruway};
+use process::{Ended, Signal, Thruway};
+
+#[path = "../../../crates/cli/tests/it/process.rs"]
+#[allow(dead_code, reason = "the tests of the command line use all of it")]
+mod process;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway-suite");
+
+/// The `thruway` whose servers the suite measures. `cargo test` builds it with the tests of the command line.
+fn thruway() -> String {
+    let path = Path::new(PROGRAM).with_file_name("thruway");
+    assert!(path.exists(), "`cargo build -p thruway` comes first");
+    path.display().to_string()
+}
 
 /// Ours alone, as short as it can be.
 const SHORT: [&str; 6] = ["--rounds", "2", "--duration", "300ms", "--peers", "none"];
 
 fn suite(directory: &Path, args: &[&str]) -> Ended {
-    Thruway::start_in(directory, &[&["bench", "suite"], args].concat()).end()
+    Thruway::start_in(directory, args).end()
 }
 
 fn json(text: &str) -> Value {
@@ -51,7 +65,7 @@ fn one_workload_is_measured_and_its_reports_are_written_and_made_again() {
     let command = report["settings"]["command"].as_str().unwrap();
     assert_eq!(
         command,
-        "thruway bench suite pipelining --limit 30m --duration 300ms --rounds 2 --cases 'depth 16' --peers 'none'"
+        "thruway-suite pipelining --limit 30m --duration 300ms --rounds 2 --cases 'depth 16' --peers 'none'"
     );
 
     let read = |name: &str| fs::read_to_string(directory.path().join("reports").join(name)).unwrap();
@@ -208,7 +222,7 @@ fn peers_that_are_not_there_are_named_with_what_would_help() {
 fn build_a_relay(directory: &Path) {
     let script = format!(
         "case \"$1 $3 $4\" in '--listen --backend 127.0.0.1:'*) exec {} serve --listen \"$2\";; esac\nexit 9",
-        env!("CARGO_BIN_EXE_thruway")
+        thruway()
     );
     program(directory, "target/release/bench-relay", &script);
 }
@@ -248,7 +262,7 @@ fn the_relay_has_no_more_clients_than_two_descriptors_for_each() {
     let directory = tempfile::tempdir().unwrap();
     build_a_relay(directory.path());
     let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -n 300; exec \"$0\" bench suite \"$@\"", env!("CARGO_BIN_EXE_thruway")]);
+    shell.args(["-c", "ulimit -n 300; exec \"$0\" \"$@\"", PROGRAM]);
     let output = shell.args(WITH_RELAY).current_dir(directory.path()).output().unwrap();
     let report = json(&String::from_utf8_lossy(&output.stdout));
     let candidates = &case(&report, "gateway 2 B c=200, shared cores")["candidates"];
@@ -281,7 +295,7 @@ fn a_port_that_somebody_else_has_taken_meanwhile_is_tried_again_elsewhere() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!(
         "[ -e tried ] || {{ touch tried; echo 'address already in use' >&2; exit 1; }}\nexec {} serve \"$@\"",
-        env!("CARGO_BIN_EXE_thruway")
+        thruway()
     );
     program(directory.path(), "bench/target/release/bench-hyper", &script);
     let args =
@@ -301,7 +315,7 @@ fn a_server_that_dies_while_it_is_loaded_is_told_with_what_was_measured() {
         "if [ \"$1\" = --version ]; then echo mortal; exit; fi\n{} \"$@\" & child=$!\n\
          while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$child/stat && [ \"$user\" -lt 3 ]; do :; done\n\
          kill -9 $child; echo out of breath >&2; exit 9",
-        env!("CARGO_BIN_EXE_thruway")
+        thruway()
     );
     let mortal = program(directory.path(), "mortal", &script);
     let args =
@@ -321,12 +335,8 @@ fn a_server_that_dies_while_it_is_loaded_is_told_with_what_was_measured() {
 #[test]
 fn an_interrupt_ends_the_suite_with_a_report_and_leaves_no_server() {
     let directory = tempfile::tempdir().unwrap();
-    let note = program(
-        directory.path(),
-        "noted",
-        &format!("echo $$ >> pids; exec {} \"$@\"", env!("CARGO_BIN_EXE_thruway")),
-    );
-    let args = ["bench", "suite", "plaintext", "--duration", "10m", "--limit", "1h", "--peers", "none"];
+    let note = program(directory.path(), "noted", &format!("echo $$ >> pids; exec {} \"$@\"", thruway()));
+    let args = ["plaintext", "--duration", "10m", "--limit", "1h", "--peers", "none"];
     let args = [&args[..], &["--program", &note, "--output", "json"]].concat();
     let suite = Thruway::start_in(directory.path(), &args);
     suite.until_it_has_a_thread("bench-0");
@@ -356,8 +366,8 @@ fn what_cannot_be_run_is_refused_with_a_hint() {
         (&["all", "--peers-from", "none"], "there is no directory `none` with peers", "`--peers-from` is"),
         (&["all", "--program", "other.json"], "`other.json` is no program", ""),
         (&["all", "--report", "other.json"], "`other.json` cannot be written", ""),
-        (&["--from", "other.json"], "`other.json` cannot be used", "`thruway bench suite"),
-        (&["--from", "none.json"], "`none.json` cannot be used", "`thruway bench suite"),
+        (&["--from", "other.json"], "`other.json` cannot be used", "`thruway-suite"),
+        (&["--from", "none.json"], "`none.json` cannot be used", "`thruway-suite"),
         (&["all", "--limit", "0s"], "it must be more than 0", ""),
         (&["all", "--rounds", "1"], "1 is not in 2..=100", ""),
     ] {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use thruway_bench::suite::Operation;
+use serde_json::json;
 use thruway_bench::{
-    Endpoint, Era, Limit, Manner, McpRequests, Pace, Report, Revision, SessionUse, StopFlag, Url, probe_http,
+    Endpoint, Era, Limit, Manner, McpOperation, McpRequests, Pace, Report, Revision, SessionUse, StopFlag,
+    Url, probe_http,
 };
 
 use super::metric::{Metric, Sample};
@@ -82,7 +83,15 @@ fn calls(bridge: &Server, load: Load) -> anyhow::Result<thruway_bench::Load> {
         Era::Modern => SessionUse::None,
         Era::Legacy => SessionUse::PerConnection,
     };
-    let operations = [Operation::Echo.on(&facts)];
+    let arguments = json!({"message": "Benchmark test message {n}"});
+    let tool = facts.tools.iter().find(|tool| tool.name == "echo");
+    let echo = McpOperation {
+        method: "tools/call".to_owned(),
+        mirrored: tool.map_or_else(Vec::new, |tool| tool.mirrored(&arguments)),
+        params: json!({"name": "echo", "arguments": arguments}),
+        weight: 1,
+    };
+    let operations = [echo];
     let requests = McpRequests::new(facts.revision, sessions, &operations, Some(&endpoint))?;
     Ok(thruway_bench::Load {
         requests: Arc::new(requests),

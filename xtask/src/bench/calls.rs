@@ -1,6 +1,6 @@
 //! A client and a server of one library: calls of a tool, and what both cost together.
 //!
-//! The client is the program of the server, started with `--call`; what they say to each other is in `bench/calls`. Beside
+//! The client is the program of the server, started with `--call`; what they say to each other is in `peers/calls`. Beside
 //! them stands what the machine allows: a server that reads nothing, with `wrk` in the client's place.
 
 use std::fs;

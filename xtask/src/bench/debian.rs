@@ -1,4 +1,4 @@
-//! Programs of Debian that are newer than those of this machine: its newest packages, unpacked below `bench/target` and
+//! Programs of Debian that are newer than those of this machine: its newest packages, unpacked below `peers/target` and
 //! started with the libraries that came with them. Nothing is installed.
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! Measures Thruway against its peers: alternating runs on one machine, reported as pairwise ratios.
 //!
-//! Most workloads are those of `thruway bench suite`: for these, peers are built here and the suite is called. What stands here besides is what the
+//! Most workloads are those of `thruway-suite`: for these, peers are built here and the suite is called. What stands here besides is what the
 //! suite does not know: axum on our engine, SDKs of MCP in both eras beside bare echoes, and a million messages, for which `wrk` makes the load; and
 //! clients of MCP, bridges and the command line, which are the load themselves or have ours.
 //!

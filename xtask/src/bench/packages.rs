@@ -1,4 +1,4 @@
-//! Packages of the peers that are interpreted: installed below `bench/target`, again whenever what is locked changes.
+//! Packages of the peers that are interpreted: installed below `peers/target`, again whenever what is locked changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The table of peers that are built here: each is a command line and how to build it.
 //!
-//! A new peer is a row here and a folder in `bench/`; nothing else knows their names, except the targets, and the suite for those that
+//! A new peer is a row here and a folder in `peers/`; nothing else knows their names, except the targets, and the suite for those that
 //! take part in it.
 
 use anyhow::bail;
@@ -32,9 +32,9 @@ pub(super) struct Peer {
 pub(super) enum Build {
     /// `thruway`, from the root workspace.
     Root,
-    /// A package of the workspace `bench/`, whose binary has its name.
+    /// A package of the workspace `peers/`, whose binary has its name.
     Bench(&'static str),
-    /// A command of the Go module `bench/go`.
+    /// A command of the Go module `peers/go`.
     Go(&'static str),
     /// Node, with the packages of this folder of `bench`.
     Node(&'static str),
@@ -46,9 +46,9 @@ pub(super) enum Build {
 
 /// Where a version is found.
 pub(super) enum Version {
-    /// The entry of this package in `bench/Cargo.lock`.
+    /// The entry of this package in `peers/Cargo.lock`.
     BenchLock(&'static str),
-    /// The entry of this module in `bench/go/go.mod`.
+    /// The entry of this module in `peers/go/go.mod`.
     GoModule(&'static str),
     /// The entry of a package in the `package-lock.json` of this folder of `bench`.
     NpmLock(&'static str, &'static str),
@@ -65,7 +65,7 @@ pub(super) enum Version {
 const GENERAL: &[Workload] = &[General, Churn];
 const MCP: &[Workload] = &[Mcp, McpLegacy, McpStdio, McpStdioLegacy];
 
-/// `axum-on-thruway` is a package of `bench/` that depends on `../crates/server` by path and takes the arguments that
+/// `axum-on-thruway` is a package of `peers/` that depends on `../crates/server` by path and takes the arguments that
 /// all of them take. Like the `axum` package it uses mimalloc, so that the engines differ and nothing else.
 pub(super) const PEERS: &[Peer] = &[
     Peer {

@@ -91,13 +91,13 @@ fn given(program: &Path, root: &Path, servers: &mut Vec<Prepared>) -> anyhow::Re
         program: program.canonicalize()?,
         shown_program: shown(program, root),
         version: "given on the command line".to_owned(),
-        bench_directory: root.join("bench"),
+        bench_directory: root.join("peers"),
     });
     Ok(peer.name)
 }
 
 fn prepare(peer: &'static Peer, root: &Path, stop: &Stop) -> anyhow::Result<Prepared> {
-    let bench = root.join("bench");
+    let bench = root.join("peers");
     let program = match peer.build {
         Build::Root => program::build(Profile::Dist, stop)?,
         Build::Bench(package) => cargo_build(&bench, package, stop)?,

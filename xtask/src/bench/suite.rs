@@ -1,4 +1,4 @@
-//! The workloads of `thruway bench suite`: their peers are built, and the suite is called.
+//! The workloads of `thruway-suite`: builds their peers and calls it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use super::peers::{self, PEERS, Peer};
 use super::prepare::{self, Ready};
 use super::{Options, write};
 use crate::places::repository;
+use crate::program::{self, Profile};
 use crate::stop::Stop;
 
 /// Builds ours and the peers that take part, and runs the suite `name` with what `options` say.
@@ -18,10 +19,14 @@ use crate::stop::Stop;
 /// When ours cannot be built, or the suite says that something has failed; its report is written all the same.
 pub(super) fn run(options: &Options, name: &str, stop: &Stop) -> anyhow::Result<()> {
     let ready = prepare::all(&wanted(options), None, stop)?;
-    let program = &ready.find("thruway").context("`thruway` could not be built")?.program;
+    let ours = &ready.find("thruway").context("`thruway` could not be built")?.program;
+    let program = program::build_package("thruway-suite", Profile::Dist, stop)?;
     let directory = tempfile::Builder::new().prefix("thruway-bench-").tempdir()?;
     let mut command = Command::new(program);
     command.args(arguments(options, name, directory.path())?);
+    if options.ours.is_none() {
+        command.arg("--program").arg(ours);
+    }
     // What it prints is its summary; the whole report is in the directory.
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     let report = |name: &str| fs::read_to_string(directory.path().join(name));
@@ -47,12 +52,12 @@ fn wanted(options: &Options) -> Vec<&'static Peer> {
 
 fn arguments(options: &Options, name: &str, report: &Path) -> anyhow::Result<Vec<String>> {
     let text = |path: PathBuf| path.into_os_string().into_string().ok().context("a path is not UTF-8");
-    let mut arguments = vec!["bench".to_owned(), "suite".to_owned(), name.to_owned()];
+    let mut arguments = vec![name.to_owned()];
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     option("--rounds", options.pairs.max(2).to_string());
     option("--duration", format!("{}s", options.seconds));
     option("--limit", format!("{}m", options.time_limit));
-    option("--peers-from", text(repository().join("bench"))?);
+    option("--peers-from", text(repository().join("peers"))?);
     option("--report", text(report.to_owned())?);
     for (name, list) in [("--cases", &options.cases), ("--peers", &options.peers)] {
         if !list.is_empty() {
@@ -97,10 +102,7 @@ mod tests {
             options("gateway --pairs 7 --seconds 2 --cases reloads --peers nginx,haproxy --ours a/b");
         let arguments = arguments(&options, "gateway", Path::new("reports")).unwrap();
         let text = arguments.join(" ");
-        assert!(
-            text.starts_with("bench suite gateway --rounds 7 --duration 2s --limit 120m --peers-from /"),
-            "{text}"
-        );
+        assert!(text.starts_with("gateway --rounds 7 --duration 2s --limit 120m --peers-from /"), "{text}");
         assert!(
             text.ends_with("--report reports --cases reloads --peers nginx,haproxy --program a/b"),
             "{text}"

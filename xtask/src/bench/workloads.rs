@@ -10,7 +10,7 @@ use super::server::{CLIENT_CORE, SERVER_CORE};
 /// What to run, as said on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum Selection {
-    /// W1, by `thruway bench suite`: small answers on persistent connections.
+    /// W1, by `thruway-suite`: small answers on persistent connections.
     Plaintext,
     /// W2, by the suite: the same, requests pipelined.
     Pipelining,

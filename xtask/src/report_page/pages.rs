@@ -1,4 +1,4 @@
-//! The pages: one of a load, one of loads that are compared, one of a load that failed, and one of the suite as it was run last.
+//! The pages: one of a load, one of loads that are compared, one of a load that failed, and one of the suite.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use crate::child;
-use crate::places::repository;
+use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
 
@@ -49,15 +49,17 @@ pub(super) fn write(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Re
     Ok(pages)
 }
 
-/// The page that is made of `docs/reports/report.json`.
+/// Returns the page of a short run of the suite beside other load generators, of which one must be installed.
 fn of_suite(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Page> {
-    let (recorded, reports) = (repository().join("docs/reports/report.json"), directory.join("suite"));
-    let mut command = Command::new(program);
-    command.args(["bench", "suite", "--from"]).arg(recorded).arg("--report").arg(&reports);
+    let reports = directory.join("suite");
+    let mut command = Command::new(program::build_package("thruway-suite", Profile::Dev, stop)?);
+    command.args(["plaintext", "--cases", "c=256, by other load generators", "--rounds", "2"]);
+    command.args(["--duration", "300ms", "--limit", "20s", "--program"]).arg(program);
+    command.arg("--report").arg(&reports);
     child::any_output_of(command, LIMIT, stop)?;
     let path = reports.join("report.html");
     let plots = fs::read_to_string(&path)?.matches("<svg ").count();
-    ensure!(plots > 0, "the page of the suite has no plot");
+    ensure!(plots > 0, "the page of the suite has no plot: install `wrk` or `ab`");
     Ok(Page { name: "suite", path, plots })
 }
 

@@ -109,6 +109,7 @@ const TABLE: &[Row] = &[
     row("thruway-conformance", ALL, Others::Any),
     row("thruway-fuzz", ALL, Others::Any),
     row("interop-rmcp", &[], Others::Any),
+    row("thruway-suite", ALL, Others::Any),
     row("xtask", ALL, Others::Any),
 ];
 
@@ -116,7 +117,7 @@ const TABLE: &[Row] = &[
 const FOR_TESTS: &[&str] = &["thruway-testkit"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let ours = tree.manifests().filter(|(path, _)| !path.starts_with("bench/"));
+    let ours = tree.manifests().filter(|(path, _)| !path.starts_with("peers/"));
     ours.flat_map(|(path, manifest)| check_package(tree, path, manifest)).collect()
 }
 

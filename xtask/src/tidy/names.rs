@@ -25,7 +25,11 @@ const INSTEAD: &[(&str, &str)] = &[
 
 /// Files that say such a word for a reason.
 const EXEMPT: &[(&str, &str, &str)] = &[
-    ("crates/http1/src/request_fields.rs", "keep_alive", "the connection option has this name: RFC 9112 §C.2.2"),
+    (
+        "crates/http1/src/request_fields.rs",
+        "keep_alive",
+        "the connection option has this name: RFC 9112 §C.2.2",
+    ),
     (
         "crates/server/src/response/",
         "keep_alive",
@@ -41,7 +45,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ("crates/demo/src/http.rs", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
     ("crates/mcp-sdk/src/client/", "get", "`get_prompt`: the method is called `prompts/get`"),
-    ("bench/rmcp/", "get", "the name of a method of a trait of that peer"),
+    ("peers/rmcp/", "get", "the name of a method of a trait of that peer"),
     ("xtask/src/interop/clients/mcp/rmcp/", "get", "the same, of that client"),
 ];
 
@@ -56,7 +60,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, source) in tree.sources() {
         // The peers are written in the words of their libraries.
-        if !path.starts_with("bench/") {
+        if !path.starts_with("peers/") {
             findings.extend(words(path, source));
         }
         findings.extend(functions(path, source));

@@ -14,13 +14,13 @@ mod plot;
 mod html;
 mod forms;
 
+pub(crate) use contents::FORMAT;
+#[doc(hidden)]
+pub use contents::unreadable;
 pub use contents::{
     Connections, ErrorCount, Generator, Handshakes, Octets, Part, Report, RequestCounts, ServerCost,
     Settings, Status,
 };
-pub(crate) use contents::FORMAT;
-#[doc(hidden)]
-pub use contents::unreadable;
 #[doc(hidden)]
 pub use figures::three_digits;
 pub use figures::{octets, rate, time};

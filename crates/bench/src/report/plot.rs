@@ -23,12 +23,16 @@ pub(super) struct Plot<'a> {
 
 /// A bar with an interval, around a line at 1.
 pub struct Bar {
-    pub(crate) label: String,
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+    /// The text beside the bar.
+    pub label: String,
+    /// The median of the ratios.
+    pub median: f64,
+    /// The lower end of the interval.
+    pub low: f64,
+    /// The upper end of the interval.
+    pub high: f64,
     /// The class of its colour.
-    pub(crate) class: &'static str,
+    pub class: &'static str,
 }
 
 impl Plot<'_> {

@@ -34,7 +34,6 @@ mod admin;
 mod bench;
 mod bench_mcp;
 mod bench_https;
-mod bench_suite;
 
 // where, and how it ends
 mod listening;
@@ -47,3 +46,6 @@ mod mistakes;
 // what is said about a config
 mod explain;
 mod environment;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway");

@@ -52,13 +52,13 @@ pub(crate) struct Lines(Receiver<String>);
 impl Thruway {
     /// Starts it with these arguments, in the directory `directory`.
     pub(crate) fn start_in(directory: &Path, args: &[&str]) -> Self {
-        let program = env!("CARGO_BIN_EXE_thruway");
+        let program = crate::PROGRAM;
         Self::spawn(Command::new(program).args(args).current_dir(directory).env_remove("THRUWAY_LOG"))
     }
 
     /// The same, with these environment variables.
     pub(crate) fn start_with(directory: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let program = env!("CARGO_BIN_EXE_thruway");
+        let program = crate::PROGRAM;
         let variables = variables.iter().copied();
         Self::spawn(Command::new(program).args(args).current_dir(directory).envs(variables))
     }
@@ -106,9 +106,7 @@ impl Thruway {
     /// Starts the demo with these further arguments and another level of logging.
     pub(crate) fn demo_that_logs(level: &str, args: &[&str]) -> Self {
         let serve = ["serve", "--listen", "127.0.0.1:0"];
-        Self::spawn(
-            Command::new(env!("CARGO_BIN_EXE_thruway")).args(serve).args(args).env("THRUWAY_LOG", level),
-        )
+        Self::spawn(Command::new(crate::PROGRAM).args(serve).args(args).env("THRUWAY_LOG", level))
     }
 
     /// The next address it prints.
