@@ -1,7 +1,9 @@
 //! A running service: listeners, routes, upstreams, the access log and the admin listener of one config.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thruway_gateway::LiveRoutes;
 use thruway_server::{
@@ -11,6 +13,7 @@ use thruway_server::{
 
 use crate::access_log::LiveLog;
 use crate::admin::{self, ServiceState};
+use crate::config::references::check_references;
 use crate::config::{Config, Failure};
 use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
@@ -23,7 +26,6 @@ use crate::tls::Secured;
 /// [`drain`](Self::drain) and [`join`](Self::join), or [`run`](Self::run).
 pub struct Daemon {
     server: RunningServer,
-    listeners: Vec<RunningListener>,
     admin_server: Option<RunningServer>,
     handle: DaemonHandle,
     log: LiveLog,
@@ -83,13 +85,14 @@ impl Daemon {
         Self::from_source(ConfigSource::file(path))
     }
 
-    /// Starts the service of a config that was made in code. [`reload`](Self::reload) is refused.
+    /// Starts the service of a config that was made in code. [`reload`](Self::reload) is refused; use
+    /// [`reload_with`](Self::reload_with).
     ///
     /// # Errors
-    /// The config names an upstream or a policy that it does not have, or an address is in use.
+    /// The config has no listener or no route, has an address twice, names an upstream or a policy that it does not have, or
+    /// has an upstream without servers, or an address is in use.
     pub fn from_config(config: Config) -> Result<Self, Failure> {
-        config.check_names()?;
-        config.refuse_loops()?;
+        check_references(&config)?;
         Self::start(config, None)
     }
 
@@ -113,17 +116,7 @@ impl Daemon {
         let present = Present::new(&config, &parts, &streams);
         let server = start_server(&config, routes.clone(), &streams, access_log.as_ref())?;
         secured.follow(&config, &parts);
-        secured.clone().watch();
-        let listeners = server.addresses().iter().zip(&config.listeners).enumerate();
-        let listeners = listeners.map(|(place, (address, listener))| {
-            let protocol = match (streams.of_listener(place), &listener.tls) {
-                (Some(_), _) => "tcp",
-                (None, Some(_)) => "https",
-                (None, None) => "http",
-            };
-            RunningListener { address: address.clone(), protocol }
-        });
-        let listeners = listeners.collect();
+        secured.watch();
         let admin_config = config.admin.clone();
         let has_file = source.as_ref().is_some_and(ConfigSource::has_file);
         let reloader = SharedReloader::new(Reloader {
@@ -139,14 +132,23 @@ impl Daemon {
             secured: secured.clone(),
         });
         let state = Arc::new(ServiceState::new(&server, present, reloader, secured));
-        let admin_server = admin_config.map(|config| admin::start(&state, &config)).transpose()?;
+        let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
+            Ok(admin_server) => admin_server,
+            // The server accepts connections already: a caller that gets an error must not be left with it.
+            Err(error) => {
+                server.drain_handle().drain(Duration::ZERO);
+                server.join();
+                log.finish();
+                return Err(error.into());
+            }
+        };
         let handle = DaemonHandle(state);
-        Ok(Self { server, listeners, admin_server, handle, log, has_file })
+        Ok(Self { server, admin_server, handle, log, has_file })
     }
 
     /// The listeners, in the order of the config.
-    pub fn listeners(&self) -> &[RunningListener] {
-        &self.listeners
+    pub fn listeners(&self) -> Vec<RunningListener> {
+        self.handle.listeners()
     }
 
     /// The addresses of the admin listener; empty if there is none.
@@ -167,6 +169,14 @@ impl Daemon {
         self.handle.reload()
     }
 
+    /// Replaces the config with `config`. See [`DaemonHandle::reload_with`].
+    ///
+    /// # Errors
+    /// The same as of [`DaemonHandle::reload_with`].
+    pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
+        self.handle.reload_with(config)
+    }
+
     /// Begins the drain. See [`DaemonHandle::drain`].
     pub fn drain(&self) {
         self.handle.drain();
@@ -185,7 +195,7 @@ impl Daemon {
     pub fn run_until(self, signals: Signals) -> Ended {
         self.log.clone().reopen_at(signals.reopen);
         if let Some(reload) = signals.reload {
-            self.handle.0.reloader().clone().reload_at(reload);
+            self.handle.0.reloader().reload_at(reload);
         }
         let loads = self.server.run_until(signals.termination);
         end(&loads, self.admin_server, &self.log)
@@ -208,6 +218,21 @@ impl DaemonHandle {
         self.0.reloader().reload()
     }
 
+    /// Replaces the config with one that was made in code. A failed reload changes nothing. A daemon that was started from a
+    /// file reads the file again at its next [`reload`](Self::reload).
+    ///
+    /// # Errors
+    /// The same as of [`Daemon::from_config`].
+    pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
+        self.0.reloader().reload_with(config)
+    }
+
+    /// The listeners, in the order of the config.
+    pub fn listeners(&self) -> Vec<RunningListener> {
+        let listeners = self.0.listeners().into_iter();
+        listeners.map(|(address, protocol)| RunningListener { address, protocol }).collect()
+    }
+
     /// Begins the drain: accepts no more connections, and answers the requests that it has accepted.
     pub fn drain(&self) {
         self.0.drain();
@@ -221,6 +246,12 @@ impl DaemonHandle {
     /// Returns the metrics in the text format of Prometheus, as `GET /metrics` does.
     pub fn metrics(&self) -> String {
         admin::metrics(&self.0)
+    }
+}
+
+impl fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Daemon").field("listeners", &self.listeners()).finish_non_exhaustive()
     }
 }
 

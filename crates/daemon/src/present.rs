@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
 
-use crate::config::{Config, Route};
+use crate::config::{Config, ListenerConfig, Route};
 use crate::routes::Parts;
 use crate::streams::Streams;
 
@@ -13,6 +13,8 @@ use crate::streams::Streams;
 pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
 
 pub(crate) struct Running {
+    /// The protocols of the listeners, in the order of the config: `http`, `https` or `tcp`.
+    pub(crate) protocols: Vec<&'static str>,
     /// In the order of the config.
     pub(crate) routes: Vec<RunningRoute>,
     /// How many requests none of them took.
@@ -62,6 +64,7 @@ impl Running {
             refusals: parts.refusals_of(route),
         };
         Arc::new(Self {
+            protocols: config.listeners.iter().map(protocol_of).collect(),
             routes: config.routes.iter().map(route).collect(),
             unrouted: parts.unrouted().clone(),
             streams: streams.clone(),
@@ -76,5 +79,13 @@ impl Running {
 
     pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.upstreams.iter().find(|upstream| upstream.name() == name)
+    }
+}
+
+const fn protocol_of(listener: &ListenerConfig) -> &'static str {
+    match (&listener.tcp, &listener.tls) {
+        (Some(_), _) => "tcp",
+        (None, Some(_)) => "https",
+        (None, None) => "http",
     }
 }

@@ -7,7 +7,7 @@ use thruway_gateway::LiveRoutes;
 use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 
 use crate::access_log::{LiveLog, Wanted};
-
+use crate::config::references::check_references;
 use crate::config::{Config, Failure};
 use crate::present::Present;
 use crate::routes::{self, Parts};
@@ -43,20 +43,38 @@ impl SharedReloader {
         Self(Arc::new(Mutex::new(reloader)))
     }
 
-    /// Reads the config anew whenever `signal` arrives. Signals that arrive meanwhile are one.
-    pub(crate) fn reload_at(self, mut signal: ReloadSignal) {
+    /// Reads the config again at each `signal`, until the daemon has ended. Signals that arrive meanwhile count as one.
+    pub(crate) fn reload_at(&self, mut signal: ReloadSignal) {
+        let reloader = Arc::downgrade(&self.0);
         thread::spawn(move || {
             loop {
                 signal.wait();
-                // What is wrong was logged.
-                let _ = self.reload();
+                let Some(reloader) = reloader.upgrade() else { return };
+                // The outcome was logged.
+                let _ = Self(reloader).reload();
             }
         });
     }
 
-    /// Reads the config anew, and logs what became of it. Names of upstreams are waited for.
+    /// Reads the config again and replaces the old one, and logs the outcome. Waits until names of upstreams have been looked
+    /// up.
     pub(crate) fn reload(&self) -> Result<(), Failure> {
-        let outcome = self.0.lock().unwrap_or_else(PoisonError::into_inner).reload();
+        self.log_outcome(|reloader| {
+            let config = reloader.source()?.load()?;
+            reloader.replace(config)
+        })
+    }
+
+    /// Replaces the config with one that was made in code, and logs the outcome. Waits as [`reload`](Self::reload) does.
+    pub(crate) fn reload_with(&self, config: Config) -> Result<(), Failure> {
+        self.log_outcome(|reloader| {
+            check_references(&config)?;
+            reloader.replace(config)
+        })
+    }
+
+    fn log_outcome(&self, reload: impl FnOnce(&mut Reloader) -> Result<(), Failure>) -> Result<(), Failure> {
+        let outcome = reload(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         match &outcome {
             Ok(()) => tracing::info!("the config was reloaded"),
             Err(failure) => {
@@ -69,15 +87,15 @@ impl SharedReloader {
 
 impl Reloader {
     fn source(&self) -> Result<&ConfigSource, Failure> {
-        let source = self.source.as_ref().filter(|source| source.has_file());
-        source.ok_or_else(|| {
-            Failure::new("this service has no config file")
-                .with_hint("start it with a config file to reload it")
-        })
+        const MESSAGE: &str = "this service has no config file";
+        match &self.source {
+            None => Err(Failure::new(MESSAGE).with_hint("pass a config to `reload_with`")),
+            Some(source) if source.has_file() => Ok(source),
+            Some(_) => Err(Failure::new(MESSAGE).with_hint("start it with a config file to reload it")),
+        }
     }
 
-    fn reload(&mut self) -> Result<(), Failure> {
-        let mut config = self.source()?.load()?;
+    fn replace(&mut self, mut config: Config) -> Result<(), Failure> {
         self.secured.kept_in(&mut config);
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);

@@ -100,12 +100,14 @@ impl Secured {
         self.acme.statuses()
     }
 
-    /// Looks for changes every few seconds, until the process ends.
-    pub(crate) fn watch(self) {
+    /// Looks for changes every few seconds, until the daemon has ended.
+    pub(crate) fn watch(&self) {
+        let present = Arc::downgrade(&self.present);
         thread::spawn(move || {
             loop {
                 thread::sleep(LOOK_EVERY);
-                self.lock().refresh();
+                let Some(present) = present.upgrade() else { return };
+                present.lock().unwrap_or_else(PoisonError::into_inner).refresh();
             }
         });
     }

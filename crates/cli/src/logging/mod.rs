@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::Failure;
-use writer::LogWriter;
+use writer::MessageWriter;
 
 /// Prints what is logged from here on, as far as `THRUWAY_LOG` lets it; without that, from `info` on.
 pub(crate) fn start() -> Result<(), Failure> {
@@ -46,8 +46,8 @@ pub(crate) fn finish() {
     }
 }
 
-fn writer() -> Result<LogWriter, Failure> {
-    let writer = LogWriter::start(stderr())
+fn writer() -> Result<MessageWriter, Failure> {
+    let writer = MessageWriter::start(stderr())
         .map_err(|error| Failure::new(format!("there is no thread for the log: {error}")))?;
     Ok(WRITER.get_or_init(|| writer).clone())
 }
@@ -66,7 +66,7 @@ fn print_panic(panic: &PanicHookInfo<'_>) {
     writer.finish();
 }
 
-static WRITER: OnceLock<LogWriter> = OnceLock::new();
+static WRITER: OnceLock<MessageWriter> = OnceLock::new();
 
 const VARIABLE: &str = "THRUWAY_LOG";
 

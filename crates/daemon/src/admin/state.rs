@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thruway_net::Clock;
-use thruway_server::{DrainHandle, LiveServer, RunningServer};
+use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
 
 use crate::present::{Present, Running};
 use crate::reload::SharedReloader;
@@ -41,6 +41,12 @@ impl ServiceState {
     /// Reloads the config from other threads.
     pub(crate) const fn reloader(&self) -> &SharedReloader {
         &self.reloader
+    }
+
+    /// Returns the addresses of the listeners and their protocols, in the order of the config.
+    pub(crate) fn listeners(&self) -> Vec<(ListenAddr, &'static str)> {
+        let protocols = self.present.load().protocols.clone();
+        self.live.addresses().into_iter().zip(protocols).collect()
     }
 
     /// Begins the drain of the server.

@@ -104,27 +104,6 @@ impl Config {
         self.server = server;
         self
     }
-
-    /// Checks that the config has the upstreams and policies that its routes name. Files are checked when they are read.
-    pub(crate) fn check_names(&self) -> Result<(), Failure> {
-        let mut failures = Vec::new();
-        for route in &self.routes {
-            let matching = &route.matching;
-            if let Action::Forward(forward) = &route.action
-                && let ForwardTo::Upstream(name) = &forward.to
-                && !self.upstreams.contains_key(name)
-            {
-                failures.push(Failure::new(format!(
-                    "the route `{matching}` names the unknown upstream `{name}`"
-                )));
-            }
-            for name in route.policies.iter().filter(|name| !self.policies.contains_key(*name)) {
-                failures
-                    .push(Failure::new(format!("the route `{matching}` names the unknown policy `{name}`")));
-            }
-        }
-        Failure::all(failures).map_or(Ok(()), Err)
-    }
 }
 
 impl Route {

@@ -20,7 +20,8 @@ pub struct Failure(Vec<Finding>);
 pub struct Finding {
     severity: Severity,
     message: String,
-    place: Option<(PathBuf, usize)>,
+    file: Option<PathBuf>,
+    line: Option<usize>,
     /// The message with an excerpt of the file, as it is printed.
     report: String,
     hints: Vec<String>,
@@ -49,6 +50,11 @@ impl Failure {
     /// Returns an error without a place in a file.
     pub fn new(message: impl fmt::Display) -> Self {
         Self(vec![Finding::new(Severity::Error, message)])
+    }
+
+    /// Returns an error about a file as a whole.
+    pub(super) fn about_file(file: &Path, message: impl fmt::Display) -> Self {
+        Self(vec![Finding { file: Some(file.to_owned()), ..Finding::new(Severity::Error, message) }])
     }
 
     /// Returns a warning without a place in a file.
@@ -84,7 +90,7 @@ impl Finding {
     fn new(severity: Severity, message: impl fmt::Display) -> Self {
         let message = message.to_string();
         let report = format!("{severity}: {message}\n");
-        Self { severity, message, place: None, report, hints: Vec::new() }
+        Self { severity, message, file: None, line: None, report, hints: Vec::new() }
     }
 
     /// The severity.
@@ -99,12 +105,12 @@ impl Finding {
 
     /// The file, if the finding is about a file.
     pub fn file(&self) -> Option<&Path> {
-        self.place.as_ref().map(|(file, _)| file.as_path())
+        self.file.as_deref()
     }
 
     /// The line in the file, from 1.
-    pub fn line(&self) -> Option<usize> {
-        self.place.as_ref().map(|(_, line)| *line)
+    pub const fn line(&self) -> Option<usize> {
+        self.line
     }
 
     /// The next steps that would remove the cause; empty if none is known.
@@ -225,7 +231,8 @@ impl Source {
         Failure(vec![Finding {
             severity,
             message: message.to_owned(),
-            place: Some((self.path.clone(), self.line(span))),
+            file: Some(self.path.clone()),
+            line: Some(self.line(span)),
             report: format!("{}\n", Renderer::plain().render(&report)),
             hints: Vec::new(),
         }])

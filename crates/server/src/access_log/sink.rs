@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use thruway_net::{Admitted, LogLimit};
+use thruway_net::{Admitted, LogLimit, LogTarget};
 
 /// Where an access log is written to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,18 +47,25 @@ impl OpenTarget {
     }
 
     /// Begins a new file if the present one was moved away.
-    pub(super) fn reopen(&mut self) {
+    fn follow_path(&mut self) {
         if let Sink::File { path, file } = &mut self.0 {
             reopen_if_moved(path, file);
         }
     }
+}
 
-    /// Writes `octets`. What cannot be written is reported and lost.
-    pub(super) fn write(&mut self, octets: &[u8]) {
+impl LogTarget for OpenTarget {
+    fn reopen(&mut self) {
+        self.follow_path();
+        tracing::info!("the access log was opened again");
+    }
+
+    /// Reports bytes that cannot be written. They are lost.
+    fn write(&mut self, octets: &[u8]) {
         if octets.is_empty() {
             return;
         }
-        self.reopen();
+        self.follow_path();
         let outcome = match &mut self.0 {
             Sink::File { file, .. } => file.write_all(octets),
             Sink::Stdout => io::stdout().lock().write_all(octets),
@@ -66,6 +73,10 @@ impl OpenTarget {
         if let Err(error) = outcome {
             log_failure(&error, "cannot write the access log");
         }
+    }
+
+    fn report_dropped(&mut self, lines: u64) {
+        tracing::warn!(lines, "the access log is too slow: lines were dropped");
     }
 }
 

@@ -12,114 +12,126 @@ use thruway_net::tls::{
 use super::super::raw::{RawAcme, RawChallenge, RawExternalAccount};
 use super::super::spanned::Spanned;
 use super::super::{ListenerConfig, Span};
-use super::Resolver;
+use super::resolver::Resolver;
+use super::tls::{refuse_certificate, resolve_roots};
 
-impl Resolver<'_> {
-    pub(super) fn acme(&mut self, raw: Spanned<RawAcme>) -> Option<Wanted> {
-        let span = raw.span();
-        let raw = raw.into_inner();
-        if !raw.terms_of_service_agreed {
-            let message = "the terms of service of the ACME server are not agreed to";
-            self.failures.push(self.source.failure(span.clone(), message).with_hint(TERMS_HINT));
-        }
-        let directory = raw.directory.map_or_else(|| LETS_ENCRYPT.to_owned(), |url| self.acme_directory(url));
-        for contact in raw.contacts.iter().filter(|contact| !contact.get_ref().contains(':')) {
-            self.refuse_with(contact, "it is no URL", "write `mailto:` and the address");
-        }
-        let roots = self.roots(raw.roots);
-        let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
-        let connector = connector.map_err(|error| self.refuse_certificate(&span, &error)).ok()?;
-        let store = raw.store.unwrap_or_else(|| "acme".into());
-        let config = AcmeConfig {
-            directory,
-            connector: Arc::new(connector),
-            terms_of_service_agreed: raw.terms_of_service_agreed,
-            contacts: raw.contacts.into_iter().map(Spanned::into_inner).collect(),
-            external_account: raw.external_account.map(|account| self.external_account(account)),
-            store: self.beside_config(&store),
-            challenge: match raw.challenge {
-                RawChallenge::Http01 => ChallengeKind::Http01,
-                RawChallenge::TlsAlpn01 => ChallengeKind::TlsAlpn01,
-            },
-            pace: Pace::default(),
-        };
-        Some(Wanted { config, certificates: Vec::new() })
+pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -> Option<Wanted> {
+    let span = raw.span();
+    let raw = raw.into_inner();
+    if !raw.terms_of_service_agreed {
+        let message = "the terms of service of the ACME server are not agreed to";
+        resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(TERMS_HINT));
     }
-
-    /// Without TLS, anybody on the way could have certificates issued to himself (RFC 8555 §6.1).
-    fn acme_directory(&mut self, url: Spanned<String>) -> String {
-        let host = url.get_ref().strip_prefix("https://").map(|rest| rest.split(['/', '?', '#']).next());
-        // A URL with credentials is no URL of a directory, and the host would not be the text before a colon.
-        let authority = host.flatten().filter(|authority| !authority.contains('@'));
-        let host = authority.map(|authority| authority.rsplit_once(':').map_or(authority, |(host, _)| host));
-        if host.is_none_or(|host| TlsServerName::new(host).is_err()) {
-            let hint = "write `https://`, the name of the server and a path";
-            self.refuse_with(&url, "it is not the URL of a directory", hint);
-        }
-        url.into_inner()
+    let directory =
+        raw.directory.map_or_else(|| LETS_ENCRYPT.to_owned(), |url| resolve_acme_directory(resolver, url));
+    for contact in raw.contacts.iter().filter(|contact| !contact.get_ref().contains(':')) {
+        resolver.refuse_with(contact, "it is no URL", "write `mailto:` and the address");
     }
+    let roots = resolve_roots(resolver, raw.roots);
+    let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
+    let connector = connector.map_err(|error| refuse_certificate(resolver, &span, &error)).ok()?;
+    let store = raw.store.unwrap_or_else(|| "acme".into());
+    let config = AcmeConfig {
+        directory,
+        connector: Arc::new(connector),
+        terms_of_service_agreed: raw.terms_of_service_agreed,
+        contacts: raw.contacts.into_iter().map(Spanned::into_inner).collect(),
+        external_account: raw.external_account.map(|account| resolve_external_account(resolver, account)),
+        store: resolver.beside_config(&store),
+        challenge: match raw.challenge {
+            RawChallenge::Http01 => ChallengeKind::Http01,
+            RawChallenge::TlsAlpn01 => ChallengeKind::TlsAlpn01,
+        },
+        pace: Pace::default(),
+    };
+    Some(Wanted { config, certificates: Vec::new() })
+}
 
-    fn external_account(&mut self, raw: RawExternalAccount) -> ExternalAccount {
-        // However it is padded.
-        let key = URL_SAFE_NO_PAD.decode(raw.key.get_ref().trim_end_matches('='));
-        let key = key.ok().filter(|key| !key.is_empty());
-        if key.is_none() {
-            self.refuse_with(&raw.key, "it is not in base64url", "copy it as you were given it");
-        }
-        ExternalAccount { key_id: raw.key_id, key: key.unwrap_or_default() }
+/// Without TLS, anybody on the way could have certificates issued to himself (RFC 8555 §6.1).
+fn resolve_acme_directory(resolver: &mut Resolver<'_>, url: Spanned<String>) -> String {
+    let host = url.get_ref().strip_prefix("https://").map(|rest| rest.split(['/', '?', '#']).next());
+    // A URL with credentials is no URL of a directory, and the host would not be the text before a colon.
+    let authority = host.flatten().filter(|authority| !authority.contains('@'));
+    let host = authority.map(|authority| authority.rsplit_once(':').map_or(authority, |(host, _)| host));
+    if host.is_none_or(|host| TlsServerName::new(host).is_err()) {
+        let hint = "write `https://`, the name of the server and a path";
+        resolver.refuse_with(&url, "it is not the URL of a directory", hint);
     }
+    url.into_inner()
+}
 
-    /// Where the certificate for `names` will be, which is ordered.
-    pub(super) fn ordered(&mut self, names: &Spanned<Vec<Spanned<String>>>) -> Option<CertificateFiles> {
-        let ordered = OrderedNames::new(names.get_ref().iter().map(|name| name.get_ref().as_str()));
-        let ordered = match ordered {
-            Ok(ordered) => ordered,
-            Err(error) => {
-                self.refuse_with(names, &error, error.hint());
-                return None;
-            }
-        };
-        let Some(wanted) = &mut self.acme else {
-            self.refuse_with(names, "nobody is named from whom certificates are ordered", ACME_HINT);
-            return None;
-        };
-        let files = wanted.config.files(&ordered);
-        if wanted.certificates.contains(&ordered) {
-            return Some(files);
-        }
-        if wanted.certificates.iter().any(|other| other.first() == ordered.first()) {
-            let message = format!("another certificate that is ordered begins with `{}`", ordered.first());
-            self.refuse_with(names, message, "begin with another name: the first tells them apart");
+fn resolve_external_account(resolver: &mut Resolver<'_>, raw: RawExternalAccount) -> ExternalAccount {
+    // However it is padded.
+    let key = URL_SAFE_NO_PAD.decode(raw.key.get_ref().trim_end_matches('='));
+    let key = key.ok().filter(|key| !key.is_empty());
+    if key.is_none() {
+        resolver.refuse_with(&raw.key, "it is not in base64url", "copy it as you were given it");
+    }
+    ExternalAccount { key_id: raw.key_id, key: key.unwrap_or_default() }
+}
+
+/// Where the certificate for `names` will be, which is ordered.
+pub(super) fn resolve_ordered(
+    resolver: &mut Resolver<'_>,
+    names: &Spanned<Vec<Spanned<String>>>,
+) -> Option<CertificateFiles> {
+    let ordered = OrderedNames::new(names.get_ref().iter().map(|name| name.get_ref().as_str()));
+    let ordered = match ordered {
+        Ok(ordered) => ordered,
+        Err(error) => {
+            resolver.refuse_with(names, &error, error.hint());
             return None;
         }
-        wanted.certificates.push(ordered);
-        Some(files)
+    };
+    let Some(wanted) = &mut resolver.acme else {
+        resolver.refuse_with(names, "nobody is named from whom certificates are ordered", ACME_HINT);
+        return None;
+    };
+    let files = wanted.config.files(&ordered);
+    if wanted.certificates.contains(&ordered) {
+        return Some(files);
     }
-
-    /// Whether the listeners let names be validated.
-    pub(super) fn check_challenge(&mut self, span: Option<&Span>, listeners: &[ListenerConfig]) {
-        let (Some(span), Some(wanted)) = (span, &self.acme) else { return };
-        if wanted.config.challenge != ChallengeKind::Http01 || wanted.certificates.is_empty() {
-            return;
-        }
-        if !listeners.iter().any(|listener| listener.answers_challenges) {
-            let message = "no listener is without TLS, where `http-01` validates names";
-            self.failures.push(self.source.failure(span.clone(), message).with_hint(PLAIN_HINT));
-        }
+    if wanted.certificates.iter().any(|other| other.first() == ordered.first()) {
+        let message = format!("another certificate that is ordered begins with `{}`", ordered.first());
+        resolver.refuse_with(names, message, "begin with another name: the first tells them apart");
+        return None;
     }
+    wanted.certificates.push(ordered);
+    Some(files)
+}
 
-    /// Whether certificates are ordered whose names are validated in this way.
-    pub(super) fn validates_by(&self, challenge: ChallengeKind) -> bool {
-        self.acme.as_ref().is_some_and(|wanted| wanted.config.challenge == challenge)
+/// Whether the listeners let names be validated.
+pub(super) fn check_challenge(
+    resolver: &mut Resolver<'_>,
+    span: Option<&Span>,
+    listeners: &[ListenerConfig],
+) {
+    let (Some(span), Some(wanted)) = (span, &resolver.acme) else { return };
+    if wanted.config.challenge != ChallengeKind::Http01 || wanted.certificates.is_empty() {
+        return;
     }
+    if !listeners.iter().any(|listener| listener.answers_challenges) {
+        let message = "no listener is without TLS, where `http-01` validates names";
+        resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(PLAIN_HINT));
+    }
+}
 
-    /// An ACME server has no certificate to show.
-    pub(super) fn check_validation(&mut self, clients: &ClientAuthentication, is_ordered: bool, span: &Span) {
-        let are_required = matches!(clients, ClientAuthentication::Required(_));
-        if are_required && is_ordered && self.validates_by(ChallengeKind::TlsAlpn01) {
-            let message = "clients must show certificates, so that `tls-alpn-01` cannot validate names";
-            self.failures.push(self.source.failure(span.clone(), message).with_hint(REQUIRED_HINT));
-        }
+/// Whether certificates are ordered whose names are validated in this way.
+pub(super) fn validates_by(resolver: &Resolver<'_>, challenge: ChallengeKind) -> bool {
+    resolver.acme.as_ref().is_some_and(|wanted| wanted.config.challenge == challenge)
+}
+
+/// An ACME server has no certificate to show.
+pub(super) fn check_validation(
+    resolver: &mut Resolver<'_>,
+    clients: &ClientAuthentication,
+    is_ordered: bool,
+    span: &Span,
+) {
+    let are_required = matches!(clients, ClientAuthentication::Required(_));
+    if are_required && is_ordered && validates_by(resolver, ChallengeKind::TlsAlpn01) {
+        let message = "clients must show certificates, so that `tls-alpn-01` cannot validate names";
+        resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(REQUIRED_HINT));
     }
 }
 

@@ -9,7 +9,7 @@ use thruway_server::CertificateName;
 use super::super::raw::{RawCertificates, RawClientCertificate, RawPolicy};
 use super::super::spanned::Spanned;
 use super::super::{ListenerConfig, Route, Span};
-use super::Resolver;
+use super::resolver::Resolver;
 
 /// The policies that ask clients for certificates, and where they stand.
 pub(super) fn asking_for_certificates(raw: &BTreeMap<String, Spanned<RawPolicy>>) -> Vec<(String, Span)> {
@@ -17,82 +17,80 @@ pub(super) fn asking_for_certificates(raw: &BTreeMap<String, Spanned<RawPolicy>>
     asking.map(|(name, policy)| (name.clone(), policy.span())).collect()
 }
 
-impl Resolver<'_> {
-    pub(super) fn client_certificate(
-        &mut self,
-        raw: RawClientCertificate,
-        span: &Span,
-    ) -> ClientCertificateConfig {
-        let RawClientCertificate::OneOf(raw) = raw else { return ClientCertificateConfig::default() };
-        let RawCertificates { subjects, dns_names, uris, emails, fingerprints } = *raw;
-        let lists = [&subjects, &dns_names, &uris, &emails, &fingerprints];
-        if lists.iter().all(|list| list.is_none()) {
-            self.refuse_with_hint(span, "nothing tells the certificates that pass from others", ANY_HINT);
-        }
-        for list in lists.into_iter().flatten() {
-            self.refuse_empty(list, "a list of certificates has at least one", "leave it out");
-        }
-        let mut allow = Vec::new();
-        self.each(subjects, &mut allow, SUBJECT_HINT, |text| {
-            normal_subject(text).map(CertificateMatch::Subject)
-        });
-        let name = |kind: fn(String) -> CertificateName| {
-            move |text: &str| is_name(text).then(|| CertificateMatch::Name(kind(text.to_owned())))
-        };
-        self.each(dns_names, &mut allow, NAME_HINT, name(CertificateName::Dns));
-        self.each(uris, &mut allow, NAME_HINT, name(CertificateName::Uri));
-        self.each(emails, &mut allow, NAME_HINT, |text| {
-            name(CertificateName::Email)(text).filter(|_| text.contains('@'))
-        });
-        self.each(fingerprints, &mut allow, FINGERPRINT_HINT, |text| {
-            text.parse().ok().map(CertificateMatch::Fingerprint)
-        });
-        ClientCertificateConfig { allow: Some(allow) }
+pub(super) fn resolve_client_certificate(
+    resolver: &mut Resolver<'_>,
+    raw: RawClientCertificate,
+    span: &Span,
+) -> ClientCertificateConfig {
+    let RawClientCertificate::OneOf(raw) = raw else { return ClientCertificateConfig::default() };
+    let RawCertificates { subjects, dns_names, uris, emails, fingerprints } = *raw;
+    let lists = [&subjects, &dns_names, &uris, &emails, &fingerprints];
+    if lists.iter().all(|list| list.is_none()) {
+        refuse_with_hint(resolver, span, "nothing tells the certificates that pass from others", ANY_HINT);
     }
+    for list in lists.into_iter().flatten() {
+        resolver.refuse_empty(list, "a list of certificates has at least one", "leave it out");
+    }
+    let mut allow = Vec::new();
+    resolve_each(resolver, subjects, &mut allow, SUBJECT_HINT, |text| {
+        normal_subject(text).map(CertificateMatch::Subject)
+    });
+    let name = |kind: fn(String) -> CertificateName| {
+        move |text: &str| is_name(text).then(|| CertificateMatch::Name(kind(text.to_owned())))
+    };
+    resolve_each(resolver, dns_names, &mut allow, NAME_HINT, name(CertificateName::Dns));
+    resolve_each(resolver, uris, &mut allow, NAME_HINT, name(CertificateName::Uri));
+    resolve_each(resolver, emails, &mut allow, NAME_HINT, |text| {
+        name(CertificateName::Email)(text).filter(|_| text.contains('@'))
+    });
+    resolve_each(resolver, fingerprints, &mut allow, FINGERPRINT_HINT, |text| {
+        text.parse().ok().map(CertificateMatch::Fingerprint)
+    });
+    ClientCertificateConfig { allow: Some(allow) }
+}
 
-    /// Puts what `read` makes of each text among those that are `allowed`.
-    fn each(
-        &mut self,
-        raw: Option<Spanned<Vec<Spanned<String>>>>,
-        allowed: &mut Vec<CertificateMatch>,
-        hint: &str,
-        read: impl Fn(&str) -> Option<CertificateMatch>,
-    ) {
-        for text in raw.map(Spanned::into_inner).into_iter().flatten() {
-            if let Some(read) = read(text.get_ref()) {
-                allowed.push(read);
-            } else {
-                let message = format!("no certificate has `{}`", text.get_ref().escape_debug());
-                self.refuse_with(&text, message, hint);
-            }
+/// Puts what `read` makes of each text among those that are `allowed`.
+fn resolve_each(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<Vec<Spanned<String>>>>,
+    allowed: &mut Vec<CertificateMatch>,
+    hint: &str,
+    read: impl Fn(&str) -> Option<CertificateMatch>,
+) {
+    for text in raw.map(Spanned::into_inner).into_iter().flatten() {
+        if let Some(read) = read(text.get_ref()) {
+            allowed.push(read);
+        } else {
+            let message = format!("no certificate has `{}`", text.get_ref().escape_debug());
+            resolver.refuse_with(&text, message, hint);
         }
     }
+}
 
-    /// Refuses policies of routes that nobody could pass, because no listener asks for what they want to see.
-    pub(super) fn check_certificates(
-        &mut self,
-        asking: Vec<(String, Span)>,
-        listeners: &[ListenerConfig],
-        routes: &[Route],
-    ) {
-        let asks = |listener: &ListenerConfig| {
-            let tls = listener.tls.as_ref();
-            tls.is_some_and(|tls| tls.acceptor.config().client_authentication != ClientAuthentication::Off)
-        };
-        if listeners.iter().any(asks) {
-            return;
-        }
-        for (name, span) in asking {
-            if routes.iter().any(|route| route.policies.contains(&name)) {
-                let message = "no listener asks clients for a certificate, so that nobody passes";
-                self.refuse_with_hint(&span, message, LISTENER_HINT);
-            }
+/// Refuses policies of routes that nobody could pass, because no listener asks for what they want to see.
+pub(super) fn check_certificates(
+    resolver: &mut Resolver<'_>,
+    asking: Vec<(String, Span)>,
+    listeners: &[ListenerConfig],
+    routes: &[Route],
+) {
+    let asks = |listener: &ListenerConfig| {
+        let tls = listener.tls.as_ref();
+        tls.is_some_and(|tls| tls.acceptor.config().client_authentication != ClientAuthentication::Off)
+    };
+    if listeners.iter().any(asks) {
+        return;
+    }
+    for (name, span) in asking {
+        if routes.iter().any(|route| route.policies.contains(&name)) {
+            let message = "no listener asks clients for a certificate, so that nobody passes";
+            refuse_with_hint(resolver, &span, message, LISTENER_HINT);
         }
     }
+}
 
-    fn refuse_with_hint(&mut self, span: &Span, message: &str, hint: &str) {
-        self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
-    }
+fn refuse_with_hint(resolver: &mut Resolver<'_>, span: &Span, message: &str, hint: &str) {
+    resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
 }
 
 /// Names in certificates are of octets that can be seen.

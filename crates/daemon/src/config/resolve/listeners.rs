@@ -13,8 +13,13 @@ use super::super::spanned::Spanned;
 use super::super::{
     Failure, Http2, HttpsRedirect, LISTED_HINT, ListenerConfig, Span, TcpListenerConfig, Upstreams, is_listed,
 };
-use super::Resolver;
+use super::acme::validates_by;
+use super::compression::resolve_compression;
+use super::networks::resolve_networks;
+use super::resolver::Resolver;
+use super::tls::resolve_listener_tls;
 use super::upstreams::SOME_PERIOD;
+use super::upstreams::refuse_upstream;
 
 impl From<RawHttp2> for Http2 {
     fn from(raw: RawHttp2) -> Self {
@@ -26,153 +31,167 @@ impl From<RawHttp2> for Http2 {
     }
 }
 
-impl Resolver<'_> {
-    pub(super) fn listeners(&mut self, raw: Vec<RawListener>, upstreams: &Upstreams) -> Vec<ListenerConfig> {
-        if raw.is_empty() {
-            self.failures.push(
-                Failure::new(format!("`{}` has no listener", self.source.path.display()))
-                    .with_hint("add one: `[[listeners]]` and below it `address = \"127.0.0.1:8080\"`"),
-            );
-        }
-        let mut listeners = Vec::new();
-        for RawListener { address: text, proxy_protocol, http2, tcp, tls, redirect_to_https, compression } in
-            raw
-        {
-            let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
-            let http2 = http2.filter(|_| !is_without_http2);
-            if let (Some(http2), Some(_)) = (&http2, &tcp) {
-                self.refuse_with(http2, "a listener with `tcp` speaks no HTTP", "take `http2` or `tcp` away");
-            }
-            let http2 = match http2 {
-                Some(http2) => http2.into_inner().into(),
-                // Clients of TLS say what they speak: that there are others costs nothing.
-                None if tls.is_some() && !is_without_http2 => Http2::Too,
-                None => Http2::No,
-            };
-            let proxy_protocol = self.proxy_protocol(proxy_protocol);
-            if let Some(span) = tls.as_ref().filter(|_| tcp.is_some()).map(|tls| tls.span()) {
-                let message = "a listener with `tcp` forwards what it does not decrypt";
-                self.failures.push(self.source.failure(span, message).with_hint(TCP_TLS_HINT));
-            }
-            if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
-                let hint = "redirect from a listener of its own, which has neither `tls` nor `tcp`";
-                self.refuse_with(port, "only requests without TLS are redirected to https", hint);
-            }
-            if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
-                let message = "a listener with `tcp` has no responses";
-                self.refuse_with(compression, message, "leave `compression` out");
-            }
-            let compression = match compression {
-                Some(own) => self.compression(own.into_inner()).into(),
-                None => ListenerCompression::AsElsewhere,
-            };
-            let tcp = tcp.map(|tcp| self.tcp(tcp, upstreams));
-            let has_tls = tls.is_some();
-            let tls = tls.and_then(|tls| self.listener_tls(tls, http2));
-            let redirect_to_https =
-                redirect_to_https.map(|port| HttpsRedirect { span: port.span(), port: port.into_inner() });
-            let answers_challenges =
-                tcp.is_none() && !has_tls && http2 != Http2::Only && self.validates_by(ChallengeKind::Http01);
-            match text.get_ref().parse().map(|address| self.listener(address)) {
-                Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
-                    self.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);
-                }
-                Ok(address) => {
-                    listeners.push(ListenerConfig {
-                        address,
-                        proxy_protocol,
-                        http2,
-                        tcp,
-                        tls,
-                        redirect_to_https,
-                        compression,
-                        answers_challenges,
-                    });
-                }
-                Err(error) => self.refuse_with(&text, error, InvalidListenAddr::HINT),
-            }
-        }
-        listeners
+pub(super) fn resolve_listeners(
+    resolver: &mut Resolver<'_>,
+    raw: Vec<RawListener>,
+    upstreams: &Upstreams,
+) -> Vec<ListenerConfig> {
+    if raw.is_empty() {
+        resolver.failures.push(
+            Failure::new(format!("`{}` has no listener", resolver.source.path.display()))
+                .with_hint("add one: `[[listeners]]` and below it `address = \"127.0.0.1:8080\"`"),
+        );
     }
-
-    /// Refuses redirects to `https` that leave no listener for the routes, or nothing at all that is served.
-    pub(super) fn check_redirects(&mut self, listeners: &[ListenerConfig], has_routes: bool) {
-        let Some(redirect) = listeners.iter().find_map(|listener| listener.redirect_to_https.as_ref()) else {
-            return;
+    let mut listeners = Vec::new();
+    for RawListener { address: text, proxy_protocol, http2, tcp, tls, redirect_to_https, compression } in raw
+    {
+        let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
+        let http2 = http2.filter(|_| !is_without_http2);
+        if let (Some(http2), Some(_)) = (&http2, &tcp) {
+            resolver.refuse_with(http2, "a listener with `tcp` speaks no HTTP", "take `http2` or `tcp` away");
+        }
+        let http2 = match http2 {
+            Some(http2) => http2.into_inner().into(),
+            // Clients of TLS say what they speak: that there are others costs nothing.
+            None if tls.is_some() && !is_without_http2 => Http2::Too,
+            None => Http2::No,
         };
-        if listeners.iter().any(ListenerConfig::has_routes) {
-            return;
+        let proxy_protocol = resolve_proxy_protocol(resolver, proxy_protocol);
+        if let Some(span) = tls.as_ref().filter(|_| tcp.is_some()).map(|tls| tls.span()) {
+            let message = "a listener with `tcp` forwards what it does not decrypt";
+            resolver.failures.push(resolver.source.failure(span, message).with_hint(TCP_TLS_HINT));
         }
-        let has_streams = listeners.iter().any(|listener| listener.tcp.is_some());
-        let message = match (has_routes, has_streams) {
-            (true, _) => "no request reaches a route: every listener for HTTP redirects to https",
-            (false, false) => "no listener serves https: every listener redirects to it",
-            (false, true) => return,
+        if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
+            let hint = "redirect from a listener of its own, which has neither `tls` nor `tcp`";
+            resolver.refuse_with(port, "only requests without TLS are redirected to https", hint);
+        }
+        if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
+            let message = "a listener with `tcp` has no responses";
+            resolver.refuse_with(compression, message, "leave `compression` out");
+        }
+        let compression = match compression {
+            Some(own) => resolve_compression(resolver, own.into_inner()).into(),
+            None => ListenerCompression::AsElsewhere,
         };
-        self.failures.push(self.source.failure(redirect.span.clone(), message).with_hint(REDIRECT_HINT));
+        let tcp = tcp.map(|tcp| resolve_tcp(resolver, tcp, upstreams));
+        let has_tls = tls.is_some();
+        let tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, http2));
+        let redirect_to_https =
+            redirect_to_https.map(|port| HttpsRedirect { span: port.span(), port: port.into_inner() });
+        let answers_challenges = tcp.is_none()
+            && !has_tls
+            && http2 != Http2::Only
+            && validates_by(resolver, ChallengeKind::Http01);
+        match text.get_ref().parse().map(|address| resolve_listener(resolver, address)) {
+            Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
+                resolver.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);
+            }
+            Ok(address) => {
+                listeners.push(ListenerConfig {
+                    address,
+                    proxy_protocol,
+                    http2,
+                    tcp,
+                    tls,
+                    redirect_to_https,
+                    compression,
+                    answers_challenges,
+                });
+            }
+            Err(error) => resolver.refuse_with(&text, error, InvalidListenAddr::HINT),
+        }
     }
+    listeners
+}
 
-    pub(super) fn listener(&self, address: ListenAddr) -> ListenAddr {
-        match address {
-            ListenAddr::Tcp(_) => address,
-            ListenAddr::Unix(path) => ListenAddr::Unix(self.beside_config(&path)),
-        }
+/// Refuses redirects to `https` that leave no listener for the routes, or nothing at all that is served.
+pub(super) fn check_redirects(resolver: &mut Resolver<'_>, listeners: &[ListenerConfig], has_routes: bool) {
+    let Some(redirect) = listeners.iter().find_map(|listener| listener.redirect_to_https.as_ref()) else {
+        return;
+    };
+    if listeners.iter().any(ListenerConfig::has_routes) {
+        return;
     }
+    let has_streams = listeners.iter().any(|listener| listener.tcp.is_some());
+    let message = match (has_routes, has_streams) {
+        (true, _) => "no request reaches a route: every listener for HTTP redirects to https",
+        (false, false) => "no listener serves https: every listener redirects to it",
+        (false, true) => return,
+    };
+    resolver.failures.push(resolver.source.failure(redirect.span.clone(), message).with_hint(REDIRECT_HINT));
+}
 
-    fn tcp(&mut self, raw: Spanned<TextOrTable<RawTcp>>, upstreams: &Upstreams) -> TcpListenerConfig {
-        let span = raw.span();
-        let TextOrTable(RawTcp { upstream, server_names, idle_timeout }) = raw.into_inner();
-        match upstreams.get(&upstream) {
-            Some(config) => self.check_tcp(config, &span),
-            None => self.refuse_upstream(&upstream, &span, upstreams),
-        }
-        let idle = self.or(idle_timeout, Period(TcpConfig::default().idle), SOME_PERIOD).0;
-        let names = server_names.into_iter().map(|(name, upstream)| self.tcp_name(name, upstream, upstreams));
-        let names = names.collect();
-        TcpListenerConfig { upstream, names, tcp: TcpConfig { idle, ..TcpConfig::default() } }
+pub(super) fn resolve_listener(resolver: &Resolver<'_>, address: ListenAddr) -> ListenAddr {
+    match address {
+        ListenAddr::Tcp(_) => address,
+        ListenAddr::Unix(path) => ListenAddr::Unix(resolver.beside_config(&path)),
     }
+}
 
-    /// A name of a server and its upstream.
-    fn tcp_name(&mut self, name: String, raw: Spanned<String>, upstreams: &Upstreams) -> (String, String) {
-        let host = name.strip_prefix("*.").unwrap_or(&name);
-        if TlsServerName::new(host).is_err() || host.parse::<IpAddr>().is_ok() {
-            let message = format!("`{}` is not the name of a server", name.escape_debug());
-            self.refuse_with(&raw, message, "write `a.example`, or `*.a.example` for all below it");
-        }
-        match upstreams.get(raw.get_ref()) {
-            Some(config) => self.check_tcp(config, &raw.span()),
-            None => self.refuse_upstream(raw.get_ref(), &raw.span(), upstreams),
-        }
-        (name, raw.into_inner())
+fn resolve_tcp(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<TextOrTable<RawTcp>>,
+    upstreams: &Upstreams,
+) -> TcpListenerConfig {
+    let span = raw.span();
+    let TextOrTable(RawTcp { upstream, server_names, idle_timeout }) = raw.into_inner();
+    match upstreams.get(&upstream) {
+        Some(config) => check_tcp(resolver, config, &span),
+        None => refuse_upstream(resolver, &upstream, &span, upstreams),
     }
+    let idle = resolver.or(idle_timeout, Period(TcpConfig::default().idle), SOME_PERIOD).0;
+    let names = server_names
+        .into_iter()
+        .map(|(name, upstream)| resolve_tcp_name(resolver, name, upstream, upstreams));
+    let names = names.collect();
+    TcpListenerConfig { upstream, names, tcp: TcpConfig { idle, ..TcpConfig::default() } }
+}
 
-    /// Refuses what streams do not have, and what cannot be told from a stream that is not understood.
-    fn check_tcp(&mut self, upstream: &UpstreamConfig, span: &Span) {
-        let name = &upstream.name;
-        let by_address = [None, Some(&HashBy::ClientAddress)];
-        if !by_address.contains(&upstream.balance.hash_by()) {
-            let message = format!("the upstream `{name}` is balanced by what only requests have");
-            let hint = "streams have `balance = { hash = \"client_address\" }`, or one of the names";
-            self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
-        }
-        if upstream.tls.is_some() {
-            let message = format!("the upstream `{name}` speaks TLS, which streams are not put into");
-            let hint = "clients of streams speak TLS with the servers themselves";
-            self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
-        }
-        if upstream.sticky.is_some() {
-            let message = format!("the upstream `{name}` has sticky cookies, which streams have not");
-            let hint = "`balance = { hash = \"client_address\" }` brings a client to the same server again";
-            self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
-        }
+/// A name of a server and its upstream.
+fn resolve_tcp_name(
+    resolver: &mut Resolver<'_>,
+    name: String,
+    raw: Spanned<String>,
+    upstreams: &Upstreams,
+) -> (String, String) {
+    let host = name.strip_prefix("*.").unwrap_or(&name);
+    if TlsServerName::new(host).is_err() || host.parse::<IpAddr>().is_ok() {
+        let message = format!("`{}` is not the name of a server", name.escape_debug());
+        resolver.refuse_with(&raw, message, "write `a.example`, or `*.a.example` for all below it");
     }
+    match upstreams.get(raw.get_ref()) {
+        Some(config) => check_tcp(resolver, config, &raw.span()),
+        None => refuse_upstream(resolver, raw.get_ref(), &raw.span(), upstreams),
+    }
+    (name, raw.into_inner())
+}
 
-    fn proxy_protocol(&mut self, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
-        let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
-        let Some(from) = from else { return Some(ProxyProtocol::default()) };
-        self.refuse_empty(&from, "`from` names at least one network", "leave it out to believe everybody");
-        Some(ProxyProtocol { from: self.networks(from.get_ref()) })
+/// Refuses what streams do not have, and what cannot be told from a stream that is not understood.
+fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span) {
+    let name = &upstream.name;
+    let by_address = [None, Some(&HashBy::ClientAddress)];
+    if !by_address.contains(&upstream.balance.hash_by()) {
+        let message = format!("the upstream `{name}` is balanced by what only requests have");
+        let hint = "streams have `balance = { hash = \"client_address\" }`, or one of the names";
+        resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
+    if upstream.tls.is_some() {
+        let message = format!("the upstream `{name}` speaks TLS, which streams are not put into");
+        let hint = "clients of streams speak TLS with the servers themselves";
+        resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
+    }
+    if upstream.sticky.is_some() {
+        let message = format!("the upstream `{name}` has sticky cookies, which streams have not");
+        let hint = "`balance = { hash = \"client_address\" }` brings a client to the same server again";
+        resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
+    }
+}
+
+fn resolve_proxy_protocol(resolver: &mut Resolver<'_>, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
+    let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
+    let Some(from) = from else { return Some(ProxyProtocol::default()) };
+    resolver.refuse_empty(&from, "`from` names at least one network", "leave it out to believe everybody");
+    Some(ProxyProtocol { from: resolve_networks(resolver, from.get_ref()) })
 }
 
 const REDIRECT_HINT: &str = "add a listener with `tls`, or take `redirect_to_https` away";

@@ -8,121 +8,131 @@ use thruway_gateway::{
 };
 use thruway_server::Authority;
 
-use super::Resolver;
+use super::resolver::Resolver;
 use crate::config::raw::{
     RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite, RawUpstream, TextOrTable,
 };
 use crate::config::spanned::Spanned;
 
-impl Resolver<'_> {
-    /// What requests to each upstream say of their way.
-    pub(super) fn forwards(
-        &mut self,
-        upstreams: &BTreeMap<String, Spanned<RawUpstream>>,
-    ) -> BTreeMap<String, ForwardConfig> {
-        upstreams.iter().map(|(name, raw)| (name.clone(), self.forward_config(raw.get_ref()))).collect()
-    }
+/// What requests to each upstream say of their way.
+pub(super) fn resolve_forwards(
+    resolver: &mut Resolver<'_>,
+    upstreams: &BTreeMap<String, Spanned<RawUpstream>>,
+) -> BTreeMap<String, ForwardConfig> {
+    upstreams
+        .iter()
+        .map(|(name, raw)| (name.clone(), resolve_forward_config(resolver, raw.get_ref())))
+        .collect()
+}
 
-    fn forward_config(&mut self, raw: &RawUpstream) -> ForwardConfig {
-        let default = ForwardConfig::default();
-        let forwarded_port = raw.forwarded_port.as_ref().filter(|is_said| *is_said.get_ref());
-        if let Some(port) = forwarded_port
-            && matches!(raw.forwarded, Some(RawForwarded::Forwarded | RawForwarded::None))
-        {
-            let hint = "write `forwarded = \"x-forwarded\"` or `\"both\"`, or leave it out";
-            self.refuse_with(
-                port,
-                "`X-Forwarded-Port` is said beside the other `X-Forwarded` fields only",
-                hint,
-            );
-        }
-        ForwardConfig {
-            forwarded: raw.forwarded.map_or(default.forwarded, |fields| match fields {
-                RawForwarded::XForwarded => ForwardedFields::XForwarded,
-                RawForwarded::Forwarded => ForwardedFields::Forwarded,
-                RawForwarded::Both => ForwardedFields::Both,
-                RawForwarded::None => ForwardedFields::None,
-            }),
-            forwarded_port: forwarded_port.is_some(),
-            host: raw.host.as_ref().map_or(default.host, |host| self.host_rewrite(host)),
-            via: raw.via.unwrap_or(default.via),
-            ..default
-        }
+fn resolve_forward_config(resolver: &mut Resolver<'_>, raw: &RawUpstream) -> ForwardConfig {
+    let default = ForwardConfig::default();
+    let forwarded_port = raw.forwarded_port.as_ref().filter(|is_said| *is_said.get_ref());
+    if let Some(port) = forwarded_port
+        && matches!(raw.forwarded, Some(RawForwarded::Forwarded | RawForwarded::None))
+    {
+        let hint = "write `forwarded = \"x-forwarded\"` or `\"both\"`, or leave it out";
+        resolver.refuse_with(
+            port,
+            "`X-Forwarded-Port` is said beside the other `X-Forwarded` fields only",
+            hint,
+        );
     }
+    ForwardConfig {
+        forwarded: raw.forwarded.map_or(default.forwarded, |fields| match fields {
+            RawForwarded::XForwarded => ForwardedFields::XForwarded,
+            RawForwarded::Forwarded => ForwardedFields::Forwarded,
+            RawForwarded::Both => ForwardedFields::Both,
+            RawForwarded::None => ForwardedFields::None,
+        }),
+        forwarded_port: forwarded_port.is_some(),
+        host: raw.host.as_ref().map_or(default.host, |host| resolve_host_rewrite(resolver, host)),
+        via: raw.via.unwrap_or(default.via),
+        ..default
+    }
+}
 
-    fn host_rewrite(&mut self, raw: &Spanned<TextOrTable<RawHost>>) -> HostRewrite {
-        match &raw.get_ref().0 {
-            RawHost::Named(RawHostName::Preserve) => HostRewrite::Preserve,
-            RawHost::Named(RawHostName::Server) => HostRewrite::Server,
-            RawHost::Fixed(host) => {
-                let text = host.fixed.get_ref();
-                if text.is_empty() || Authority::parse(text.as_bytes()).is_err() {
-                    self.refuse_with(
-                        &host.fixed,
-                        "this is no host",
-                        "write `example.com` or `example.com:8080`",
-                    );
-                    return HostRewrite::Preserve;
-                }
-                HostRewrite::Fixed(text.clone())
+fn resolve_host_rewrite(resolver: &mut Resolver<'_>, raw: &Spanned<TextOrTable<RawHost>>) -> HostRewrite {
+    match &raw.get_ref().0 {
+        RawHost::Named(RawHostName::Preserve) => HostRewrite::Preserve,
+        RawHost::Named(RawHostName::Server) => HostRewrite::Server,
+        RawHost::Fixed(host) => {
+            let text = host.fixed.get_ref();
+            if text.is_empty() || Authority::parse(text.as_bytes()).is_err() {
+                resolver.refuse_with(
+                    &host.fixed,
+                    "this is no host",
+                    "write `example.com` or `example.com:8080`",
+                );
+                return HostRewrite::Preserve;
             }
+            HostRewrite::Fixed(text.clone())
         }
     }
+}
 
-    /// What `raw` changes in a route for `paths`.
-    pub(super) fn rewrite(&mut self, raw: RawRewrite, paths: &PathMatch) -> Rewrite {
-        let path = raw.path.and_then(|path| {
-            let rewrite = PathRewrite::new(path.get_ref(), paths);
-            rewrite.map_err(|error| self.refuse_rewrite(&path, error, PATH_PLACES)).ok()
-        });
-        Rewrite {
-            path,
-            request: self.field_rewrite(&raw.request, paths),
-            response: self.field_rewrite(&raw.response, paths),
-            keeps_location: !raw.location.unwrap_or(true),
+/// What `raw` changes in a route for `paths`.
+pub(super) fn resolve_rewrite(resolver: &mut Resolver<'_>, raw: RawRewrite, paths: &PathMatch) -> Rewrite {
+    let path = raw.path.and_then(|path| {
+        let rewrite = PathRewrite::new(path.get_ref(), paths);
+        rewrite.map_err(|error| refuse_rewrite(resolver, &path, error, PATH_PLACES)).ok()
+    });
+    Rewrite {
+        path,
+        request: resolve_field_rewrite(resolver, &raw.request, paths),
+        response: resolve_field_rewrite(resolver, &raw.response, paths),
+        keeps_location: !raw.location.unwrap_or(true),
+    }
+}
+
+fn resolve_field_rewrite(
+    resolver: &mut Resolver<'_>,
+    raw: &RawFieldRewrite,
+    paths: &PathMatch,
+) -> FieldRewrite {
+    let mut fields = FieldRewrite::default();
+    for name in &raw.remove {
+        if let Err(error) = fields.remove(name.get_ref()) {
+            refuse_rewrite(resolver, name, error, VALUE_PLACES);
         }
     }
-
-    fn field_rewrite(&mut self, raw: &RawFieldRewrite, paths: &PathMatch) -> FieldRewrite {
-        let mut fields = FieldRewrite::default();
-        for name in &raw.remove {
-            if let Err(error) = fields.remove(name.get_ref()) {
-                self.refuse_rewrite(name, error, VALUE_PLACES);
-            }
-        }
-        for (name, value) in &raw.set {
-            let set = fields.set(name.get_ref(), value.get_ref(), paths);
-            self.check_field(name, value, set);
-        }
-        for (name, value) in &raw.add {
-            let added = fields.add(name.get_ref(), value.get_ref(), paths);
-            self.check_field(name, value, added);
-        }
-        fields
+    for (name, value) in &raw.set {
+        let set = fields.set(name.get_ref(), value.get_ref(), paths);
+        check_field(resolver, name, value, set);
     }
-
-    fn check_field(
-        &mut self,
-        name: &Spanned<String>,
-        value: &Spanned<String>,
-        outcome: Result<(), InvalidRewrite>,
-    ) {
-        match outcome {
-            Ok(()) => {}
-            Err(error @ (InvalidRewrite::FieldName | InvalidRewrite::FieldOfGateway)) => {
-                self.refuse_rewrite(name, error, VALUE_PLACES);
-            }
-            Err(error) => self.refuse_rewrite(value, error, VALUE_PLACES),
-        }
+    for (name, value) in &raw.add {
+        let added = fields.add(name.get_ref(), value.get_ref(), paths);
+        check_field(resolver, name, value, added);
     }
+    fields
+}
 
-    pub(super) fn refuse_rewrite(&mut self, at: &Spanned<String>, error: InvalidRewrite, places: &str) {
-        match error {
-            InvalidRewrite::Place => self.refuse_with(at, error, places),
-            InvalidRewrite::Slash => self.refuse_with(at, error, "write `/v2{rest}`"),
-            InvalidRewrite::FieldOfGateway => self.refuse_with(at, error, OWN_FIELD_HINT),
-            error => self.refuse(at, error),
+fn check_field(
+    resolver: &mut Resolver<'_>,
+    name: &Spanned<String>,
+    value: &Spanned<String>,
+    outcome: Result<(), InvalidRewrite>,
+) {
+    match outcome {
+        Ok(()) => {}
+        Err(error @ (InvalidRewrite::FieldName | InvalidRewrite::FieldOfGateway)) => {
+            refuse_rewrite(resolver, name, error, VALUE_PLACES);
         }
+        Err(error) => refuse_rewrite(resolver, value, error, VALUE_PLACES),
+    }
+}
+
+pub(super) fn refuse_rewrite(
+    resolver: &mut Resolver<'_>,
+    at: &Spanned<String>,
+    error: InvalidRewrite,
+    places: &str,
+) {
+    match error {
+        InvalidRewrite::Place => resolver.refuse_with(at, error, places),
+        InvalidRewrite::Slash => resolver.refuse_with(at, error, "write `/v2{rest}`"),
+        InvalidRewrite::FieldOfGateway => resolver.refuse_with(at, error, OWN_FIELD_HINT),
+        error => resolver.refuse(at, error),
     }
 }
 

@@ -17,7 +17,8 @@ use super::super::raw::{
 };
 use super::super::spanned::Spanned;
 use super::super::{Http2, ListenerTlsConfig, Span};
-use super::Resolver;
+use super::acme::{check_validation, resolve_ordered, validates_by};
+use super::resolver::Resolver;
 use crate::acme::challenges;
 
 /// What is negotiated where HTTP/2 is spoken, or not (RFC 7301; RFC 9113 §3.1).
@@ -30,143 +31,144 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
     names.iter().map(|name| name.to_vec()).collect()
 }
 
-impl Resolver<'_> {
-    pub(super) fn listener_tls(
-        &mut self,
-        raw: Spanned<RawListenerTls>,
-        http2: Http2,
-    ) -> Option<ListenerTlsConfig> {
-        let span = raw.span();
-        let raw = raw.into_inner();
-        self.refuse_empty(&raw.certificates, "TLS needs a certificate", CERTIFICATE_HINT);
-        let certificates_span = raw.certificates.span();
-        let (mut awaited, mut awaited_names) = (Vec::new(), Vec::new());
-        let certificates = raw.certificates.into_inner().into_iter();
-        let certificates: Vec<_> = certificates
-            .filter_map(|raw| self.listener_certificate(raw, &mut awaited, &mut awaited_names))
-            .collect();
-        if certificates.is_empty() {
-            return None;
+pub(super) fn resolve_listener_tls(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<RawListenerTls>,
+    http2: Http2,
+) -> Option<ListenerTlsConfig> {
+    let span = raw.span();
+    let raw = raw.into_inner();
+    resolver.refuse_empty(&raw.certificates, "TLS needs a certificate", CERTIFICATE_HINT);
+    let certificates_span = raw.certificates.span();
+    let (mut awaited, mut awaited_names) = (Vec::new(), Vec::new());
+    let certificates = raw.certificates.into_inner().into_iter();
+    let certificates: Vec<_> = certificates
+        .filter_map(|raw| resolve_listener_certificate(resolver, raw, &mut awaited, &mut awaited_names))
+        .collect();
+    if certificates.is_empty() {
+        return None;
+    }
+    let defaults = TlsAcceptorConfig::new(certificates);
+    let client_authentication = resolve_client_authentication(resolver, raw.client_certificates);
+    check_validation(resolver, &client_authentication, !awaited.is_empty(), &span);
+    let challenges = validates_by(resolver, ChallengeKind::TlsAlpn01).then(|| challenges().tls_alpn());
+    let config = TlsAcceptorConfig {
+        awaited,
+        awaited_names,
+        challenges,
+        min_version: version(raw.min_version),
+        tickets: raw.tickets.unwrap_or(defaults.tickets),
+        sessions_max: resolver.or(raw.sessions_max, defaults.sessions_max, 0..=10_000_000),
+        client_authentication,
+        alpn: alpn(http2),
+        ..defaults
+    };
+    let strict = raw.strict_transport_security;
+    if let Some(text) = strict.as_ref().filter(|text| !is_strict(text.get_ref())) {
+        resolver.refuse_with(text, "it is no value of `Strict-Transport-Security`", STRICT_HINT);
+    }
+    let acceptor = TlsAcceptor::load(config);
+    let acceptor = acceptor.map_err(|error| refuse_certificate(resolver, &certificates_span, &error)).ok()?;
+    let strict_transport_security = strict.map(Spanned::into_inner);
+    let (acceptor, ocsp_stapling) = (Arc::new(acceptor), raw.ocsp_stapling);
+    Some(ListenerTlsConfig { acceptor, strict_transport_security, ocsp_stapling, span })
+}
+
+pub(super) fn resolve_upstream_tls(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<RawUpstreamTlsOrNot>,
+    http2: Http2,
+) -> Option<UpstreamTls> {
+    let span = raw.span();
+    let RawUpstreamTlsOrNot::Yes(raw) = raw.into_inner() else { return None };
+    let RawUpstreamTls { roots, server_name, certificate, verify, min_version } = *raw;
+    let config = TlsConnectorConfig {
+        roots: resolve_roots(resolver, roots),
+        verify: verify.unwrap_or(true),
+        client_certificate: certificate.map(|files| resolve_certificate(resolver, files)),
+        min_version: version(min_version),
+        alpn: alpn(http2),
+        ..TlsConnectorConfig::default()
+    };
+    let server_name = server_name.and_then(|text| resolve_server_name(resolver, &text));
+    let connector = TlsConnector::load(config);
+    let connector = connector.map_err(|error| refuse_certificate(resolver, &span, &error)).ok()?;
+    Some(UpstreamTls { connector: Arc::new(connector), server_name })
+}
+
+fn resolve_server_name(resolver: &mut Resolver<'_>, text: &Spanned<String>) -> Option<TlsServerName> {
+    let name = TlsServerName::new(text.get_ref());
+    name.map_err(|error| resolver.refuse_with(text, error, InvalidServerName::HINT)).ok()
+}
+
+pub(super) fn resolve_roots(resolver: &mut Resolver<'_>, raw: Option<Spanned<Vec<PathBuf>>>) -> Roots {
+    let Some(raw) = raw else { return Roots::System };
+    resolver.refuse_empty(
+        &raw,
+        "`roots` names at least one file",
+        "leave it out for those whom this system trusts",
+    );
+    Roots::Files(resolve_all_beside_config(resolver, &raw))
+}
+
+fn resolve_client_authentication(
+    resolver: &mut Resolver<'_>,
+    raw: Option<RawClientCertificates>,
+) -> ClientAuthentication {
+    let Some(RawClientCertificates { roots, required }) = raw else { return ClientAuthentication::Off };
+    resolver.refuse_empty(
+        &roots,
+        "`roots` names at least one file",
+        "it has the certificates of those who issue them",
+    );
+    let files = resolve_all_beside_config(resolver, &roots);
+    match required {
+        _ if files.is_empty() => ClientAuthentication::Off,
+        Some(false) => ClientAuthentication::Optional(files),
+        Some(true) | None => ClientAuthentication::Required(files),
+    }
+}
+
+/// Where a certificate of a listener is; among those `awaited` with its names, if it is ordered.
+fn resolve_listener_certificate(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<RawListenerCertificate>,
+    awaited: &mut Vec<PathBuf>,
+    awaited_names: &mut Vec<String>,
+) -> Option<CertificateFiles> {
+    let span = raw.span();
+    match raw.into_inner() {
+        RawListenerCertificate { chain: Some(chain), key: Some(key), ocsp, acme: None } => {
+            Some(resolve_certificate(resolver, RawCertificate { chain, key, ocsp }))
         }
-        let defaults = TlsAcceptorConfig::new(certificates);
-        let client_authentication = self.client_authentication(raw.client_certificates);
-        self.check_validation(&client_authentication, !awaited.is_empty(), &span);
-        let challenges = self.validates_by(ChallengeKind::TlsAlpn01).then(|| challenges().tls_alpn());
-        let config = TlsAcceptorConfig {
-            awaited,
-            awaited_names,
-            challenges,
-            min_version: version(raw.min_version),
-            tickets: raw.tickets.unwrap_or(defaults.tickets),
-            sessions_max: self.or(raw.sessions_max, defaults.sessions_max, 0..=10_000_000),
-            client_authentication,
-            alpn: alpn(http2),
-            ..defaults
-        };
-        let strict = raw.strict_transport_security;
-        if let Some(text) = strict.as_ref().filter(|text| !is_strict(text.get_ref())) {
-            self.refuse_with(text, "it is no value of `Strict-Transport-Security`", STRICT_HINT);
+        RawListenerCertificate { chain: None, key: None, ocsp: None, acme: Some(names) } => {
+            let files = resolve_ordered(resolver, &names)?;
+            awaited.push(files.chain.clone());
+            awaited_names.extend(names.get_ref().iter().map(|name| name.get_ref().to_ascii_lowercase()));
+            Some(files)
         }
-        let acceptor = TlsAcceptor::load(config);
-        let acceptor = acceptor.map_err(|error| self.refuse_certificate(&certificates_span, &error)).ok()?;
-        let strict_transport_security = strict.map(Spanned::into_inner);
-        let (acceptor, ocsp_stapling) = (Arc::new(acceptor), raw.ocsp_stapling);
-        Some(ListenerTlsConfig { acceptor, strict_transport_security, ocsp_stapling, span })
-    }
-
-    pub(super) fn upstream_tls(
-        &mut self,
-        raw: Spanned<RawUpstreamTlsOrNot>,
-        http2: Http2,
-    ) -> Option<UpstreamTls> {
-        let span = raw.span();
-        let RawUpstreamTlsOrNot::Yes(raw) = raw.into_inner() else { return None };
-        let RawUpstreamTls { roots, server_name, certificate, verify, min_version } = *raw;
-        let config = TlsConnectorConfig {
-            roots: self.roots(roots),
-            verify: verify.unwrap_or(true),
-            client_certificate: certificate.map(|files| self.certificate(files)),
-            min_version: version(min_version),
-            alpn: alpn(http2),
-            ..TlsConnectorConfig::default()
-        };
-        let server_name = server_name.and_then(|text| self.server_name(&text));
-        let connector = TlsConnector::load(config);
-        let connector = connector.map_err(|error| self.refuse_certificate(&span, &error)).ok()?;
-        Some(UpstreamTls { connector: Arc::new(connector), server_name })
-    }
-
-    fn server_name(&mut self, text: &Spanned<String>) -> Option<TlsServerName> {
-        let name = TlsServerName::new(text.get_ref());
-        name.map_err(|error| self.refuse_with(text, error, InvalidServerName::HINT)).ok()
-    }
-
-    pub(super) fn roots(&mut self, raw: Option<Spanned<Vec<PathBuf>>>) -> Roots {
-        let Some(raw) = raw else { return Roots::System };
-        self.refuse_empty(
-            &raw,
-            "`roots` names at least one file",
-            "leave it out for those whom this system trusts",
-        );
-        Roots::Files(self.all_beside_config(&raw))
-    }
-
-    fn client_authentication(&mut self, raw: Option<RawClientCertificates>) -> ClientAuthentication {
-        let Some(RawClientCertificates { roots, required }) = raw else { return ClientAuthentication::Off };
-        self.refuse_empty(
-            &roots,
-            "`roots` names at least one file",
-            "it has the certificates of those who issue them",
-        );
-        let files = self.all_beside_config(&roots);
-        match required {
-            _ if files.is_empty() => ClientAuthentication::Off,
-            Some(false) => ClientAuthentication::Optional(files),
-            Some(true) | None => ClientAuthentication::Required(files),
-        }
-    }
-
-    /// Where a certificate of a listener is; among those `awaited` with its names, if it is ordered.
-    fn listener_certificate(
-        &mut self,
-        raw: Spanned<RawListenerCertificate>,
-        awaited: &mut Vec<PathBuf>,
-        awaited_names: &mut Vec<String>,
-    ) -> Option<CertificateFiles> {
-        let span = raw.span();
-        match raw.into_inner() {
-            RawListenerCertificate { chain: Some(chain), key: Some(key), ocsp, acme: None } => {
-                Some(self.certificate(RawCertificate { chain, key, ocsp }))
-            }
-            RawListenerCertificate { chain: None, key: None, ocsp: None, acme: Some(names) } => {
-                let files = self.ordered(&names)?;
-                awaited.push(files.chain.clone());
-                awaited_names.extend(names.get_ref().iter().map(|name| name.get_ref().to_ascii_lowercase()));
-                Some(files)
-            }
-            _ => {
-                let message = "a certificate has either `chain` and `key`, or `acme`";
-                self.failures.push(self.source.failure(span, message).with_hint(CERTIFICATE_HINT));
-                None
-            }
-        }
-    }
-
-    fn certificate(&self, raw: RawCertificate) -> CertificateFiles {
-        CertificateFiles {
-            chain: self.beside_config(&raw.chain),
-            key: self.beside_config(&raw.key),
-            ocsp: raw.ocsp.map(|path| self.beside_config(&path)),
+        _ => {
+            let message = "a certificate has either `chain` and `key`, or `acme`";
+            resolver.failures.push(resolver.source.failure(span, message).with_hint(CERTIFICATE_HINT));
+            None
         }
     }
+}
 
-    fn all_beside_config(&self, paths: &Spanned<Vec<PathBuf>>) -> Vec<PathBuf> {
-        paths.get_ref().iter().map(|path| self.beside_config(path)).collect()
+fn resolve_certificate(resolver: &Resolver<'_>, raw: RawCertificate) -> CertificateFiles {
+    CertificateFiles {
+        chain: resolver.beside_config(&raw.chain),
+        key: resolver.beside_config(&raw.key),
+        ocsp: raw.ocsp.map(|path| resolver.beside_config(&path)),
     }
+}
 
-    pub(super) fn refuse_certificate(&mut self, span: &Span, error: &CertificateError) {
-        self.failures.push(self.source.failure(span.clone(), error).with_hint(error.hint()));
-    }
+fn resolve_all_beside_config(resolver: &Resolver<'_>, paths: &Spanned<Vec<PathBuf>>) -> Vec<PathBuf> {
+    paths.get_ref().iter().map(|path| resolver.beside_config(path)).collect()
+}
+
+pub(super) fn refuse_certificate(resolver: &mut Resolver<'_>, span: &Span, error: &CertificateError) {
+    resolver.failures.push(resolver.source.failure(span.clone(), error).with_hint(error.hint()));
 }
 
 const fn version(raw: RawTlsVersion) -> TlsVersion {

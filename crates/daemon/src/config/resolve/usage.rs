@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thruway_server::ListenAddr;
 
-use super::Resolver;
+use super::resolver::Resolver;
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::raw::RawUpstream;
 use crate::config::spanned::Spanned;
@@ -42,23 +42,22 @@ impl AboutRequests {
     }
 }
 
-impl Resolver<'_> {
-    /// Refuses what is said in vain. To be called when there is nothing else wrong: otherwise not all routes may be here.
-    pub(super) fn check_usage(
-        &mut self,
-        said: Vec<AboutRequests>,
-        listeners: &[ListenerConfig],
-        routes: &[Route],
-    ) {
-        for AboutRequests { upstream, span, keys } in said {
-            let has_streams = listeners.iter().any(|listener| forwards_to(listener, &upstream));
-            if has_streams && !routes.iter().any(|route| goes_to(route, &upstream)) {
-                let message =
-                    format!("`{}` is about requests, and this upstream has only streams", keys.join("`, `"));
-                let failure = self.source.failure(span, message);
-                self.failures
-                    .push(failure.with_hint("listeners with `tcp` forward octets as they are: leave it out"));
-            }
+/// Refuses what is said in vain. To be called when there is nothing else wrong: otherwise not all routes may be here.
+pub(super) fn check_usage(
+    resolver: &mut Resolver<'_>,
+    said: Vec<AboutRequests>,
+    listeners: &[ListenerConfig],
+    routes: &[Route],
+) {
+    for AboutRequests { upstream, span, keys } in said {
+        let has_streams = listeners.iter().any(|listener| forwards_to(listener, &upstream));
+        if has_streams && !routes.iter().any(|route| goes_to(route, &upstream)) {
+            let message =
+                format!("`{}` is about requests, and this upstream has only streams", keys.join("`, `"));
+            let failure = resolver.source.failure(span, message);
+            resolver
+                .failures
+                .push(failure.with_hint("listeners with `tcp` forward octets as they are: leave it out"));
         }
     }
 }

@@ -1,0 +1,89 @@
+//! Checks of a config that was made in code: each name that it uses exists. Files are checked when they are read.
+
+use std::collections::BTreeSet;
+
+use thruway_server::ListenAddr;
+
+use super::forward::ForwardTo;
+use super::{Action, Config, Failure, ListenerConfig, is_listed};
+
+/// Checks a config that does not come from a file.
+///
+/// # Errors
+/// Each mistake: no listener or no route, an address that is there twice, an unknown name, an upstream without servers, an
+/// admin address that other machines can reach, or an upstream that leads back to its listener.
+pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    if config.listeners.is_empty() {
+        failures.push(Failure::new("the config has no listener").with_hint("add one with `listen`"));
+    }
+    if config.routes.is_empty() && config.listeners.iter().any(ListenerConfig::has_routes) {
+        failures.push(Failure::new("the config has no route").with_hint("add one with `route`"));
+    }
+    failures.extend(repeated_addresses(config));
+    failures.extend(remote_admin_address(config));
+    failures.extend(unknown_upstreams(config));
+    failures.extend(unknown_policies(config));
+    let empty = config.upstreams.iter().filter(|(_, upstream)| upstream.servers.is_empty());
+    failures.extend(empty.map(|(name, _)| {
+        Failure::new(format!("the upstream `{name}` has no server"))
+            .with_hint("pass at least one address to `UpstreamConfig::new`")
+    }));
+    match Failure::all(failures) {
+        Some(failure) => Err(failure),
+        None => config.refuse_loops(),
+    }
+}
+
+fn repeated_addresses(config: &Config) -> Vec<Failure> {
+    let mut known: Vec<&ListenAddr> = Vec::new();
+    let mut failures = Vec::new();
+    let admin = config.admin.iter().map(|admin| &admin.address);
+    for address in config.listeners.iter().map(ListenerConfig::address).chain(admin) {
+        if is_listed(known.iter().copied(), address) {
+            let failure = Failure::new(format!("`{address}` is listened on already"));
+            failures.push(failure.with_hint("give each listener, and the admin listener, its own address"));
+        }
+        known.push(address);
+    }
+    failures
+}
+
+/// Refuses an admin listener that other machines can reach: it has no authentication.
+fn remote_admin_address(config: &Config) -> Option<Failure> {
+    let admin = config.admin.as_ref().filter(|admin| !admin.allow_remote)?;
+    let ListenAddr::Tcp(address) = &admin.address else { return None };
+    (!address.ip().is_loopback()).then(|| {
+        Failure::new(format!("other machines can reach the admin address `{address}`"))
+            .with_hint("use a loopback address or a Unix socket: the admin listener has no authentication")
+    })
+}
+
+fn unknown_upstreams(config: &Config) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    for route in &config.routes {
+        let Action::Forward(forward) = &route.action else { continue };
+        let mut names = match &forward.to {
+            ForwardTo::Upstream(name) => vec![name],
+            ForwardTo::Split { sides, .. } => sides.iter().map(|(name, _)| name).collect(),
+        };
+        names.extend(forward.mirror.as_ref().map(|mirror| &mirror.upstream));
+        for name in names.into_iter().filter(|name| !config.upstreams.contains_key(*name)) {
+            let message = format!("the route `{}` names the unknown upstream `{name}`", route.matching);
+            failures.push(Failure::new(message).with_hint("add the upstream with `Config::upstream`"));
+        }
+    }
+    failures
+}
+
+fn unknown_policies(config: &Config) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    for route in &config.routes {
+        let names: BTreeSet<_> = route.policies.iter().collect();
+        for name in names.into_iter().filter(|name| !config.policies.contains_key(*name)) {
+            let message = format!("the route `{}` names the unknown policy `{name}`", route.matching);
+            failures.push(Failure::new(message).with_hint("add the policy with `Config::policy`"));
+        }
+    }
+    failures
+}

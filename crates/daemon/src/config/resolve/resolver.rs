@@ -1,0 +1,73 @@
+//! The findings about one file, and the checks that all sections use.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thruway_certificates::acme::Wanted;
+
+use crate::config::failure::Source;
+use crate::config::raw::Period;
+use crate::config::spanned::Spanned;
+use crate::config::{Failure, Span};
+
+/// Resolves the parts of one file. What is wrong is kept, and stands in for something right.
+pub(super) struct Resolver<'s> {
+    pub(super) source: &'s Source,
+    pub(super) failures: Vec<Failure>,
+    /// From whom certificates are ordered, and those that are met on the way.
+    pub(super) acme: Option<Wanted>,
+}
+
+impl Resolver<'_> {
+    pub(super) fn or<T>(&mut self, raw: Option<Spanned<T>>, default: T, range: RangeInclusive<T>) -> T
+    where
+        T: PartialOrd + fmt::Display,
+    {
+        let Some(value) = raw else { return default };
+        if !range.contains(value.get_ref()) {
+            self.refuse(&value, format!("the value must be from {} to {}", range.start(), range.end()));
+        }
+        value.into_inner()
+    }
+
+    pub(super) fn count(&mut self, raw: Option<Spanned<u64>>, range: RangeInclusive<u64>) -> Option<usize> {
+        raw.and_then(|value| usize::try_from(self.or(Some(value), 0, range)).ok())
+    }
+
+    /// What has no name cannot be spoken of: in logs, metrics and towards those who operate it.
+    pub(super) fn check_name(&mut self, name: &str, span: &Span, what: &str) {
+        if name.trim().is_empty() {
+            self.refuse_at(span, format!("{what} has a name"));
+        }
+    }
+
+    /// A list that says nothing is not what leaving it out is.
+    pub(super) fn refuse_empty<T>(&mut self, list: &Spanned<Vec<T>>, message: &str, hint: &str) {
+        if list.get_ref().is_empty() {
+            self.refuse_with(list, message, hint);
+        }
+    }
+
+    pub(super) fn refuse<T>(&mut self, at: &Spanned<T>, message: impl fmt::Display) {
+        self.refuse_at(&at.span(), message);
+    }
+
+    pub(super) fn refuse_with<T>(&mut self, at: &Spanned<T>, message: impl fmt::Display, hint: &str) {
+        self.failures.push(self.source.failure(at.span(), message).with_hint(hint));
+    }
+
+    pub(super) fn refuse_at(&mut self, span: &Span, message: impl fmt::Display) {
+        self.failures.push(self.source.failure(span.clone(), message));
+    }
+
+    /// Relative paths start where the config is, wherever the command was called.
+    pub(super) fn beside_config(&self, path: &Path) -> PathBuf {
+        self.source.path.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
+    }
+}
+
+/// 1 MiB: see `Limits::header_section_bytes` for why not more.
+pub(super) const HEAD_BYTES_MAX: u32 = 1 << 20;
+pub(super) const PERIOD_MAX: Period = Period(Duration::from_hours(24));

@@ -1,0 +1,321 @@
+//! The thread that writes a log, so that no thread that logs waits for a slow disk, a terminal or a full pipe. The target and
+//! the form of lines belong to the caller.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// A thread that writes the lines of several buffers to one target. `S` is a setting that each buffer has, such as the format
+/// of its lines.
+///
+/// Each buffer has a limit. Lines that do not fit are dropped and counted: logging never waits.
+pub struct LogWriter<S> {
+    buffers: Arc<Mutex<Buffers<S>>>,
+    buffer_bytes_max: usize,
+    commands: Sender<Command<S>>,
+}
+
+/// The limits and times of a [`LogWriter`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogWriterConfig {
+    /// The name of the thread.
+    pub thread_name: &'static str,
+    /// Maximum number of bytes that wait in one buffer.
+    pub buffer_bytes_max: usize,
+    /// Bytes of memory that the thread keeps for the next lines.
+    pub kept_bytes_max: usize,
+    /// Interval at which the buffers are written; `None` to write each [line](LogWriter::append_line) at once.
+    pub write_every: Option<Duration>,
+}
+
+/// The destination of the lines.
+pub trait LogTarget: Send {
+    /// Writes `bytes`: whole lines, possibly none. Handles its errors itself.
+    fn write(&mut self, bytes: &[u8]);
+
+    /// Reports that this number of lines was dropped since the last report.
+    fn report_dropped(&mut self, lines: u64);
+
+    /// Opens the destination again, such as a file that was moved away.
+    fn reopen(&mut self) {}
+}
+
+/// The lines of one thread that are not written yet. Only this thread and the writer hold the lock, and the writer only to
+/// take the bytes away.
+pub struct LogBuffer<S>(Mutex<Waiting<S>>);
+
+struct Waiting<S> {
+    setting: S,
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    dropped: u64,
+}
+
+/// All buffers, and the setting of the next one.
+struct Buffers<S> {
+    setting: S,
+    list: Vec<Arc<LogBuffer<S>>>,
+}
+
+enum Command<S> {
+    /// Writes the lines, and ends the thread if `is_last`.
+    Write {
+        is_last: bool,
+        done: Option<Sender<()>>,
+    },
+    Reopen,
+    Replace(S, Box<dyn LogTarget>),
+}
+
+impl<S: Clone + Send + 'static> LogWriter<S> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(config: LogWriterConfig, setting: S, target: impl LogTarget + 'static) -> io::Result<Self> {
+        let buffers = Arc::new(Mutex::new(Buffers { setting, list: Vec::new() }));
+        let (commands, receiver) = channel();
+        let of_thread = buffers.clone();
+        let run = move || run(config, Box::new(target), &of_thread, &receiver);
+        thread::Builder::new().name(config.thread_name.to_owned()).spawn(run)?;
+        Ok(Self { buffers, buffer_bytes_max: config.buffer_bytes_max, commands })
+    }
+
+    /// Adds a buffer for one more thread.
+    pub fn add_buffer(&self) -> Arc<LogBuffer<S>> {
+        let mut buffers = lock(&self.buffers);
+        let setting = buffers.setting.clone();
+        let bytes_max = self.buffer_bytes_max;
+        let waiting = Waiting { setting, bytes: Vec::new(), bytes_max, dropped: 0 };
+        let buffer = Arc::new(LogBuffer(Mutex::new(waiting)));
+        // A buffer without another owner gets no more lines, and goes when its last line is written.
+        buffers.list.retain(|buffer| Arc::strong_count(buffer) > 1 || !lock(&buffer.0).bytes.is_empty());
+        buffers.list.push(buffer.clone());
+        buffer
+    }
+
+    /// Appends a line and has it written at once, or counts it as dropped.
+    pub fn append_line(&self, buffer: &LogBuffer<S>, line: &[u8]) {
+        let was_empty = {
+            let mut waiting = lock(&buffer.0);
+            if waiting.bytes.len() + line.len() > waiting.bytes_max {
+                waiting.dropped += 1;
+                return;
+            }
+            let was_empty = waiting.bytes.is_empty();
+            waiting.bytes.extend_from_slice(line);
+            was_empty
+        };
+        // For other lines, the thread has a command that it has not begun.
+        if was_empty {
+            let _ = self.commands.send(Command::Write { is_last: false, done: None });
+        }
+    }
+
+    /// Has lines written to `target` with `setting` from now on. Lines that are not written yet go to the previous target.
+    /// Does not wait until that is done; only `at_once` applies to all buffers when this returns.
+    pub fn replace(&self, setting: S, target: impl LogTarget + 'static, at_once: impl Fn(&mut S)) {
+        {
+            let mut buffers = lock(&self.buffers);
+            at_once(&mut buffers.setting);
+            for buffer in &buffers.list {
+                at_once(&mut lock(&buffer.0).setting);
+            }
+        }
+        let _ = self.commands.send(Command::Replace(setting, Box::new(target)));
+    }
+
+    /// Has the target opened again. Does not wait until that is done.
+    pub fn reopen(&self) {
+        // A thread that has finished has nothing to open again.
+        let _ = self.commands.send(Command::Reopen);
+    }
+
+    /// Waits until the lines so far are written, at most a second.
+    pub fn flush(&self) {
+        self.write(false);
+    }
+
+    /// Writes what is left and ends the thread. Waits at most a second. Returns the number of lines that were dropped since the
+    /// start.
+    pub fn finish(&self) -> u64 {
+        self.write(true);
+        lock(&self.buffers).list.iter().map(|buffer| lock(&buffer.0).dropped).sum()
+    }
+
+    fn write(&self, is_last: bool) {
+        let (done, finished) = channel();
+        let _ = self.commands.send(Command::Write { is_last, done: Some(done) });
+        let _ = finished.recv_timeout(FINISH_WITHIN);
+    }
+}
+
+impl<S> LogBuffer<S> {
+    /// Lets `write` append a line, or counts it as dropped if the limit is reached.
+    #[inline]
+    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &S)) {
+        let waiting = &mut *lock(&self.0);
+        if waiting.bytes.len() < waiting.bytes_max {
+            write(&mut waiting.bytes, &waiting.setting);
+        } else {
+            waiting.dropped += 1;
+        }
+    }
+}
+
+/// Writes the lines of all buffers until the last command.
+fn run<S: Clone>(
+    config: LogWriterConfig,
+    mut target: Box<dyn LogTarget>,
+    buffers: &Mutex<Buffers<S>>,
+    commands: &Receiver<Command<S>>,
+) {
+    let mut bytes = Vec::new();
+    let mut reported = 0;
+    loop {
+        let command = match config.write_every {
+            Some(interval) => commands.recv_timeout(interval),
+            None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let (mut ends, mut acknowledge, mut next) = (false, None, None);
+        match command {
+            Ok(Command::Write { is_last, done }) => (ends, acknowledge) = (is_last, done),
+            Ok(Command::Reopen) => target.reopen(),
+            Ok(Command::Replace(setting, target)) => {
+                lock(buffers).setting = setting;
+                next = Some(target);
+            }
+            Err(RecvTimeoutError::Disconnected) => ends = true,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let dropped = write_all(&mut *target, buffers, &mut bytes);
+        if dropped > reported {
+            target.report_dropped(dropped - reported);
+        }
+        reported = dropped;
+        if let Some(done) = acknowledge {
+            let _ = done.send(());
+        }
+        if ends {
+            return;
+        }
+        if let Some(next) = next {
+            target = next;
+        }
+        bytes.clear();
+        bytes.shrink_to(config.kept_bytes_max);
+    }
+}
+
+/// Writes the lines of all buffers, and gives them the present setting. Returns the number of lines that were dropped since the
+/// start.
+fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, bytes: &mut Vec<u8>) -> u64 {
+    let all = lock(buffers).list.clone();
+    let mut dropped = 0;
+    for buffer in all {
+        // The buffer gets the emptied memory, so that neither side allocates in the steady state.
+        bytes.clear();
+        {
+            // Both locks, in the order of `replace`: an old setting must not come back after it.
+            let buffers = lock(buffers);
+            let mut waiting = lock(&buffer.0);
+            std::mem::swap(&mut waiting.bytes, bytes);
+            waiting.setting = buffers.setting.clone();
+            dropped += waiting.dropped;
+        }
+        target.write(bytes);
+    }
+    dropped
+}
+
+/// Ignores panics of other threads: counting and appending cannot be interrupted half-way.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const FINISH_WITHIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A target that shows what it gets, and waits until it is allowed to go on.
+    struct Reader {
+        written: Sender<Vec<u8>>,
+        allowed: Receiver<()>,
+        dropped: Sender<u64>,
+    }
+
+    impl LogTarget for Reader {
+        fn write(&mut self, bytes: &[u8]) {
+            if !bytes.is_empty() {
+                let _ = self.written.send(bytes.to_vec());
+                let _ = self.allowed.recv();
+            }
+        }
+
+        fn report_dropped(&mut self, lines: u64) {
+            let _ = self.dropped.send(lines);
+        }
+    }
+
+    struct Test {
+        writer: LogWriter<()>,
+        buffer: Arc<LogBuffer<()>>,
+        allow: Sender<()>,
+        found: Receiver<Vec<u8>>,
+        dropped: Receiver<u64>,
+    }
+
+    fn start() -> Test {
+        let ((allow, allowed), (written, found), (report, dropped)) = (channel(), channel(), channel());
+        let config = LogWriterConfig {
+            thread_name: "log",
+            buffer_bytes_max: BYTES_MAX,
+            kept_bytes_max: 16 << 10,
+            write_every: None,
+        };
+        let writer = LogWriter::start(config, (), Reader { written, allowed, dropped: report }).unwrap();
+        let buffer = writer.add_buffer();
+        Test { writer, buffer, allow, found, dropped }
+    }
+
+    const BYTES_MAX: usize = 1 << 20;
+
+    #[test]
+    fn logging_does_not_wait_for_the_reader_and_dropped_lines_are_counted() {
+        let Test { writer, buffer, allow, found, dropped } = start();
+        writer.append_line(&buffer, b"first\n");
+        assert_eq!(found.recv().unwrap(), b"first\n");
+        let line = vec![b'a'; BYTES_MAX / 4];
+        (0..20).for_each(|_| writer.append_line(&buffer, &line));
+        assert_eq!(lock(&buffer.0).bytes.len(), BYTES_MAX);
+        // The reader reads nothing, and still this returns.
+        writer.flush();
+        drop(allow);
+        writer.flush();
+        assert_eq!(found.try_iter().flatten().count(), BYTES_MAX);
+        assert_eq!(dropped.try_iter().sum::<u64>(), 16);
+        assert_eq!(writer.finish(), 16);
+    }
+
+    #[test]
+    fn a_flush_and_the_end_leave_no_line() {
+        let Test { writer, buffer, allow, found, .. } = start();
+        drop(allow);
+        let lines: Vec<_> = (0..1_000).map(|n| n.to_string() + "\n").collect();
+        lines[..500].iter().for_each(|line| writer.append_line(&buffer, line.as_bytes()));
+        writer.flush();
+        let bytes: Vec<u8> = found.try_iter().flatten().collect();
+        assert_eq!(String::from_utf8(bytes).unwrap(), lines[..500].concat());
+        lines[500..]
+            .iter()
+            .for_each(|line| buffer.append(|bytes, ()| bytes.extend_from_slice(line.as_bytes())));
+        writer.finish();
+        let bytes: Vec<u8> = found.try_iter().flatten().collect();
+        assert_eq!(String::from_utf8(bytes).unwrap(), lines[500..].concat());
+        writer.finish();
+    }
+}
