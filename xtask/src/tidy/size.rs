@@ -5,7 +5,7 @@ use super::source::Source;
 use super::tree::Tree;
 
 /// Lines of a file without its tests.
-const LINES_MAX: usize = 800;
+const LINES_MAX: usize = 600;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -17,7 +17,6 @@ use thruway_net::{LogWriter, LogWriterConfig};
 use crate::record::{Recorder, TakeRecord, TakeStreamRecord};
 use format::Timestamps;
 
-
 pub use format::{AccessLogFormat, AccessLogLines};
 pub use sink::{AccessLogTarget, OpenTarget};
 

@@ -6,22 +6,19 @@ mod tokens;
 mod arguments;
 mod question;
 mod trace;
-mod further;
 mod print;
-mod save;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use thruway_mcp_sdk::json_rpc::ErrorCode;
 use thruway_mcp_sdk::oauth::OAuthError;
-use thruway_mcp_sdk::schema::ProgressNotificationParams;
+use thruway_mcp_sdk::schema::{ProgressNotificationParams, SubscriptionFilter};
 use thruway_mcp_sdk::{McpClient, McpClientError, Revision, ToolOutcome};
 
-use crate::args::{McpClientArgs, McpClientCommand};
+use crate::args::{McpClientArgs, McpClientCommand, McpTaskArgs};
 use crate::config::Failure;
-use print::Printer;
-use save::SaveDirectory;
+use print::{Printer, SaveDirectory};
 use target::Target;
 
 /// Asks a server, and prints what it answers.
@@ -73,10 +70,8 @@ async fn ask(
             let completing = client.complete(reference, argument, context);
             completing.await.map(|completion| printer.completion(&completion))
         }
-        (McpClientCommand::Listen, uris) => further::listen(client, uris, args.count, printer).await,
-        (McpClientCommand::Tasks, ids) if !ids.is_empty() => {
-            further::tasks(client, ids, &args.tasks, printer).await
-        }
+        (McpClientCommand::Listen, uris) => listen(client, uris, args.count, printer).await,
+        (McpClientCommand::Tasks, ids) if !ids.is_empty() => tasks(client, ids, &args.tasks, printer).await,
         (McpClientCommand::Tasks, []) if !args.tasks.wait && !args.tasks.cancel => {
             match client.revision().await {
                 Ok(Revision::R20251125) => client.list_tasks().await.map(|tasks| printer.tasks(&tasks)),
@@ -189,4 +184,57 @@ fn misunderstood(command: McpClientCommand) -> Failure {
     };
     Failure::new(format!("after the server, {words} is expected"))
         .with_hint("a server is a URL, which comes first, or a command, which comes last and after `--`")
+}
+
+/// Prints changes until there are enough, or no more.
+async fn listen(client: &McpClient, uris: &[String], count: Option<usize>, printer: Printer<'_>) -> Asked {
+    let filter = SubscriptionFilter {
+        tools_list_changed: Some(true),
+        prompts_list_changed: Some(true),
+        resources_list_changed: Some(true),
+        resource_subscriptions: uris.to_vec(),
+    };
+    let mut subscription = client.listen(filter).await?;
+    let mut told = 0;
+    while count.is_none_or(|count| told < count) {
+        let Some(change) = subscription.next().await else { break };
+        told += 1;
+        let code = printer.change(&change);
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
+        }
+    }
+    match subscription.end() {
+        Some(error) if count.is_none_or(|count| told < count) => Err(error),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Prints how tasks stand, waits for them, or gives them up. What the server says of one is of no other.
+async fn tasks(client: &McpClient, ids: &[String], args: &McpTaskArgs, printer: Printer<'_>) -> Asked {
+    let mut all = ExitCode::SUCCESS;
+    for id in ids {
+        let code = match task(client, id, args, printer).await {
+            Ok(code) => code,
+            Err(error) => {
+                let Some(reason) = refusal(&error) else { return Err(error) };
+                print::to_stderr(&format!("error: `{id}`: {reason}"));
+                ExitCode::FAILURE
+            }
+        };
+        if code != ExitCode::SUCCESS {
+            all = code;
+        }
+    }
+    Ok(all)
+}
+
+async fn task(client: &McpClient, id: &str, args: &McpTaskArgs, printer: Printer<'_>) -> Asked {
+    if args.wait {
+        return Ok(printer.result(&client.wait_for_task(id).await?));
+    }
+    if args.cancel {
+        client.cancel_task(id).await?;
+    }
+    Ok(printer.detailed_task(&client.get_task(id).await?))
 }

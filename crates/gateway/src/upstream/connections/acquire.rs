@@ -6,9 +6,9 @@ use std::time::Duration;
 use thruway_client::{Connection, Error, RequestToSend};
 
 use super::exchange::Exchange;
+use super::http2_sharing::{SharedConnection, SharedKey, Wanted, find, with_room};
 use super::limits::Permit;
 use super::pool::{PoolKey, UpstreamPool, put_idle, take_idle};
-use super::shared::{SharedConnection, SharedKey, Wanted, find, with_room};
 use crate::Failure;
 use crate::upstream::health::ejection::{Admission, milliseconds};
 use crate::upstream::server::{ChosenVersion, Server};

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use thruway_net::Worker;
 
+use super::http2_sharing::close_idle;
 use super::pool::{IdleCounts, close_oldest};
 use super::queue::{Queue, QueueConfig, Unavailable, WaitingCounts};
-use super::shared::close_idle;
 use crate::Failure;
 
 /// The connections part of an upstream. Shared with the upstreams of later configs.

@@ -10,7 +10,7 @@ pub(crate) mod limits;
 
 // those of a worker
 pub(crate) mod pool;
-pub(crate) mod shared;
+pub(crate) mod http2_sharing;
 
 // one for a request
 pub(crate) mod acquire;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::acquire::{Acquired, wait_to_share};
 use super::connect::{connect_secured, speaks_http2};
-use super::shared::{OpeningGuard, Outcome, SharedConnection, find, keep, next_number};
+use super::http2_sharing::{OpeningGuard, Outcome, SharedConnection, find, keep, next_number};
 use crate::Failure;
 use crate::upstream::server::ChosenVersion;
 use crate::upstream::server_slot::ServerSlot;
@@ -174,7 +174,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::upstream::connections::shared::count_for_test;
+    use crate::upstream::connections::http2_sharing::count_for_test;
     use crate::upstream::{RequestKey, Upstream, UpstreamConfig};
 
     const PATIENCE: Duration = Duration::from_mins(1);
