@@ -76,7 +76,7 @@ impl ProgressLine {
 
     /// Removes the line.
     pub(crate) fn finish(&self) {
-        if stderr().is_terminal() {
+        if !self.name.is_empty() && stderr().is_terminal() {
             let _ = write!(stderr(), "\r\x1b[2K");
         }
     }

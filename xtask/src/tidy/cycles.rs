@@ -47,16 +47,16 @@ fn check_crate(dependencies: &BTreeSet<Dependency<'_>>) -> Vec<Finding> {
     }
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         imports.keys().map(|file| (*file, reachable(&imports, file))).collect();
-    let reaches = |from: &str, to: &str| reached.get(from).is_some_and(|files| files.contains(to));
+    let is_path = |from: &str, to: &str| reached.get(from).is_some_and(|files| files.contains(to));
 
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
-    for file in imports.keys().filter(|file| reaches(file, file)) {
+    for file in imports.keys().filter(|file| is_path(file, file)) {
         if seen.contains(file) {
             continue;
         }
         let group: BTreeSet<&str> =
-            imports.keys().copied().filter(|other| reaches(file, other) && reaches(other, file)).collect();
+            imports.keys().copied().filter(|other| is_path(file, other) && is_path(other, file)).collect();
         let steps = shortest_cycle(&imports, &group);
         let named: Vec<String> = steps
             .iter()

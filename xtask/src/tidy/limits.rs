@@ -108,7 +108,7 @@ fn implemented_type(source: &Source, start: usize) -> Option<&str> {
             "for" if depth == 0 => return None,
             "{" | "where" if depth == 0 => return name,
             word if depth == 0 && token.is_word && !matches!(word, "const" | "dyn" | "mut") => {
-                name = Some(word)
+                name = Some(word);
             }
             _ => {}
         }

@@ -50,22 +50,22 @@ impl<'a> Modules<'a> {
     pub(super) fn read(tree: &'a Tree, root: &'a str) -> Self {
         let mut modules = Self { modules: BTreeMap::new(), macros: BTreeMap::new() };
         let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
-        modules.read_file(tree, root, folder.to_owned(), Vec::new());
+        modules.read_file(tree, root, folder, &Vec::new());
         modules
     }
 
     /// Reads a file and the files of the modules that it declares, which are in `folder`.
-    fn read_file(&mut self, tree: &'a Tree, file: &'a str, folder: String, path: Path<'a>) {
+    fn read_file(&mut self, tree: &'a Tree, file: &'a str, folder: &str, path: &Path<'a>) {
         let Some(source) = tree.source(file) else { return };
         let mut scan = Scan { modules: self, file, source, children: Vec::new() };
-        scan.module(0, source.tokens.len(), &path);
+        scan.module(0, source.tokens.len(), path);
         let children = scan.children;
         for child in children {
             let inside = child[path.len()..].join("/");
             let stem = format!("{folder}/{inside}");
             for candidate in [format!("{stem}.rs"), format!("{stem}/mod.rs")] {
                 if let Some(file) = tree.path(&candidate) {
-                    self.read_file(tree, file, stem.clone(), child.clone());
+                    self.read_file(tree, file, &stem, &child);
                 }
             }
         }

@@ -43,7 +43,7 @@ pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
         }
     };
     if let Some(timeline) = timeline {
-        response.set_forwarded(timeline.finish());
+        timeline.finish(&mut response);
     }
     response
 }

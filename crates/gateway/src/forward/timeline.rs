@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::Clock;
-use thruway_server::Forwarded;
+use thruway_server::{Forwarded, Response};
 
 use super::request_id::RequestId;
 use crate::Failure;
@@ -53,8 +53,9 @@ impl<'c> Timeline<'c> {
         self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
     }
 
-    pub(super) fn finish(self) -> Box<Forwarded> {
-        self.forwarded
+    /// Gives the timeline to the access log, with `response`.
+    pub(super) fn finish(self, response: &mut Response) {
+        response.set_forwarded(self.forwarded);
     }
 
     /// Has `note` write down a step that ends now, with its time.

@@ -13,6 +13,7 @@ use super::connections::limits::Permit;
 use super::connections::pool::read_buffers;
 use super::connections::queue::Unavailable;
 use super::health::ejection::{Admission, milliseconds};
+use super::health::monitor::HealthMonitor;
 use super::parts::Upstream;
 use super::request_key::RequestKey;
 use super::selection::select::Selected;
@@ -185,7 +186,7 @@ impl ServerSlot {
             self.is_succeeding = true;
         }
         if self.upstream.health.measures_latency() {
-            self.upstream.health.responded(&self.server, response, self.sent, self.worker.clock());
+            HealthMonitor::responded(&self.server, response, self.sent, self.worker.clock());
         }
         if let Some(cookie) = &self.server.set_cookie
             && key.sticky != Some(self.server.token)

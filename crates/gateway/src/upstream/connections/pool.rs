@@ -19,7 +19,7 @@ use tokio::time::sleep;
 /// State of a worker: its pools, whether they are swept, and the buffers that exchanges on their connections read into.
 #[derive(Default)]
 struct Pools {
-    pools: RefCell<Vec<UpstreamPool>>,
+    of_upstreams: RefCell<Vec<UpstreamPool>>,
     is_swept: Cell<bool>,
     read_buffers: ReadBuffers,
 }
@@ -106,7 +106,7 @@ pub(crate) fn read_buffers(worker: &Worker) -> &ReadBuffers {
 
 /// Takes a connection that was used before, if one waits.
 pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Option<Connection> {
-    let mut pools = worker.state::<Pools>().pools.borrow_mut();
+    let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
     let pool = pools.iter_mut().find(|pool| pool.upstream == key.upstream)?;
     let connection = match key.proxied {
         None => pool.pool.acquire(&key.server, now),
@@ -125,7 +125,7 @@ pub(crate) fn put_idle(
     now: Duration,
 ) {
     let state = worker.state::<Pools>();
-    let mut pools = state.pools.borrow_mut();
+    let mut pools = state.of_upstreams.borrow_mut();
     let known = pools.iter().position(|pool| pool.upstream == key.upstream);
     let index = known.unwrap_or_else(|| {
         pools.push(make());
@@ -143,7 +143,7 @@ pub(crate) fn put_idle(
 
 /// Closes the connection that has waited longest of an upstream's connections on this worker. Returns `false` if there is none.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
-    let mut pools = worker.state::<Pools>().pools.borrow_mut();
+    let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
     // Those of an earlier config are further in front.
     let mut own = pools.iter_mut().filter(|pool| pool.connections == connections);
     own.any(|pool| {
@@ -160,7 +160,7 @@ struct Sweeping(Rc<Worker>);
 impl Sweeping {
     /// Goes on until no connection waits.
     async fn run(self) {
-        let pools = &self.0.state::<Pools>().pools;
+        let pools = &self.0.state::<Pools>().of_upstreams;
         loop {
             let pause = pause_of(&pools.borrow());
             let Some(pause) = pause else { return };

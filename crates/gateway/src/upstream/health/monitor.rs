@@ -60,7 +60,7 @@ impl HealthMonitor {
     }
 
     /// Records the speed of `response`, which comes now. The server had the request since `sent`.
-    pub(crate) fn responded(&self, server: &Server, response: &Response, sent: Duration, clock: &Clock) {
+    pub(crate) fn responded(server: &Server, response: &Response, sent: Duration, clock: &Clock) {
         let (health, exact) = (server.health(), clock.now_exact());
         let (elapsed, now) = (exact.saturating_sub(sent), milliseconds(exact));
         if is_gateway_failure(response.status()) {

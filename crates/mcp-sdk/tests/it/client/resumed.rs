@@ -258,12 +258,12 @@ async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
 async fn a_subscription_waits_until_the_server_has_ended_the_one_before() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let (unsubscribes, mut unsubscribed) = mpsc::unbounded_channel();
+    let (report, mut ended) = mpsc::unbounded_channel();
     let gate = Arc::new(Notify::new());
     let answers = gate.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (unsubscribes, answers) = (unsubscribes.clone(), answers.clone());
+            let (report, answers) = (report.clone(), answers.clone());
             tokio::spawn(async move {
                 let mut stream = BufReader::new(stream);
                 let (_, message) = read_request(&mut stream).await;
@@ -271,7 +271,7 @@ async fn a_subscription_waits_until_the_server_has_ended_the_one_before() {
                     Some("initialize") => json!({"protocolVersion": "2025-11-25",
                         "capabilities": {"resources": {"subscribe": true}}, "serverInfo": {"name": "slow", "version": "1"}}),
                     Some("resources/unsubscribe") => {
-                        unsubscribes.send(()).unwrap();
+                        report.send(()).unwrap();
                         answers.notified().await;
                         json!({})
                     }
@@ -291,7 +291,7 @@ async fn a_subscription_waits_until_the_server_has_ended_the_one_before() {
     let filter =
         SubscriptionFilter { resource_subscriptions: vec![URI.to_owned()], ..SubscriptionFilter::default() };
     drop(client.listen(filter.clone()).await.unwrap());
-    unsubscribed.recv().await.unwrap();
+    ended.recv().await.unwrap();
     let mut next = pin!(client.listen(filter));
     assert!(timeout(Duration::from_millis(50), &mut next).await.is_err(), "the server has not answered yet");
     gate.notify_one();
