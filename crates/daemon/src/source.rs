@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::config::own_listeners::refuse_loops;
 use crate::config::{Config, Failure};
 
 /// The place from which a daemon reads its config, and the settings that replace parts of it.
@@ -48,7 +49,7 @@ impl ConfigSource {
         if !self.listen.is_empty() {
             config.listen_at(&self.listen)?;
         }
-        config.refuse_loops()?;
+        refuse_loops(&config)?;
         config.workers = self.workers.or(config.workers);
         Ok(config)
     }

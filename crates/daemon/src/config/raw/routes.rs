@@ -10,7 +10,6 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::{Period, RawCompression, RawConnect, RawMirror, RawRewrite, RawSplit};
-use crate::config::schema::one_of_each;
 use crate::config::spanned::Spanned;
 
 /// Which requests, and what happens to them: one of the paths, and exactly one action.
@@ -157,3 +156,12 @@ impl JsonSchema for RawExpected {
 
 const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
 const ACTIONS: [&str; 8] = ["answer", "connect", "demo", "files", "mcp", "redirect", "split", "upstream"];
+
+/// Of each of these groups of keys, exactly one must be there.
+fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
+    let one_of = |keys: &&[&str]| {
+        let each: Vec<Schema> = keys.iter().map(|key| json_schema!({ "required": [key] })).collect();
+        json_schema!({ "oneOf": each })
+    };
+    groups.iter().map(one_of).collect()
+}

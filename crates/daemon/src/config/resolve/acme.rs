@@ -12,8 +12,7 @@ use thruway_net::tls::{
 use super::super::raw::{RawAcme, RawChallenge, RawExternalAccount};
 use super::super::spanned::Spanned;
 use super::super::{ListenerConfig, Span};
-use super::resolver::Resolver;
-use super::tls::{refuse_certificate, resolve_roots};
+use super::resolver::{Resolver, refuse_certificate, resolve_roots};
 
 pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -> Option<Wanted> {
     let span = raw.span();

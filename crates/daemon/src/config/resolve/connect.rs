@@ -3,8 +3,7 @@
 use thruway_gateway::{ConnectConfig, HostMatch, PathMatch};
 
 use super::networks::resolve_networks;
-use super::resolver::Resolver;
-use super::upstreams::SOME_PERIOD;
+use super::resolver::{Resolver, SOME_PERIOD};
 use crate::config::raw::{Period, RawConnect, RawRoute};
 use crate::config::spanned::Spanned;
 

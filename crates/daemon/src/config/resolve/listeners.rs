@@ -16,9 +16,8 @@ use super::super::{
 use super::acme::validates_by;
 use super::compression::resolve_compression;
 use super::networks::resolve_networks;
-use super::resolver::Resolver;
+use super::resolver::{Resolver, SOME_PERIOD};
 use super::tls::resolve_listener_tls;
-use super::upstreams::SOME_PERIOD;
 use super::upstreams::refuse_upstream;
 
 impl From<RawHttp2> for Http2 {
