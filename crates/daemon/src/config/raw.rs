@@ -4,10 +4,7 @@
 
 mod text_or_table;
 mod period;
-mod acme;
-mod compression;
 mod listeners;
-mod proxies;
 mod rewrite;
 mod routes;
 mod shares;
@@ -30,8 +27,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
-pub(super) use acme::{RawAcme, RawChallenge, RawExternalAccount};
-pub(super) use compression::{RawCoding, RawCompressed, RawCompression};
+pub(super) use super::acme::RawAcme;
+pub(super) use super::compression::RawCompression;
+pub(super) use super::proxies::RawProxyFields;
 pub(super) use connect::RawConnect;
 pub(super) use listeners::{RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use period::Period;
@@ -39,7 +37,6 @@ pub(super) use policies::{
     RawApiKeys, RawBasicAuth, RawCertificates, RawClientCertificate, RawConcurrency, RawCountBy,
     RawCountByHeader, RawCountByName, RawJwt, RawPolicy, RawRateLimit,
 };
-pub(super) use proxies::RawProxyFields;
 pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use shares::{RawMirror, RawSplit};

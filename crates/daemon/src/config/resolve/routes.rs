@@ -11,18 +11,18 @@ use thruway_server::layers::Compression;
 use thruway_server::{FieldName, Method, StatusCode};
 
 use super::answer::{resolve_answer, resolve_field_line};
-use super::compression::resolve_compression;
 use super::connect::{check_tunnel_route, resolve_connect};
 use super::policies::ResolvedPolicies;
 use super::policies::resolve_route_policies;
-use super::resolver::{Resolver, is_path_octet, refuse_without_upstream};
 use super::rewrite::resolve_rewrite;
 use super::shares::{resolve_mirror, resolve_split};
 use super::timeouts::resolve_forward_timeouts;
 use super::upstreams::known_upstream;
 use crate::config::Span;
+use crate::config::compression::resolve_compression;
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
+use crate::config::resolver::{Resolver, is_path_octet, refuse_without_upstream};
 use crate::config::spanned::Spanned;
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 

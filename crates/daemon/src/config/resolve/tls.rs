@@ -17,9 +17,9 @@ use super::super::raw::{
 };
 use super::super::spanned::Spanned;
 use super::super::{Http2, ListenerTlsConfig};
-use super::acme::{check_validation, resolve_ordered, validates_by};
-use super::resolver::{Resolver, refuse_certificate, resolve_all_beside_config, resolve_roots};
 use crate::acme::challenges;
+use crate::config::acme::{check_validation, resolve_ordered, validates_by};
+use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_beside_config, resolve_roots};
 
 /// What is negotiated where HTTP/2 is spoken, or not (RFC 7301; RFC 9113 §3.1).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {

@@ -17,9 +17,9 @@ use super::super::raw::{
 };
 use super::super::spanned::Spanned;
 use super::super::{Http2, Span, Upstreams};
-use super::resolver::{ANY_PERIOD, Resolver, SOME_PERIOD, is_path_octet};
 use super::timeouts::{resolve_exchange, resolve_pool};
 use super::tls::resolve_upstream_tls;
+use crate::config::resolver::{ANY_PERIOD, Resolver, SOME_PERIOD, is_path_octet};
 
 pub(super) fn resolve_upstreams(
     resolver: &mut Resolver<'_>,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::resolver::Resolver;
 use crate::config::raw::RawUpstream;
+use crate::config::resolver::Resolver;
 use crate::config::spanned::Spanned;
 use crate::config::usage::{forwards_to, goes_to};
 use crate::config::{ListenerConfig, Route, Span};

@@ -8,10 +8,10 @@ use std::time::Duration;
 use thruway_certificates::acme::Wanted;
 use thruway_net::tls::{CertificateError, Roots};
 
-use crate::config::failure::Source;
-use crate::config::raw::Period;
-use crate::config::spanned::Spanned;
-use crate::config::{Failure, Span};
+use super::failure::Source;
+use super::raw::Period;
+use super::spanned::Spanned;
+use super::{Failure, Span};
 
 /// Resolves the parts of one file. What is wrong is kept, and stands in for something right.
 pub(super) struct Resolver<'s> {
