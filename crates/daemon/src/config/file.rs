@@ -1,10 +1,60 @@
-//! Reads a config from a file.
+//! Reads a config from a file, at the start and at each reload.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::failure::Source;
 use super::own_listeners::refuse_loops;
 use super::{Config, Failure, raw, resolve};
+
+/// The place from which a daemon reads its config, and the settings that replace parts of it.
+#[derive(Clone, Default, Debug)]
+pub struct ConfigSource {
+    file: Option<PathBuf>,
+    listen: Vec<String>,
+    workers: Option<usize>,
+}
+
+impl ConfigSource {
+    /// Reads the config file at `path`, at the start and at each reload.
+    pub fn file(path: impl AsRef<Path>) -> Self {
+        Self { file: Some(path.as_ref().to_owned()), ..Self::default() }
+    }
+
+    /// Serves the demo on `127.0.0.1:8080`, without a config file.
+    pub fn demo() -> Self {
+        Self::default()
+    }
+
+    /// Replaces the addresses of the listeners: `IP:PORT` or `unix:PATH`. The settings of a single listener hold at each
+    /// address.
+    pub fn listen_at(self, addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { listen: addresses.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets the number of worker threads. Default: that of the config.
+    pub fn workers(self, workers: usize) -> Self {
+        Self { workers: Some(workers), ..self }
+    }
+
+    /// `true` if there is a file, so that a reload can read it.
+    pub(crate) const fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Reads the config.
+    ///
+    /// # Errors
+    /// The file is missing, unreadable or invalid, or an address cannot replace those of the config.
+    pub(crate) fn load(&self) -> Result<Config, Failure> {
+        let mut config = self.file.as_deref().map_or_else(|| Ok(Config::demo()), Config::read)?;
+        if !self.listen.is_empty() {
+            config.listen_at(&self.listen)?;
+        }
+        refuse_loops(&config)?;
+        config.workers = self.workers.or(config.workers);
+        Ok(config)
+    }
+}
 
 impl Config {
     /// Reads the config file at `path` and checks it as a whole.

@@ -25,6 +25,7 @@ pub(crate) mod references;
 mod tests;
 
 pub use failure::{Failure, Finding, Severity};
+pub use file::ConfigSource;
 pub use schema::schema;
 pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,

@@ -7,8 +7,6 @@ mod period;
 mod listeners;
 mod rewrite;
 mod routes;
-mod shares;
-mod connect;
 mod policies;
 mod tls;
 mod upstreams;
@@ -30,7 +28,6 @@ use toml::de::{DeTable, Deserializer as TomlDeserializer};
 pub(super) use super::acme::RawAcme;
 pub(super) use super::compression::RawCompression;
 pub(super) use super::proxies::RawProxyFields;
-pub(super) use connect::RawConnect;
 pub(super) use listeners::{RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use period::Period;
 pub(super) use policies::{
@@ -38,8 +35,9 @@ pub(super) use policies::{
     RawCountByHeader, RawCountByName, RawJwt, RawPolicy, RawRateLimit,
 };
 pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
-pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
-pub(super) use shares::{RawMirror, RawSplit};
+pub(super) use routes::{
+    RawAnswer, RawConnect, RawExpected, RawField, RawFiles, RawMirror, RawRedirect, RawRoute, RawSplit,
+};
 pub(super) use text_or_table::{FromText, TextOrTable};
 pub(super) use tls::{
     RawCertificate, RawClientCertificates, RawListenerCertificate, RawListenerTls, RawTlsVersion,
