@@ -8,6 +8,8 @@ use thruway_message::mask_userinfo;
 use tokio::task::JoinSet;
 
 use crate::access_log;
+use crate::config::own_listeners::possible_loops;
+use crate::config::usage::unused;
 use crate::config::{Config, Failure};
 use crate::explain::explain_request;
 use crate::routes::{self, Parts};
@@ -34,7 +36,7 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
         Ok(lookups) => (lookups, None),
         Err(failed) => (Vec::new(), Some(failed)),
     };
-    let warnings = config.unused().into_iter().chain(config.possible_loops(&lookups)).chain(failed);
+    let warnings = unused(&config).into_iter().chain(possible_loops(&config, &lookups)).chain(failed);
     let warnings = warnings.chain(unresolved_names(&config, &lookups)).collect();
     Ok(Checked {
         description: mask_userinfo(&config.to_string()).into_owned(),

@@ -14,11 +14,10 @@ use thruway_server::{
 use crate::access_log::LiveLog;
 use crate::admin::{self, ServiceState};
 use crate::config::references::check_references;
-use crate::config::{Config, Failure};
+use crate::config::{Config, ConfigSource, Failure};
 use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
-use crate::source::ConfigSource;
 use crate::streams::Streams;
 use crate::tls::Secured;
 

@@ -21,9 +21,8 @@
 //! # }
 //! ```
 
-// the config, and the place from which it is read
+// the config
 mod config;
-mod source;
 
 // the parts of the running service
 mod routes;
@@ -41,6 +40,5 @@ mod explain;
 mod check;
 
 pub use check::{Checked, check, explain};
-pub use config::{Config, Failure, Finding, Route, Severity, parse_listeners, schema};
+pub use config::{Config, ConfigSource, Failure, Finding, Route, Severity, parse_listeners, schema};
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
-pub use source::ConfigSource;

@@ -8,10 +8,9 @@ use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 
 use crate::access_log::{LiveLog, Wanted};
 use crate::config::references::check_references;
-use crate::config::{Config, Failure};
+use crate::config::{Config, ConfigSource, Failure};
 use crate::present::Present;
 use crate::routes::{self, Parts};
-use crate::source::ConfigSource;
 use crate::streams::Streams;
 use crate::tls::Secured;
 

@@ -8,7 +8,7 @@ use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
 use thruway_message::mask_userinfo;
 
-use super::environment::Filled;
+use super::filled::Filled;
 use super::{Span, secrets};
 
 /// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in URLs.

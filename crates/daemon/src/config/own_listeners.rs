@@ -7,89 +7,81 @@ use thruway_net::is_of_this_machine;
 use thruway_server::ListenAddr;
 
 use super::forward::{ForwardAction, ForwardTo};
-use super::resolve::usage::{forwards_to, goes_to};
+use super::usage::{forwards_to, goes_to, uses};
 use super::{Action, Config, Failure, ListenerConfig, Route};
 
-impl Config {
-    /// Refuses upstreams from which every request or stream would come back to the route or the listener that
-    /// sent it there. The config alone decides this, on every machine: nothing is looked up.
-    pub(crate) fn refuse_loops(&self) -> Result<(), Failure> {
-        let mut failures = Vec::new();
-        for (name, upstream) in &self.upstreams {
-            for (server, config) in upstream.servers.iter().enumerate() {
-                let ends_at = |listener: &&ListenerConfig| is_same(&config.address, &listener.address);
-                let mut listeners = self.listeners.iter().filter(ends_at);
-                if let Some(listener) = listeners.find(|listener| self.comes_back(name, listener)) {
-                    let message =
-                        format!("the upstream `{name}` leads back to the listener `{}`", listener.address);
-                    failures.push(self.failure_at_server(name, server, message).with_hint(LOOP_HINT));
-                }
+/// Refuses upstreams from which every request or stream would come back to the route or the listener that
+/// sent it there. The config alone decides this, on every machine: nothing is looked up.
+pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    for (name, upstream) in &config.upstreams {
+        for (server, settings) in upstream.servers.iter().enumerate() {
+            let ends_at = |listener: &&ListenerConfig| is_same(&settings.address, &listener.address);
+            let mut listeners = config.listeners.iter().filter(ends_at);
+            if let Some(listener) = listeners.find(|listener| comes_back(config, name, listener)) {
+                let message =
+                    format!("the upstream `{name}` leads back to the listener `{}`", listener.address);
+                failures.push(config.failure_at_server(name, server, message).with_hint(LOOP_HINT));
             }
         }
-        Failure::all(failures).map_or(Ok(()), Err)
     }
+    Failure::all(failures).map_or(Ok(()), Err)
+}
 
-    /// Returns warnings of servers that are listeners of this config. `lookups` are the addresses of names.
-    pub(crate) fn possible_loops(&self, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
-        let mut warnings = Vec::new();
-        for (name, upstream) in self.upstreams.iter().filter(|(name, _)| self.uses(name)) {
-            for (server, config) in upstream.servers.iter().enumerate() {
-                let looked_up = lookups.iter().filter(|(of, lookup)| of == name && lookup.server == server);
-                let looked_up = looked_up.flat_map(|(_, lookup)| &lookup.addresses);
-                let addresses: Vec<ServerAddr> = [config.address.clone()]
-                    .into_iter()
-                    .chain(looked_up.map(|address| ServerAddr::Address(address.clone())))
-                    .collect();
-                let is_end = |listener: &&ListenerConfig| {
-                    addresses.iter().any(|address| is_here(address, &listener.address))
-                };
-                if let Some(listener) = self.listeners.iter().find(is_end) {
-                    let (server_address, listener) = (&config.address, &listener.address);
-                    let message =
-                        format!("the server `{server_address}` is the listener `{listener}` of this config");
-                    warnings
-                        .push(self.warning_at_server(name, server, message).with_hint(POSSIBLE_LOOP_HINT));
-                }
+/// Returns warnings of servers that are listeners of this config. `lookups` are the addresses of names.
+pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
+    let mut warnings = Vec::new();
+    for (name, upstream) in config.upstreams.iter().filter(|(name, _)| uses(config, name)) {
+        for (server, settings) in upstream.servers.iter().enumerate() {
+            let looked_up = lookups.iter().filter(|(of, lookup)| of == name && lookup.server == server);
+            let looked_up = looked_up.flat_map(|(_, lookup)| &lookup.addresses);
+            let addresses: Vec<ServerAddr> = [settings.address.clone()]
+                .into_iter()
+                .chain(looked_up.map(|address| ServerAddr::Address(address.clone())))
+                .collect();
+            let is_end = |listener: &&ListenerConfig| {
+                addresses.iter().any(|address| is_here(address, &listener.address))
+            };
+            if let Some(listener) = config.listeners.iter().find(is_end) {
+                let (server_address, listener) = (&settings.address, &listener.address);
+                let message =
+                    format!("the server `{server_address}` is the listener `{listener}` of this config");
+                warnings.push(config.warning_at_server(name, server, message).with_hint(POSSIBLE_LOOP_HINT));
             }
         }
-        warnings
     }
+    warnings
+}
 
-    /// Returns `true` if everything that goes from `listener` to the upstream of this name, one of whose
-    /// servers is that listener, goes there again.
-    fn comes_back(&self, upstream: &str, listener: &ListenerConfig) -> bool {
-        if listener.tcp.is_some() {
-            return forwards_to(listener, upstream);
-        }
-        let speaks_alike = listener.tls.is_some() == self.upstreams[upstream].tls.is_some();
-        // A header that this gateway adds may lead to another route.
-        let has_headers = self.routes.iter().any(|route| !route.matching.conditions.headers.is_empty());
-        listener.has_routes()
-            && speaks_alike
-            && !has_headers
-            && self
-                .routes
-                .iter()
-                .any(|route| goes_to(route, upstream) && self.sends_unchanged(route, upstream))
+/// Returns `true` if everything that goes from `listener` to the upstream of this name, one of whose
+/// servers is that listener, goes there again.
+fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> bool {
+    if listener.tcp.is_some() {
+        return forwards_to(listener, upstream);
     }
+    let speaks_alike = listener.tls.is_some() == config.upstreams[upstream].tls.is_some();
+    // A header that this gateway adds may lead to another route.
+    let has_headers = config.routes.iter().any(|route| !route.matching.conditions.headers.is_empty());
+    listener.has_routes()
+        && speaks_alike
+        && !has_headers
+        && config
+            .routes
+            .iter()
+            .any(|route| goes_to(route, upstream) && sends_unchanged(config, route, upstream))
+}
 
-    /// Returns `true` if requests of `route` fit the same route when they come back from the upstream of this
-    /// name.
-    fn sends_unchanged(&self, route: &Route, upstream: &str) -> bool {
-        let Action::Forward(action) = &route.action else { return false };
-        let ForwardAction { to, rewrite, .. } = &**action;
-        let keeps_host = route.matching.host == HostMatch::Any
-            || self.forwards.get(upstream).is_none_or(|forward| forward.host == HostRewrite::Preserve);
-        matches!(to, ForwardTo::Upstream(name) if name == upstream)
-            && keeps_host
-            && rewrite.path.is_none()
-            && rewrite.request.is_empty()
-    }
-
-    fn uses(&self, upstream: &str) -> bool {
-        self.listeners.iter().any(|listener| forwards_to(listener, upstream))
-            || self.routes.iter().any(|route| goes_to(route, upstream))
-    }
+/// Returns `true` if requests of `route` fit the same route when they come back from the upstream of this
+/// name.
+fn sends_unchanged(config: &Config, route: &Route, upstream: &str) -> bool {
+    let Action::Forward(action) = &route.action else { return false };
+    let ForwardAction { to, rewrite, .. } = &**action;
+    let keeps_host = route.matching.host == HostMatch::Any
+        || config.forwards.get(upstream).is_none_or(|forward| forward.host == HostRewrite::Preserve);
+    matches!(to, ForwardTo::Upstream(name) if name == upstream)
+        && keeps_host
+        && rewrite.path.is_none()
+        && rewrite.request.is_empty()
 }
 
 /// Returns `true` if a connection to `server` ends at `listener` on every machine.

@@ -3,45 +3,41 @@
 //! `examples/serve.toml` shows every key with its default.
 
 mod text_or_table;
-mod acme;
-mod compression;
+mod period;
 mod listeners;
-mod proxies;
 mod rewrite;
 mod routes;
-mod shares;
-mod connect;
 mod policies;
 mod tls;
 mod upstreams;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::Failure;
-use super::environment::{self, Filled};
+use super::environment;
 use super::failure::Source;
+use super::filled::Filled;
 use super::spanned::Spanned;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
-pub(super) use acme::{RawAcme, RawChallenge, RawExternalAccount};
-pub(super) use compression::{RawCoding, RawCompressed, RawCompression};
-pub(super) use connect::RawConnect;
+pub(super) use super::acme::RawAcme;
+pub(super) use super::compression::RawCompression;
+pub(super) use super::proxies::RawProxyFields;
 pub(super) use listeners::{RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp};
+pub(super) use period::Period;
 pub(super) use policies::{
     RawApiKeys, RawBasicAuth, RawCertificates, RawClientCertificate, RawConcurrency, RawCountBy,
     RawCountByHeader, RawCountByName, RawJwt, RawPolicy, RawRateLimit,
 };
-pub(super) use proxies::RawProxyFields;
 pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
-pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
-pub(super) use shares::{RawMirror, RawSplit};
+pub(super) use routes::{
+    RawAnswer, RawConnect, RawExpected, RawField, RawFiles, RawMirror, RawRedirect, RawRoute, RawSplit,
+};
 pub(super) use text_or_table::{FromText, TextOrTable};
 pub(super) use tls::{
     RawCertificate, RawClientCertificates, RawListenerCertificate, RawListenerTls, RawTlsVersion,
@@ -194,40 +190,6 @@ pub(super) struct RawTimeouts {
     pub(super) linger: Option<Spanned<Period>>,
     /// For all connections to end, once the server is asked to.
     pub(super) drain: Option<Spanned<Period>>,
-}
-
-/// A duration, written with its unit.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
-pub(super) struct Period(pub(super) Duration);
-
-impl<'de> Deserialize<'de> for Period {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let error = |_| {
-            serde::de::Error::custom(format!("`{text}` is not a duration: write `10s`, `1m 30s` or `500ms`"))
-        };
-        humantime::parse_duration(&text).map(Self).map_err(error)
-    }
-}
-
-impl JsonSchema for Period {
-    fn schema_name() -> Cow<'static, str> {
-        "Period".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": "A duration: `10s`, `1m 30s` or `500ms`." })
-    }
-}
-
-impl fmt::Display for Period {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_secs() {
-            // Not in days, because nobody would write those.
-            seconds @ 3600.. if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
-            _ => humantime::format_duration(self.0).fmt(f),
-        }
-    }
 }
 
 /// Reads the text of a config, and fills in what comes from the environment.

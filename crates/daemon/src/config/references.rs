@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use thruway_server::ListenAddr;
 
 use super::forward::ForwardTo;
+use super::own_listeners::refuse_loops;
 use super::{Action, Config, Failure, ListenerConfig, is_listed};
 
 /// Checks a config that does not come from a file.
@@ -31,7 +32,7 @@ pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
     }));
     match Failure::all(failures) {
         Some(failure) => Err(failure),
-        None => config.refuse_loops(),
+        None => refuse_loops(config),
     }
 }
 

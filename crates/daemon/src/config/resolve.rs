@@ -1,10 +1,6 @@
 //! From what the file says to what is to be done.
 
-mod resolver;
-mod acme;
-mod compression;
 mod listeners;
-mod networks;
 mod rewrite;
 mod routes;
 mod shares;
@@ -28,17 +24,17 @@ use thruway_server::{
     Timeouts, TrustedProxies,
 };
 
+use super::acme::{check_challenge, resolve_acme};
+use super::compression::resolve_compression;
 use super::failure::Source;
 use super::places::Places;
+use super::proxies::resolve_trusted_proxies;
 use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawOtherReading, RawTimeouts};
+use super::resolver::{HEAD_BYTES_MAX, PERIOD_MAX, Resolver};
 use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, is_listed};
-use acme::{check_challenge, resolve_acme};
 use certificates::check_certificates;
-use compression::resolve_compression;
 use listeners::{check_redirects, resolve_listener, resolve_listeners};
-use networks::resolve_trusted_proxies;
 use policies::{ResolvedPolicies, resolve_policies};
-use resolver::{HEAD_BYTES_MAX, PERIOD_MAX, Resolver};
 use rewrite::resolve_forwards;
 use routes::{Known, resolve_routes};
 use upstreams::resolve_upstreams;

@@ -1,8 +1,8 @@
 //! The JSON Schema of a config, made of the types it is read as.
 
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{Schema, json_schema};
 
 use super::raw::Raw;
 
@@ -40,13 +40,4 @@ fn allow_variables(schema: &mut Schema) {
         schema.insert("type".to_owned(), vec![kind, "string".to_owned()].into());
         schema.insert("pattern".to_owned(), r"\$\{".into());
     }
-}
-
-/// Of each of these groups of keys, exactly one must be there.
-pub(super) fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
-    let one_of = |keys: &&[&str]| {
-        let each: Vec<Schema> = keys.iter().map(|key| json_schema!({ "required": [key] })).collect();
-        json_schema!({ "oneOf": each })
-    };
-    groups.iter().map(one_of).collect()
 }

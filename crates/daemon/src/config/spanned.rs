@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
+
+/// A place in the config's text.
+pub(super) type Span = Range<usize>;
 
 /// A value and its place in the file. [`toml::Spanned`], with a schema: that of the value.
 pub(super) struct Spanned<T>(toml::Spanned<T>);

@@ -13,7 +13,9 @@ mod upstreams;
 use super::failure::Source;
 use super::*;
 
-use thruway_gateway::ServerConfig;
+use std::path::PathBuf;
+
+use thruway_gateway::{ServerConfig, UpstreamConfig};
 
 const EXAMPLE: &str = include_str!("../../examples/serve.toml");
 const CANARY: &str = include_str!("../../examples/canary.toml");

@@ -9,8 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Period, RawCompression, RawConnect, RawMirror, RawRewrite, RawSplit};
-use crate::config::schema::one_of_each;
+use super::{Period, RawCompression, RawRewrite};
 use crate::config::spanned::Spanned;
 
 /// Which requests, and what happens to them: one of the paths, and exactly one action.
@@ -157,3 +156,59 @@ impl JsonSchema for RawExpected {
 
 const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
 const ACTIONS: [&str; 8] = ["answer", "connect", "demo", "files", "mcp", "redirect", "split", "upstream"];
+
+/// Upstreams that share the requests of a route.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawSplit {
+    /// `{ NAME = WEIGHT }`: how many requests each gets in relation to the others, 0 to 1000000.
+    pub(in super::super) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
+    /// What keeps a client on its side: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Default nothing.
+    pub(in super::super) by: Option<Spanned<String>>,
+}
+
+/// An upstream that gets copies of requests. Its responses are discarded.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawMirror {
+    /// Its name.
+    pub(in super::super) upstream: Spanned<String>,
+    /// How much of all requests, 0 to 1. Default 1.
+    pub(in super::super) share: Option<Spanned<f64>>,
+    /// How many copies are under way at a time; no more are made then. Default 100.
+    pub(in super::super) requests_max: Option<usize>,
+    /// Names of headers that copies do not have. Default none: copies have the headers of the request, with
+    /// `Authorization`, `Cookie` and API keys. If the mirror may not see credentials, remove them:
+    /// `["Authorization", "Cookie"]`.
+    #[serde(default)]
+    pub(in super::super) remove: Vec<Spanned<String>>,
+}
+
+/// Tunnels that clients ask for with CONNECT. Defaults are those of `thruway_gateway::ConnectConfig`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawConnect {
+    /// The hosts that may be named, at least one: `example.com`, `*.example.com`, an address, or `*` for any.
+    pub(in super::super) hosts: Spanned<Vec<Spanned<String>>>,
+    /// The ports that may be named. Default 443.
+    pub(in super::super) ports: Option<Spanned<Vec<Spanned<u16>>>>,
+    /// Networks that may be reached although their addresses are not of the whole internet, or are this machine's: `10.1.0.0/16`. Default none.
+    #[serde(default)]
+    pub(in super::super) private: Vec<Spanned<String>>,
+    /// Whether tunnels may lead to listeners of this server too, as far as `private` lets them. Default no.
+    #[serde(default)]
+    pub(in super::super) own_listeners: bool,
+    /// For the name of the host to be resolved and the connection to be accepted.
+    pub(in super::super) connect_timeout: Option<Spanned<Period>>,
+    /// Without an octet in either direction; then the tunnel is closed.
+    pub(in super::super) idle_timeout: Option<Spanned<Period>>,
+}
+
+/// Of each of these groups of keys, exactly one must be there.
+fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
+    let one_of = |keys: &&[&str]| {
+        let each: Vec<Schema> = keys.iter().map(|key| json_schema!({ "required": [key] })).collect();
+        json_schema!({ "oneOf": each })
+    };
+    groups.iter().map(one_of).collect()
+}

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use thruway_server::{FieldLinesBuf, FieldName, FieldValue, StatusCode};
 
-use super::resolver::Resolver;
 use crate::config::FixedAnswer;
 use crate::config::raw::{RawAnswer, RawField};
+use crate::config::resolver::Resolver;
 use crate::config::spanned::Spanned;
 
 pub(super) fn resolve_answer(resolver: &mut Resolver<'_>, raw: RawAnswer) -> FixedAnswer {

@@ -9,7 +9,7 @@ use thruway_server::CertificateName;
 use super::super::raw::{RawCertificates, RawClientCertificate, RawPolicy};
 use super::super::spanned::Spanned;
 use super::super::{ListenerConfig, Route, Span};
-use super::resolver::Resolver;
+use crate::config::resolver::Resolver;
 
 /// The policies that ask clients for certificates, and where they stand.
 pub(super) fn asking_for_certificates(raw: &BTreeMap<String, Spanned<RawPolicy>>) -> Vec<(String, Span)> {

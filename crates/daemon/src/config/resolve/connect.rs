@@ -2,10 +2,9 @@
 
 use thruway_gateway::{ConnectConfig, HostMatch, PathMatch};
 
-use super::networks::resolve_networks;
-use super::resolver::Resolver;
-use super::upstreams::SOME_PERIOD;
+use crate::config::proxies::resolve_networks;
 use crate::config::raw::{Period, RawConnect, RawRoute};
+use crate::config::resolver::{Resolver, SOME_PERIOD};
 use crate::config::spanned::Spanned;
 
 /// Requests for tunnels have neither path nor query: what a route asks of these is asked in vain.

@@ -13,13 +13,12 @@ use super::super::spanned::Spanned;
 use super::super::{
     Failure, Http2, HttpsRedirect, LISTED_HINT, ListenerConfig, Span, TcpListenerConfig, Upstreams, is_listed,
 };
-use super::acme::validates_by;
-use super::compression::resolve_compression;
-use super::networks::resolve_networks;
-use super::resolver::Resolver;
 use super::tls::resolve_listener_tls;
-use super::upstreams::SOME_PERIOD;
 use super::upstreams::refuse_upstream;
+use crate::config::acme::validates_by;
+use crate::config::compression::resolve_compression;
+use crate::config::proxies::resolve_networks;
+use crate::config::resolver::{Resolver, SOME_PERIOD};
 
 impl From<RawHttp2> for Http2 {
     fn from(raw: RawHttp2) -> Self {

@@ -21,8 +21,8 @@ use super::super::raw::{
 };
 use super::super::spanned::Spanned;
 use super::certificates::resolve_client_certificate;
-use super::networks::resolve_networks;
-use super::resolver::{PERIOD_MAX, Resolver};
+use crate::config::proxies::resolve_networks;
+use crate::config::resolver::{PERIOD_MAX, Resolver};
 
 /// `None` for those that are wrong: their names are known all the same.
 pub(super) type ResolvedPolicies = BTreeMap<String, Option<PolicyConfig>>;

@@ -8,10 +8,10 @@ use thruway_gateway::{
 };
 use thruway_server::Authority;
 
-use super::resolver::Resolver;
 use crate::config::raw::{
     RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite, RawUpstream, TextOrTable,
 };
+use crate::config::resolver::Resolver;
 use crate::config::spanned::Spanned;
 
 /// What requests to each upstream say of their way.

@@ -11,18 +11,18 @@ use thruway_server::layers::Compression;
 use thruway_server::{FieldName, Method, StatusCode};
 
 use super::answer::{resolve_answer, resolve_field_line};
-use super::compression::resolve_compression;
 use super::connect::{check_tunnel_route, resolve_connect};
 use super::policies::ResolvedPolicies;
 use super::policies::resolve_route_policies;
-use super::resolver::Resolver;
 use super::rewrite::resolve_rewrite;
 use super::shares::{resolve_mirror, resolve_split};
 use super::timeouts::resolve_forward_timeouts;
 use super::upstreams::known_upstream;
 use crate::config::Span;
+use crate::config::compression::resolve_compression;
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
+use crate::config::resolver::{Resolver, is_path_octet, refuse_without_upstream};
 use crate::config::spanned::Spanned;
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 
@@ -270,16 +270,6 @@ fn resolve_action(
     Some(Action::Forward(Box::new(ForwardAction { to: to?, rewrite, mirror, timeouts })))
 }
 
-/// What is said of a way that requests do not go.
-pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Option<&Spanned<T>>) {
-    if let Some(raw) = raw {
-        resolver.refuse(
-            raw,
-            "only what is forwarded, with `split` or `upstream`, is rewritten, mirrored or waited for",
-        );
-    }
-}
-
 fn resolve_redirect(
     resolver: &mut Resolver<'_>,
     RawRedirect { to, status }: RawRedirect,
@@ -322,12 +312,6 @@ fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expecte
         Expected { name: name.into_inner(), value }
     };
     raw.into_iter().map(expected).collect()
-}
-
-/// Whether `octet` can be part of a path (RFC 3986 §3.3), and is no brace, which would begin a parameter.
-pub(super) const fn is_path_octet(octet: char) -> bool {
-    matches!(octet, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
-        || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
 }
 
 const ACTIONS: &str = "a route has exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";

@@ -2,11 +2,11 @@
 
 use thruway_gateway::{FieldRewrite, MirrorConfig};
 
-use super::resolver::Resolver;
 use super::rewrite::refuse_rewrite;
 use super::upstreams::{known_upstream, resolve_hash_by};
 use crate::config::forward::{ForwardTo, MirrorAction, SplitBy};
 use crate::config::raw::{RawMirror, RawSplit};
+use crate::config::resolver::Resolver;
 use crate::config::spanned::Spanned;
 use crate::config::{Span, Upstreams};
 

@@ -7,10 +7,8 @@ use thruway_client::{Config, PoolConfig, Timeouts};
 use thruway_gateway::{ForwardTimeouts, UpstreamConfig};
 use thruway_server::Limits;
 
-use super::resolver::{HEAD_BYTES_MAX, Resolver};
-use super::routes::refuse_without_upstream;
-use super::upstreams::{ANY_PERIOD, SOME_PERIOD};
 use crate::config::raw::{Period, RawPool, RawRoute, RawUpstream};
+use crate::config::resolver::{ANY_PERIOD, HEAD_BYTES_MAX, Resolver, SOME_PERIOD, refuse_without_upstream};
 use crate::config::spanned::Spanned;
 
 /// Timeouts and limits of exchanges, of which `raw` loses what it says.

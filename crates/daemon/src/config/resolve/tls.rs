@@ -6,8 +6,8 @@ use std::sync::Arc;
 use thruway_certificates::acme::ChallengeKind;
 use thruway_gateway::UpstreamTls;
 use thruway_net::tls::{
-    CertificateError, CertificateFiles, ClientAuthentication, InvalidServerName, Roots, TlsAcceptor,
-    TlsAcceptorConfig, TlsConnector, TlsConnectorConfig, TlsServerName, TlsVersion,
+    CertificateFiles, ClientAuthentication, InvalidServerName, TlsAcceptor, TlsAcceptorConfig, TlsConnector,
+    TlsConnectorConfig, TlsServerName, TlsVersion,
 };
 use thruway_server::FieldValue;
 
@@ -16,10 +16,10 @@ use super::super::raw::{
     RawUpstreamTls, RawUpstreamTlsOrNot,
 };
 use super::super::spanned::Spanned;
-use super::super::{Http2, ListenerTlsConfig, Span};
-use super::acme::{check_validation, resolve_ordered, validates_by};
-use super::resolver::Resolver;
+use super::super::{Http2, ListenerTlsConfig};
 use crate::acme::challenges;
+use crate::config::acme::{check_validation, resolve_ordered, validates_by};
+use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_beside_config, resolve_roots};
 
 /// What is negotiated where HTTP/2 is spoken, or not (RFC 7301; RFC 9113 §3.1).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -101,16 +101,6 @@ fn resolve_server_name(resolver: &mut Resolver<'_>, text: &Spanned<String>) -> O
     name.map_err(|error| resolver.refuse_with(text, error, InvalidServerName::HINT)).ok()
 }
 
-pub(super) fn resolve_roots(resolver: &mut Resolver<'_>, raw: Option<Spanned<Vec<PathBuf>>>) -> Roots {
-    let Some(raw) = raw else { return Roots::System };
-    resolver.refuse_empty(
-        &raw,
-        "`roots` names at least one file",
-        "leave it out for those whom this system trusts",
-    );
-    Roots::Files(resolve_all_beside_config(resolver, &raw))
-}
-
 fn resolve_client_authentication(
     resolver: &mut Resolver<'_>,
     raw: Option<RawClientCertificates>,
@@ -161,14 +151,6 @@ fn resolve_certificate(resolver: &Resolver<'_>, raw: RawCertificate) -> Certific
         key: resolver.beside_config(&raw.key),
         ocsp: raw.ocsp.map(|path| resolver.beside_config(&path)),
     }
-}
-
-fn resolve_all_beside_config(resolver: &Resolver<'_>, paths: &Spanned<Vec<PathBuf>>) -> Vec<PathBuf> {
-    paths.get_ref().iter().map(|path| resolver.beside_config(path)).collect()
-}
-
-pub(super) fn refuse_certificate(resolver: &mut Resolver<'_>, span: &Span, error: &CertificateError) {
-    resolver.failures.push(resolver.source.failure(span.clone(), error).with_hint(error.hint()));
 }
 
 const fn version(raw: RawTlsVersion) -> TlsVersion {

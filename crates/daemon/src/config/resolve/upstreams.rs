@@ -1,8 +1,6 @@
 //! Upstreams, and the routes that lead to them.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 use thruway_client::http2::Http2Config;
@@ -19,10 +17,9 @@ use super::super::raw::{
 };
 use super::super::spanned::Spanned;
 use super::super::{Http2, Span, Upstreams};
-use super::resolver::{PERIOD_MAX, Resolver};
-use super::routes::is_path_octet;
 use super::timeouts::{resolve_exchange, resolve_pool};
 use super::tls::resolve_upstream_tls;
+use crate::config::resolver::{ANY_PERIOD, Resolver, SOME_PERIOD, is_path_octet};
 
 pub(super) fn resolve_upstreams(
     resolver: &mut Resolver<'_>,
@@ -347,5 +344,3 @@ fn is_token(name: &str) -> bool {
 
 /// 16 MiB of each upload that is under way is what a gateway can have to remember.
 const REPLAY_BYTES_MAX: usize = 16 << 20;
-pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
-pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use thruway_gateway::ConnectConfig;
+
 use super::*;
 
 /// What a route with `keys` does.

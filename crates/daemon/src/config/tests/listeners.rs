@@ -181,7 +181,7 @@ fn a_redirect_to_a_port_without_tls_is_warned_of() {
         ("\"127.0.0.1:443\"\ntcp = \"db\"", false),
         ("\"127.0.0.1:0\"\ntcp = \"db\"", false),
     ] {
-        let warnings: Vec<_> = config(listener).unused().iter().map(ToString::to_string).collect();
+        let warnings: Vec<_> = usage::unused(&config(listener)).iter().map(ToString::to_string).collect();
         assert_eq!(warnings.len(), usize::from(is_warned), "{listener}: {warnings:?}");
         for warning in warnings {
             assert!(warning.contains("no listener of this config serves https at port 443"), "{warning}");

@@ -1,10 +1,22 @@
-//! Those who connect, told apart by where they come from.
+//! The keys `trusted_proxies` and `trusted_proxies_write`, and networks in other places.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use thruway_server::{InvalidNetwork, Networks, ProxyFields, TrustedProxies};
 
 use super::resolver::Resolver;
-use crate::config::raw::RawProxyFields;
-use crate::config::spanned::Spanned;
+use super::spanned::Spanned;
+
+/// The fields in which proxies say who asks.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RawProxyFields {
+    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    #[default]
+    XForwarded,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
 
 pub(super) fn resolve_networks(resolver: &mut Resolver<'_>, raw: &[Spanned<String>]) -> Networks {
     let network = |text: &Spanned<String>| match text.get_ref().parse() {

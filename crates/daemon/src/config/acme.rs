@@ -1,19 +1,63 @@
-//! Certificates that are ordered: from whom, and which.
+//! The table `acme`: the ACME server that issues certificates for listeners.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use thruway_certificates::acme::{AcmeConfig, ChallengeKind, ExternalAccount, OrderedNames, Pace, Wanted};
 use thruway_net::tls::{
     CertificateFiles, ClientAuthentication, TlsConnector, TlsConnectorConfig, TlsServerName,
 };
 
-use super::super::raw::{RawAcme, RawChallenge, RawExternalAccount};
-use super::super::spanned::Spanned;
-use super::super::{ListenerConfig, Span};
-use super::resolver::Resolver;
-use super::tls::{refuse_certificate, resolve_roots};
+use super::resolver::{Resolver, refuse_certificate, resolve_roots};
+use super::spanned::Spanned;
+use super::{ListenerConfig, Span};
+
+/// The ACME server (RFC 8555) that certificates are ordered from which listeners want to be ordered.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAcme {
+    /// Whether you agree to its terms of service. Default false, and then nothing is ordered.
+    #[serde(default)]
+    pub(super) terms_of_service_agreed: bool,
+    /// The URL of its directory. Default that of Let's Encrypt.
+    pub(super) directory: Option<Spanned<String>>,
+    /// How it finds out that names lead here: `tls-alpn-01`, at port 443, or `http-01`, at port 80. Default `tls-alpn-01`.
+    #[serde(default)]
+    pub(super) challenge: RawChallenge,
+    /// Where its operators reach you, as `mailto:admin@example.com`: said when the account is made. Default nothing.
+    #[serde(default)]
+    pub(super) contacts: Vec<Spanned<String>>,
+    /// The directory for account, keys and certificates. Relative to the directory of the config. Default `acme`.
+    pub(super) store: Option<PathBuf>,
+    /// Files with the certificates of those who are trusted to say who the server is. Default those whom this system trusts.
+    pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
+    /// An account that you have with its operators, for those who ask for one. Default none.
+    pub(super) external_account: Option<RawExternalAccount>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+pub(super) enum RawChallenge {
+    #[serde(rename = "http-01")]
+    Http01,
+    #[default]
+    #[serde(rename = "tls-alpn-01")]
+    TlsAlpn01,
+}
+
+/// An account elsewhere (RFC 8555 §7.3.4).
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawExternalAccount {
+    /// What its key is called there.
+    pub(super) key_id: String,
+    /// The key, in base64url.
+    #[schemars(extend("writeOnly" = true))]
+    pub(super) key: Spanned<String>,
+}
 
 pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -> Option<Wanted> {
     let span = raw.span();

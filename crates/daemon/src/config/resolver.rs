@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thruway_certificates::acme::Wanted;
+use thruway_net::tls::{CertificateError, Roots};
 
-use crate::config::failure::Source;
-use crate::config::raw::Period;
-use crate::config::spanned::Spanned;
-use crate::config::{Failure, Span};
+use super::failure::Source;
+use super::raw::Period;
+use super::spanned::Spanned;
+use super::{Failure, Span};
 
 /// Resolves the parts of one file. What is wrong is kept, and stands in for something right.
 pub(super) struct Resolver<'s> {
@@ -71,3 +72,42 @@ impl Resolver<'_> {
 /// 1 MiB: see `Limits::header_section_bytes` for why not more.
 pub(super) const HEAD_BYTES_MAX: u32 = 1 << 20;
 pub(super) const PERIOD_MAX: Period = Period(Duration::from_hours(24));
+pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
+pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;
+
+/// Whether `octet` can be part of a path (RFC 3986 §3.3), and is no brace, which would begin a parameter.
+pub(super) const fn is_path_octet(octet: char) -> bool {
+    matches!(octet, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
+        || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
+}
+
+pub(super) fn refuse_certificate(resolver: &mut Resolver<'_>, span: &Span, error: &CertificateError) {
+    resolver.failures.push(resolver.source.failure(span.clone(), error).with_hint(error.hint()));
+}
+
+pub(super) fn resolve_roots(resolver: &mut Resolver<'_>, raw: Option<Spanned<Vec<PathBuf>>>) -> Roots {
+    let Some(raw) = raw else { return Roots::System };
+    resolver.refuse_empty(
+        &raw,
+        "`roots` names at least one file",
+        "leave it out for those whom this system trusts",
+    );
+    Roots::Files(resolve_all_beside_config(resolver, &raw))
+}
+
+pub(super) fn resolve_all_beside_config(
+    resolver: &Resolver<'_>,
+    paths: &Spanned<Vec<PathBuf>>,
+) -> Vec<PathBuf> {
+    paths.get_ref().iter().map(|path| resolver.beside_config(path)).collect()
+}
+
+/// What is said of a way that requests do not go.
+pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Option<&Spanned<T>>) {
+    if let Some(raw) = raw {
+        resolver.refuse(
+            raw,
+            "only what is forwarded, with `split` or `upstream`, is rewritten, mirrored or waited for",
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! The setting `compression`: how responses are compressed.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use thruway_server::ContentCoding;
+use thruway_server::layers::Compression;
+
+use super::resolver::Resolver;
+use super::spanned::Spanned;
+
+/// Whether responses are compressed: `true`, `false`, or a table of how.
+pub(super) enum RawCompression {
+    No,
+    Yes(Box<RawCompressed>),
+}
+
+/// How responses are compressed.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCompressed {
+    /// `zstd`, `br` and `gzip`: of those that a client likes best, the first is used. Default all, in this order.
+    pub(super) codings: Option<Spanned<Vec<Spanned<RawCoding>>>>,
+    /// How much time is taken for less content.
+    #[serde(default)]
+    pub(super) levels: RawLevels,
+    /// Media types: `text/html`, `text/*` for all below it (but not `text/event-stream`), `*+json` for all that end so. Default what is known
+    /// to get smaller: text, JSON, XML, scripts and the like.
+    pub(super) types: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Content of fewer octets is left as it is. Default 512.
+    pub(super) minimum_bytes: Option<u64>,
+    /// Streams of each worker that are compressed at a time; those beyond are sent as they are. Default 128.
+    pub(super) streams_max: Option<usize>,
+}
+
+/// The levels of codings.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLevels {
+    /// 1 to 6. Default 4.
+    pub(super) br: Option<Spanned<u8>>,
+    /// 1 to 9. Default 5.
+    pub(super) gzip: Option<Spanned<u8>>,
+    /// 1 to 12. Default 3.
+    pub(super) zstd: Option<Spanned<u8>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawCoding {
+    Br,
+    Gzip,
+    Zstd,
+}
+
+impl<'de> Deserialize<'de> for RawCompression {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = RawCompression;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or a table with `codings`, `levels`, `types`, `minimum_bytes` or `streams_max`")
+            }
+
+            fn visit_bool<E: Error>(self, is_wanted: bool) -> Result<RawCompression, E> {
+                let defaults = RawCompression::Yes(Box::default());
+                Ok(if is_wanted { defaults } else { RawCompression::No })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<RawCompression, A::Error> {
+                let table = RawCompressed::deserialize(MapAccessDeserializer::new(table))?;
+                Ok(RawCompression::Yes(Box::new(table)))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for RawCompression {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Compression".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, generator.subschema_for::<RawCompressed>()] })
+    }
+}
+
+/// How responses are compressed; `None` if they are not.
+pub(super) fn resolve_compression(resolver: &mut Resolver<'_>, raw: RawCompression) -> Option<Compression> {
+    let RawCompression::Yes(raw) = raw else { return None };
+    let RawCompressed { codings, levels, types, minimum_bytes, streams_max } = *raw;
+    let levels = [
+        resolve_level(resolver, levels.br, ContentCoding::Brotli),
+        resolve_level(resolver, levels.gzip, ContentCoding::Gzip),
+        resolve_level(resolver, levels.zstd, ContentCoding::Zstandard),
+    ];
+    let level_of = |coding| levels.into_iter().find(|(of, _)| *of == coding);
+    let mut compression =
+        Compression::new().codings(resolve_codings(resolver, codings).into_iter().filter_map(level_of));
+    if let Some(types) = types {
+        compression = resolve_media_types(resolver, compression, &types);
+    }
+    if let Some(octets) = minimum_bytes {
+        compression = compression.minimum_bytes(octets);
+    }
+    if let Some(streams) = streams_max {
+        compression = compression.streams_max(streams);
+    }
+    Some(compression)
+}
+
+fn resolve_codings(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<Vec<Spanned<RawCoding>>>>,
+) -> Vec<ContentCoding> {
+    let Some(raw) = raw else { return Compression::DEFAULT_CODINGS.into() };
+    resolver.refuse_empty(&raw, "there is no coding to compress with", "write `compression = false`");
+    let mut codings = Vec::new();
+    for name in raw.get_ref() {
+        let coding = match name.get_ref() {
+            RawCoding::Br => ContentCoding::Brotli,
+            RawCoding::Gzip => ContentCoding::Gzip,
+            RawCoding::Zstd => ContentCoding::Zstandard,
+        };
+        if codings.contains(&coding) {
+            resolver.refuse(name, format!("`{}` stands here already", coding.name()));
+        }
+        codings.push(coding);
+    }
+    codings
+}
+
+fn resolve_level(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<u8>>,
+    coding: ContentCoding,
+) -> (ContentCoding, u8) {
+    let (default, levels) = (Compression::default_level(coding), Compression::levels(coding));
+    let level = resolver.or(raw, default, levels.clone());
+    (coding, if levels.contains(&level) { level } else { default })
+}
+
+fn resolve_media_types(
+    resolver: &mut Resolver<'_>,
+    compression: Compression,
+    raw: &Spanned<Vec<Spanned<String>>>,
+) -> Compression {
+    resolver.refuse_empty(raw, "there is no type to compress", "write `compression = false`");
+    for text in raw.get_ref() {
+        if let Err(error) = Compression::new().types([text.get_ref()]) {
+            resolver.refuse_with(text, error, "write `text/html`, `text/*`, or `*+json` for all that end so");
+        }
+    }
+    compression.types(raw.get_ref().iter().map(|text| text.get_ref())).unwrap_or_default()
+}
