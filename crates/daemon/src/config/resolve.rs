@@ -67,7 +67,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let compression = raw.compression.and_then(|compression| resolve_compression(&mut resolver, compression));
     let known = Known { upstreams: &upstreams, policies: &policies, compression: compression.as_ref() };
     let routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
-    let access_log = raw.access_log.map(|log| resolve_access_log(&mut resolver, log, &policies));
+    let access_log = raw.access_log.map(|log| resolve_access_log(&resolver, log, &policies));
     let trusted_proxies =
         resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolve_server(&mut resolver, raw.limits, raw.timeouts, trusted_proxies);
