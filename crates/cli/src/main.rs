@@ -3,22 +3,24 @@
 // what is asked for
 mod args;
 mod headers;
-mod config;
 mod logging;
 
 // what is done
-mod check;
-mod shell;
 mod serve;
 mod mcp;
 mod bench;
 
-use std::io::{Write, stderr};
+/// The error of all commands.
+mod config {
+    pub(crate) use thruway_daemon::{Failure, parse_listeners};
+}
+
+use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use args::{Args, Command};
+use args::{Args, Command, CompletionsArgs, ManArgs};
 use config::Failure;
 
 fn main() -> ExitCode {
@@ -35,9 +37,9 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     logging::start()?;
     match args.command {
         Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Completions(args) => Ok(shell::completions(&args)),
-        Command::Man(args) => shell::man(&args),
+        Command::Check(args) => serve::check(&args),
+        Command::Completions(args) => Ok(completions(&args)),
+        Command::Man(args) => man(&args),
         Command::Mcp(command) => mcp::run(&command),
         Command::Bench(command) => bench::run(&command),
     }
@@ -45,3 +47,19 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
 
 /// The arguments, the config or an address cannot be used; clap's exit code for arguments is the same.
 const EXIT_UNUSABLE: u8 = 2;
+
+/// Prints what completes the commands.
+fn completions(args: &CompletionsArgs) -> ExitCode {
+    clap_complete::generate(args.shell, &mut Args::command(), "thruway", &mut stdout());
+    ExitCode::SUCCESS
+}
+
+/// Writes a page for each command.
+fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
+    let written = std::fs::create_dir_all(&args.directory)
+        .and_then(|()| clap_mangen::generate_to(Args::command(), &args.directory));
+    match written {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure::new(format!("`{}`: {error}", args.directory.display()))),
+    }
+}

@@ -1,12 +1,13 @@
-//! `thruway serve`.
+//! `thruway serve` and `thruway check`.
 
-use std::io::{Write, stdout};
+use std::io::{Write, stderr, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 
 use thruway_daemon::{ConfigSource, Daemon, Ended, Signals};
 use thruway_server::{ListenAddr, RunningServer};
 
-use crate::args::ServeArgs;
+use crate::args::{CheckArgs, ServeArgs};
 use crate::config::Failure;
 
 /// Serves until a signal, and drains.
@@ -45,4 +46,26 @@ fn print(what: &str, scheme: &str, address: &ListenAddr) {
         ListenAddr::Unix(_) => writeln!(out, "{what} {address}"),
     };
     let _ = out.flush();
+}
+
+/// Prints the description of a config, its warnings, or the way of a request through it.
+pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let text = match &args.config {
+        Some(path) => describe(path, args)?,
+        None => format!("{:#}\n", thruway_daemon::schema().as_value()),
+    };
+    // The reader may have closed the pipe.
+    let _ = write!(stdout(), "{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(path: &Path, args: &CheckArgs) -> Result<String, Failure> {
+    if let Some(request) = &args.explain {
+        return thruway_daemon::explain(path, request, &args.header);
+    }
+    let checked = thruway_daemon::check(path, args.offline)?;
+    if let Some(warnings) = checked.warnings {
+        let _ = writeln!(stderr(), "{warnings}");
+    }
+    Ok(format!("`{}` is valid\n{}", path.display(), checked.description))
 }

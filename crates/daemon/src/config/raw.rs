@@ -3,7 +3,6 @@
 //! `examples/serve.toml` shows every key with its default.
 
 mod text_or_table;
-mod period;
 mod listeners;
 mod rewrite;
 mod routes;
@@ -29,7 +28,6 @@ pub(super) use super::acme::RawAcme;
 pub(super) use super::compression::RawCompression;
 pub(super) use super::proxies::RawProxyFields;
 pub(super) use listeners::{RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp};
-pub(super) use period::Period;
 pub(super) use policies::{
     RawApiKeys, RawBasicAuth, RawCertificates, RawClientCertificate, RawConcurrency, RawCountBy,
     RawCountByHeader, RawCountByName, RawJwt, RawPolicy, RawRateLimit,
@@ -38,6 +36,7 @@ pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, Ra
 pub(super) use routes::{
     RawAnswer, RawConnect, RawExpected, RawField, RawFiles, RawMirror, RawRedirect, RawRoute, RawSplit,
 };
+pub(super) use text_or_table::Period;
 pub(super) use text_or_table::{FromText, TextOrTable};
 pub(super) use tls::{
     RawCertificate, RawClientCertificates, RawListenerCertificate, RawListenerTls, RawTlsVersion,

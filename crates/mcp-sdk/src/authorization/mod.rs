@@ -1,6 +1,5 @@
 //! Authorization over HTTP: the server as a resource server of OAuth 2.1. It issues no tokens and passes none on.
 
-mod identity;
 mod jwt;
 mod caller;
 mod challenge;
@@ -15,7 +14,7 @@ use serde_json::json;
 use thruway_message::FieldLines;
 use thruway_server::{FieldLinesBuf, Response, StatusCode};
 
-pub use identity::Identity;
+pub use caller::Identity;
 pub use jwt::{InvalidKeys, JwksVerifier, JwtVerifier};
 
 pub(crate) use caller::Caller;

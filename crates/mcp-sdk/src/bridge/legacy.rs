@@ -14,10 +14,10 @@ use thruway_mcp::{Era, Revision, dual_era};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
-use super::in_flight::CallInFlight;
 use super::messages;
-use super::onward::onward;
+use super::messages::onward;
 use super::session_party::SessionParty;
+use super::suspended::CallInFlight;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks, TasksOfSession};
 use super::{Bridge, FarSide, Upstream};
 use crate::client::{Answer, McpClientError, Onward, Outbox, Sender, empty_object, reporting};

@@ -10,7 +10,6 @@ mod upstreams;
 mod leases;
 
 // from a request to its answer
-mod onward;
 mod session_party;
 mod legacy;
 mod modern;
@@ -20,7 +19,6 @@ mod answer;
 mod caller_bound;
 mod messages;
 mod logs;
-mod in_flight;
 mod tasks;
 
 use std::fmt;
@@ -38,7 +36,7 @@ use crate::client::{
 use crate::server::{McpServer, McpServerOptions, Shared};
 use crate::shares::Shares;
 use far_side::{Connector, LegacyFarSide};
-use in_flight::CallsInFlight;
+use suspended::CallsInFlight;
 use suspended::Suspended;
 
 pub(crate) use far_side::FarSide;

@@ -14,10 +14,10 @@ use thruway_message::FieldLines;
 
 use super::answer::{self, Way};
 use super::caller_bound::{self, CallerBound};
-use super::in_flight::CallInFlight;
 use super::leases::{Lease, Lessee};
+use super::messages::onward;
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
-use super::onward::onward;
+use super::suspended::CallInFlight;
 use super::tasks;
 use super::upstreams::can_be_asked;
 use super::{Bridge, LogSubscription, Upstream, Watch};

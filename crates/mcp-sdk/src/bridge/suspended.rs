@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
@@ -93,5 +94,32 @@ impl Suspended {
 impl Drop for Timer {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// Counts the calls of a bridge.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallsInFlight(Arc<watch::Sender<usize>>);
+
+/// A call is being forwarded for as long as this is there.
+#[derive(Debug)]
+pub(super) struct CallInFlight(CallsInFlight);
+
+impl CallsInFlight {
+    pub(super) fn begin(&self) -> CallInFlight {
+        self.0.send_modify(|calls| *calls += 1);
+        CallInFlight(self.clone())
+    }
+
+    /// Ready when there is none.
+    pub(super) async fn none(&self) {
+        // It fails only if the sender goes, which is here.
+        let _ = self.0.subscribe().wait_for(|calls| *calls == 0).await;
+    }
+}
+
+impl Drop for CallInFlight {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|calls| *calls -= 1);
     }
 }

@@ -10,15 +10,14 @@ mod owner;
 // what is said
 mod said;
 mod renaming;
-mod names;
 
 // who says it
 mod legacy;
 
 pub(super) use legacy::{is_about_tasks, no_method};
-pub(super) use names::Names;
 pub(super) use owner::Listener;
 pub(crate) use owner::{Owner, TasksOfSession};
+pub(super) use renaming::Names;
 pub(super) use renaming::{TASK_ID, is_related_to_task, replaced, string_at, stripped};
 pub(super) use said::ID_BYTES_MAX;
 pub(super) use table::{Reserved, Tasks, TasksMax};

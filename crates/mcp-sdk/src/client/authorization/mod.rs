@@ -29,7 +29,6 @@ mod kept;
 
 // and with it
 mod authorizer;
-mod authorizers;
 
 use std::fmt;
 use std::io;
@@ -39,7 +38,7 @@ use std::time::Duration;
 
 use thruway_client::{Client, ClientConfig, PoolConfig};
 
-use authorizers::Authorizers;
+use logins::Authorizers;
 use scopes::Scopes;
 
 pub use error::OAuthError;

@@ -1,3 +1,0 @@
-//! The error of all commands.
-
-pub(crate) use thruway_daemon::{Failure, parse_listeners};
