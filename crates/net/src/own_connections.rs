@@ -17,14 +17,22 @@ use crate::stream::Stream;
 /// Number of TCP connections to own listeners, so that a process without any never locks [`OPEN`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Local addresses of the TCP connections to own listeners. Connections to two listeners can share one.
-static OPEN: Mutex<Option<HashMap<SocketAddr, usize>>> = Mutex::new(None);
+/// The TCP connections to own listeners, with their number.
+static OPEN: Mutex<Option<HashMap<Ends, usize>>> = Mutex::new(None);
+
+/// The ends of a TCP connection. Connections to two listeners can share the address of the client, so the port of the
+/// listener belongs to it. Its IP address does not: a listener for IPv6 can see an IPv4 address in another form.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Ends {
+    client: SocketAddr,
+    listener_port: u16,
+}
 
 /// Proof that a connection ends at a listener of this process. Keep it for as long as the connection is open.
 #[derive(Debug)]
 pub struct OwnConnection {
-    /// The local address; `None` for a Unix socket.
-    local: Option<SocketAddr>,
+    /// `None` for a Unix socket.
+    ends: Option<Ends>,
 }
 
 /// The other end of an accepted connection, as the system reports it. A header of the PROXY protocol does not
@@ -32,7 +40,12 @@ pub struct OwnConnection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
     /// A TCP client.
-    Tcp(SocketAddr),
+    Tcp {
+        /// The address of the client.
+        client: SocketAddr,
+        /// The port of the listener; 0 if the system does not say.
+        listener_port: u16,
+    },
     /// The client of a Unix socket.
     Unix {
         /// `true` if this process is the client. Only Linux says so; elsewhere it is `false`.
@@ -46,7 +59,7 @@ impl OwnConnection {
     pub fn of(stream: &Stream) -> Option<Self> {
         let socket = stream.as_fd();
         let Some(peer) = getpeername(socket).ok()?.and_then(|any| SocketAddr::try_from(any).ok()) else {
-            return is_of_own_process(socket).then_some(Self { local: None });
+            return is_of_own_process(socket).then_some(Self { ends: None });
         };
         let listened = listened_on(peer);
         if listened == ListenedOn::Nowhere {
@@ -55,25 +68,26 @@ impl OwnConnection {
         let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
         // To an address of its own, this machine speaks from the same one.
         let is_here = peer.ip().is_loopback() || local.ip() == peer.ip();
-        (listened == ListenedOn::ThisAddress || is_here).then(|| Self::new(local))
+        let ends = Ends { client: local, listener_port: peer.port() };
+        (listened == ListenedOn::ThisAddress || is_here).then(|| Self::new(ends))
     }
 
-    fn new(local: SocketAddr) -> Self {
-        *open().get_or_insert_default().entry(local).or_default() += 1;
+    fn new(ends: Ends) -> Self {
+        *open().get_or_insert_default().entry(ends).or_default() += 1;
         COUNT.fetch_add(1, Ordering::SeqCst);
-        Self { local: Some(local) }
+        Self { ends: Some(ends) }
     }
 }
 
 impl Drop for OwnConnection {
     fn drop(&mut self) {
-        let Some(local) = self.local else { return };
+        let Some(ends) = self.ends else { return };
         if let Some(open) = &mut *open()
-            && let Some(count) = open.get_mut(&local)
+            && let Some(count) = open.get_mut(&ends)
         {
             *count -= 1;
             if *count == 0 {
-                open.remove(&local);
+                open.remove(&ends);
             }
         }
         COUNT.fetch_sub(1, Ordering::SeqCst);
@@ -84,7 +98,10 @@ impl Peer {
     /// The peer of `stream`, which was accepted from `client`.
     pub fn of(stream: &Stream, client: ClientAddr) -> Self {
         match client {
-            ClientAddr::Tcp(address) => Self::Tcp(address),
+            ClientAddr::Tcp(client) => {
+                let listener_port = stream.local_address().map_or(0, |listener| listener.port());
+                Self::Tcp { client, listener_port }
+            }
             ClientAddr::Unix => Self::Unix { is_own_process: is_of_own_process(stream.as_fd()) },
         }
     }
@@ -93,15 +110,18 @@ impl Peer {
     #[inline]
     pub fn is_own(&self) -> bool {
         match self {
-            Self::Tcp(address) => COUNT.load(Ordering::SeqCst) > 0 && is_open(address),
+            Self::Tcp { client, listener_port } => {
+                COUNT.load(Ordering::SeqCst) > 0
+                    && is_open(Ends { client: *client, listener_port: *listener_port })
+            }
             Self::Unix { is_own_process } => *is_own_process,
         }
     }
 }
 
 #[cold]
-fn is_open(address: &SocketAddr) -> bool {
-    open().as_ref().is_some_and(|open| open.contains_key(address))
+fn is_open(ends: Ends) -> bool {
+    open().as_ref().is_some_and(|open| open.contains_key(&ends))
 }
 
 /// Returns `true` if the other end of a Unix socket belongs to this process.
@@ -116,7 +136,7 @@ fn is_of_own_process(_: BorrowedFd<'_>) -> bool {
     false
 }
 
-fn open() -> MutexGuard<'static, Option<HashMap<SocketAddr, usize>>> {
+fn open() -> MutexGuard<'static, Option<HashMap<Ends, usize>>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -142,7 +162,21 @@ mod tests {
     }
 
     fn peer(stream: &Stream) -> Peer {
-        Peer::Tcp(stream.local_address().unwrap())
+        let listener_port = getpeername(stream.as_fd()).unwrap().unwrap();
+        let listener_port = SocketAddr::try_from(listener_port).unwrap().port();
+        Peer::Tcp { client: stream.local_address().unwrap(), listener_port }
+    }
+
+    /// The address of the client alone told connections apart. The system gives the same one to connections to several
+    /// listeners, so requests of other clients were answered 508.
+    #[tokio::test]
+    async fn a_client_with_the_address_of_an_own_connection_to_another_listener_is_not_own() {
+        let (_bound, port) = bound("127.0.0.1:0");
+        let stream = connect("127.0.0.1", port);
+        let _own = OwnConnection::of(&stream).unwrap();
+        let client = stream.local_address().unwrap();
+        assert!(Peer::Tcp { client, listener_port: port }.is_own());
+        assert!(!Peer::Tcp { client, listener_port: port.wrapping_add(1) }.is_own());
     }
 
     #[tokio::test]

@@ -114,7 +114,7 @@ impl Scene {
 fn client_info() -> ConnectionInfo {
     ConnectionInfo {
         client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
-        peer: Peer::Tcp(([192, 0, 2, 1], 4711).into()),
+        peer: Peer::Tcp { client: ([192, 0, 2, 1], 4711).into(), listener_port: 80 },
         listener: 0,
         destination: None,
         tls: None,
