@@ -49,18 +49,21 @@ pub(super) fn write(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Re
     Ok(pages)
 }
 
-/// Returns the page of a short run of the suite beside other load generators, of which one must be installed.
+/// Returns the page of a short run of the suite: messages of MCP over pipes and over HTTP, without peers. Plots of ratios take
+/// six rounds.
 fn of_suite(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Page> {
     let reports = directory.join("suite");
     let mut command = Command::new(program::build_package("thruway-suite", Profile::Dev, stop)?);
-    command.args(["plaintext", "--cases", "c=256, by other load generators", "--rounds", "2"]);
-    command.args(["--duration", "300ms", "--limit", "20s", "--program"]).arg(program);
-    command.arg("--report").arg(&reports);
-    child::any_output_of(command, LIMIT, stop)?;
+    command.args(["mcp-stdio", "--rounds", "6", "--duration", "200ms", "--limit", "25s", "--peers", "none"]);
+    command.arg("--program").arg(program).arg("--report").arg(&reports);
+    child::any_output_of(command, SUITE_LIMIT, stop)?;
     let path = reports.join("report.html");
     let plots = fs::read_to_string(&path)?.matches("<svg ").count();
-    ensure!(plots > 0, "the page of the suite has no plot: install `wrk` or `ab`");
+    ensure!(plots > 0, "the page of the suite has no plot");
     Ok(Page { name: "suite", path, plots })
 }
 
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// The suite ends after 25 seconds of loads; starting servers comes on top.
+const SUITE_LIMIT: Duration = Duration::from_mins(2);
