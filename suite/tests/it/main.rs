@@ -213,8 +213,8 @@ fn peers_that_are_not_there_are_named_with_what_would_help() {
         "{}",
         ended.stdout
     );
-    fs::create_dir(directory.path().join("bench")).unwrap();
-    let ended = suite(directory.path(), &[&missing[..], &["--peers-from", "bench"]].concat());
+    fs::create_dir(directory.path().join("peers")).unwrap();
+    let ended = suite(directory.path(), &[&missing[..], &["--peers-from", "peers"]].concat());
     assert!(ended.stdout.contains("was not built: `cargo xtask bench` builds it"), "{}", ended.stdout);
 }
 
@@ -273,11 +273,11 @@ fn the_relay_has_no_more_clients_than_two_descriptors_for_each() {
 #[test]
 fn a_peer_that_dies_at_its_start_fails_with_what_it_printed_and_the_others_are_measured() {
     let directory = tempfile::tempdir().unwrap();
-    let built = "bench/target/release/bench-hyper";
+    let built = "peers/target/release/bench-hyper";
     program(directory.path(), built, "echo 'cannot bind: no luck' >&2; exit 7");
     let args =
         ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
-    let peers = ["--peers", "hyper", "--peers-from", "bench", "--output", "json"];
+    let peers = ["--peers", "hyper", "--peers-from", "peers", "--output", "json"];
     let ended = suite(directory.path(), &[&args[..], &peers].concat());
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let report = json(&ended.stdout);
@@ -297,10 +297,10 @@ fn a_port_that_somebody_else_has_taken_meanwhile_is_tried_again_elsewhere() {
         "[ -e tried ] || {{ touch tried; echo 'address already in use' >&2; exit 1; }}\nexec {} serve \"$@\"",
         thruway()
     );
-    program(directory.path(), "bench/target/release/bench-hyper", &script);
+    program(directory.path(), "peers/target/release/bench-hyper", &script);
     let args =
         ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
-    let peers = ["--peers", "hyper", "--peers-from", "bench", "--output", "json"];
+    let peers = ["--peers", "hyper", "--peers-from", "peers", "--output", "json"];
     let report = json(&suite(directory.path(), &[&args[..], &peers].concat()).stdout);
     let candidates = &case(&report, "plaintext c=256")["candidates"];
     assert_eq!((&candidates[1]["name"], &candidates[1]["failure"]), (&"hyper".into(), &Value::Null));
@@ -375,5 +375,24 @@ fn what_cannot_be_run_is_refused_with_a_hint() {
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
         assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(message) && ended.stderr.contains(hint), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn options_of_measuring_are_refused_beside_a_report() {
+    let directory = tempfile::tempdir().unwrap();
+    for option in [
+        &["--rounds", "6"][..],
+        &["--cases", "a"],
+        &["--duration", "1s"],
+        &["--limit", "1m"],
+        &["--peers", "none"],
+        &["--peers-from", "peers"],
+        &["--program", "a"],
+    ] {
+        let ended = suite(directory.path(), &[&["--from", "a.json"], option].concat());
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{option:?}: {}", ended.stderr);
+        let is_conflict = ended.stderr.contains("cannot be used with") && ended.stderr.contains(option[0]);
+        assert!(is_conflict, "{option:?}: {}", ended.stderr);
     }
 }

@@ -1,8 +1,8 @@
 //! The workloads of `thruway-suite`: builds their peers and calls it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fs, io};
 
 use anyhow::{Context as _, bail};
 
@@ -21,15 +21,16 @@ pub(super) fn run(options: &Options, name: &str, stop: &Stop) -> anyhow::Result<
     let ready = prepare::all(&wanted(options), None, stop)?;
     let ours = &ready.find("thruway").context("`thruway` could not be built")?.program;
     let program = program::build_package("thruway-suite", Profile::Dist, stop)?;
-    let directory = tempfile::Builder::new().prefix("thruway-bench-").tempdir()?;
+    let directory = repository().join("target/suite");
+    remove_reports(&directory)?;
     let mut command = Command::new(program);
-    command.args(arguments(options, name, directory.path())?);
+    command.args(arguments(options, name, &directory)?);
     if options.ours.is_none() {
         command.arg("--program").arg(ours);
     }
-    // What it prints is its summary; the whole report is in the directory.
+    // It prints a summary. The directory has the whole report.
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    let report = |name: &str| fs::read_to_string(directory.path().join(name));
+    let report = |name: &str| fs::read_to_string(directory.join(name));
     if let Ok(markdown) = report("report.md") {
         let missing = missing(&ready);
         write(options.output.as_deref(), &(markdown + &missing))?;
@@ -38,6 +39,20 @@ pub(super) fn run(options: &Options, name: &str, stop: &Stop) -> anyhow::Result<
         write(Some(path), &json)?;
     }
     if status.success() { Ok(()) } else { bail!("the suite ended with {status}") }
+}
+
+/// Removes the reports of an earlier run, so that none of them is taken for that of this run.
+fn remove_reports(directory: &Path) -> anyhow::Result<()> {
+    for name in ["report.md", "report.html", "report.json"] {
+        let path = directory.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove `{}`", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Ours, and those of the peers that can be built and are asked for.
@@ -107,6 +122,19 @@ mod tests {
             text.ends_with("--report reports --cases reloads --peers nginx,haproxy --program a/b"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn reports_of_an_earlier_run_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        remove_reports(&directory.path().join("missing")).unwrap();
+        for name in ["report.md", "report.json", "notes.md"] {
+            fs::write(directory.path().join(name), "earlier").unwrap();
+        }
+        remove_reports(directory.path()).unwrap();
+        let left: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["notes.md"]);
     }
 
     #[test]
