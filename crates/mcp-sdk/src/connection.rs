@@ -12,8 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::authorization::Caller;
-use crate::bridge;
-use crate::dispatch::{Exchange, Outgoing, Reply, legacy, modern};
+use crate::dispatch::{Exchange, Outgoing, Reply, change_notification, legacy, modern};
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
 
@@ -115,7 +114,7 @@ impl Connection {
             }
             Ok(Message::Notification(notification)) => {
                 if let Some(session) = self.session() {
-                    bridge::handle_notification(session, &notification);
+                    session.notify_backend(&notification);
                 }
                 if notification.method == methods::NOTIFICATIONS_CANCELLED
                     && let Ok(cancelled) = params::parse::<CancelledNotificationParams>(notification.params)
@@ -224,7 +223,7 @@ impl Connection {
 async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
         let message = tokio::select! {
-            change = session.subscription.next() => modern::notification(&change, None),
+            change = session.subscription.next() => change_notification(&change, None),
             message = session.next_aside() => message,
         };
         let Some(outbox) = outbox.upgrade() else { return };

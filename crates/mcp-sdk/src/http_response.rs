@@ -2,7 +2,7 @@
 
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Admitted, LogLimit, PooledBuffer};
-use thruway_server::{Content, Response, StatusCode};
+use thruway_server::{Content, Event, Response, StatusCode};
 
 /// A response all of whose content is there.
 #[derive(Debug)]
@@ -56,4 +56,9 @@ impl From<WholeResponse> for Response {
         };
         Self::ok(response.field_lines, content).with_status(response.status)
     }
+}
+
+/// A message as an event. Messages are JSON, which is UTF-8.
+pub(crate) fn event(message: &[u8]) -> Event {
+    Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }

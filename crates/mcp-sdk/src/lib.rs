@@ -13,6 +13,7 @@ pub mod expansion;
 // what a server offers
 mod registry;
 mod server;
+pub mod backend;
 
 // from a message to its answer
 mod dispatch;
@@ -52,7 +53,7 @@ pub mod oauth {
 pub use authorization::{
     Authorization, Identity, InvalidKeys, InvalidToken, JwksVerifier, JwtVerifier, VerifyToken,
 };
-pub use bridge::BridgeOptions;
+pub use bridge::{Bridge, BridgeOptions};
 pub use client::{
     Direction, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
     Subscription, ToolOutcome,
@@ -63,8 +64,8 @@ pub use handlers::{
 };
 pub use http_sse::SseEndpoints;
 pub use in_memory::LocalClient;
-pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
-pub use server::{LegacySessions, McpServer, McpServerOptions, Offer, RegistrationError};
+pub use registry::{CompletionInput, InvalidUriTemplate, RegistrationError, ResourceAnswer, UriParameters};
+pub use server::{LegacySessions, McpServer, McpServerOptions, Offer};
 pub use streamable_http::{McpBody, McpEndpoint, McpService};
 pub use tasks::{TaskOptions, TaskSupport};
 

@@ -1,11 +1,10 @@
 //! Limits that all callers of a server share, so that no caller can use one up alone.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-
-use crate::session::Holder;
 
 /// A limited number of places, or of bytes, and how many of them each caller holds.
 #[derive(Debug)]
@@ -163,6 +162,48 @@ impl Drop for Share {
         self.shares.released.notify_waiters();
     }
 }
+
+/// The party that a session counts against.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Holder {
+    /// A caller with a verified token.
+    Principal(String),
+    /// An IPv4 address, or the first address of an IPv6 network of 64 bits: one client can use all addresses
+    /// of such a network.
+    Address(IpAddr),
+    /// A process on this machine, or a client whose address the application does not tell. Has no quota.
+    Unknown,
+}
+
+impl Holder {
+    /// The holder of a session of `principal`, or of a client at `address` that no token identifies.
+    pub(crate) fn new(principal: Option<String>, address: Option<IpAddr>) -> Self {
+        match (principal, address.map(|address| address.to_canonical())) {
+            (Some(principal), _) => Self::Principal(principal),
+            (None, Some(IpAddr::V6(address))) => {
+                let network = Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK);
+                Self::Address(network.into())
+            }
+            (None, Some(address)) => Self::Address(address),
+            (None, None) => Self::Unknown,
+        }
+    }
+
+    /// Returns `true` if the holder gets a share of the limits that all callers have in common (see
+    /// [`check_share`](crate::shares::check_share)). Programs on this machine do not: nothing tells them
+    /// apart, so a share would protect none of them from another.
+    pub(crate) const fn has_share(&self) -> bool {
+        match self {
+            Self::Principal(_) => true,
+            // The network of the IPv6 loopback address is `::`.
+            Self::Address(address) => !address.is_loopback() && !address.is_unspecified(),
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// The part of an IPv6 address that names its network.
+const IPV6_NETWORK: u128 = !0 << 64;
 
 #[cfg(test)]
 mod tests {

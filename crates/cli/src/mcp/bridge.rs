@@ -10,7 +10,7 @@ use thruway_demo::mcp::{PATH, SSE_PATH};
 use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::Implementation;
 use thruway_mcp_sdk::{
-    BridgeOptions, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpEndpoint, McpServer,
+    Bridge, BridgeOptions, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpEndpoint,
     McpServerOptions,
 };
 use thruway_server::{Router, Server, ServerError, TerminationSignals, Timeouts, raise_descriptor_limit};
@@ -42,9 +42,9 @@ pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
 fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let target = Arc::new(Target::of(args)?);
     runtime()?.block_on(async {
-        let server = McpServer::bridge(options(args), connector(target)).await.map_err(failure)?;
-        let outcome = server.serve_standard_streams().await;
-        server.close_bridge().await;
+        let bridge = Bridge::connect(options(args), connector(target)).await.map_err(failure)?;
+        let outcome = bridge.serve_standard_streams().await;
+        bridge.close().await;
         Ok(match outcome {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -92,11 +92,11 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     server.drain();
     abort.abort();
     let _ = attempts.join();
-    if let Some(bridge) = bridge.server() {
+    if let Some(bridge) = bridge.bridge() {
         // While the workers are there that talk to the servers behind: they cut off what has not ended in
         // their time.
         let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
-        runtime.block_on(bridge.drain_bridge(within));
+        runtime.block_on(bridge.drain(within));
     }
     let is_clean = server.join().iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -120,9 +120,9 @@ fn connect_first(
     let connect = move || {
         let (options, connector) = (options.clone(), connector(target.clone()));
         async move {
-            let server = McpServer::bridge(options, connector).await?;
-            server.close_bridge().await;
-            Ok(server)
+            let bridge = Bridge::connect(options, connector).await?;
+            bridge.close().await;
+            Ok(bridge)
         }
     };
     let connecting = runtime.spawn(bridge.clone().connect(connect, may_repeat, protect, tell));

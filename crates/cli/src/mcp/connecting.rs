@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thruway_demo::mcp::{MESSAGE_PATH, PATH, SSE_PATH};
 use thruway_mcp_sdk::json_rpc::{self, Error, Id, Message, write_error};
-use thruway_mcp_sdk::{McpClientError, McpEndpoint, McpServer};
+use thruway_mcp_sdk::{Bridge, McpClientError, McpEndpoint};
 use thruway_message::FieldLinesBuf;
 use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ pub(super) struct LateBridge {
 }
 
 struct Connected {
-    server: McpServer,
+    bridge: Bridge,
     endpoint: McpEndpoint,
     stream: Box<dyn Handler>,
     messages: Box<dyn Handler>,
@@ -55,15 +55,15 @@ impl LateBridge {
         LateEndpoint { bridge: self.clone(), of }
     }
 
-    /// The bridge, if it is connected.
-    pub(super) fn server(&self) -> Option<&McpServer> {
-        self.connected.get().map(|connected| &connected.server)
+    /// Returns the bridge, if it is connected.
+    pub(super) fn bridge(&self) -> Option<&Bridge> {
+        self.connected.get().map(|connected| &connected.bridge)
     }
 
     /// Calls `connect` until it succeeds, with growing pauses, and then serves what `protect` makes of the
     /// endpoint. The first attempt is the only one unless it `may_repeat` and its error is temporary. Later,
     /// any error may be temporary: the server may be in the middle of its start.
-    pub(super) async fn connect<F: Future<Output = Result<McpServer, McpClientError>>>(
+    pub(super) async fn connect<F: Future<Output = Result<Bridge, McpClientError>>>(
         self,
         connect: impl Fn() -> F,
         may_repeat: bool,
@@ -76,8 +76,8 @@ impl LateBridge {
             // Closed if the attempt took too long: the listeners are open by then.
             let is_first = !first_attempt.is_closed() && *first_attempt.borrow() == FirstAttempt::Running;
             match outcome {
-                Ok(server) => {
-                    self.put(server, protect);
+                Ok(bridge) => {
+                    self.put(bridge, protect);
                     if !is_first {
                         tracing::info!("connected to the server behind the bridge");
                     }
@@ -101,11 +101,11 @@ impl LateBridge {
         }
     }
 
-    fn put(&self, server: McpServer, protect: impl Fn(McpEndpoint) -> McpEndpoint) {
-        let endpoint = protect(server.endpoint());
+    fn put(&self, bridge: Bridge, protect: impl Fn(McpEndpoint) -> McpEndpoint) {
+        let endpoint = protect(bridge.endpoint());
         let sse = endpoint.sse_endpoints(MESSAGE_PATH);
         let (stream, messages) = (Box::new(sse.stream()), Box::new(sse.messages()));
-        self.connected.get_or_init(|| Connected { server, endpoint, stream, messages });
+        self.connected.get_or_init(|| Connected { bridge, endpoint, stream, messages });
     }
 }
 

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use thruway_mcp::schema::JsonObject;
 use thruway_server::StatusCode;
 
-use super::Authorization;
+use super::{Authorization, Identity};
 use crate::http_response::WholeResponse;
-use crate::session::Holder;
+use crate::shares::Holder;
 
 /// On whose behalf a message came.
 #[derive(Clone, Debug)]
@@ -60,30 +59,5 @@ impl Caller {
                 authorization.insufficient(scopes).onto(response.with_status(StatusCode::FORBIDDEN))
             }
         }
-    }
-}
-
-/// A caller whose token was verified.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Identity {
-    /// Who issued the token.
-    pub issuer: String,
-    /// Who the caller is to that issuer.
-    pub subject: String,
-    /// What the caller may do.
-    pub scopes: Vec<String>,
-    /// Everything that the token says.
-    pub claims: JsonObject,
-}
-
-impl Identity {
-    /// Whether the caller has been given `scope`.
-    pub fn has_scope(&self, scope: &str) -> bool {
-        self.scopes.iter().any(|given| given == scope)
-    }
-
-    /// What tells callers apart: subjects are unique with their issuer only.
-    pub(crate) fn principal(&self) -> String {
-        format!("{} {}", self.issuer, self.subject)
     }
 }

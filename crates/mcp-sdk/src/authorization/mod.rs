@@ -11,10 +11,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::json;
+use thruway_mcp::schema::JsonObject;
 use thruway_message::FieldLines;
 use thruway_server::{FieldLinesBuf, Response, StatusCode};
 
-pub use caller::Identity;
 pub use jwt::{InvalidKeys, JwksVerifier, JwtVerifier};
 
 pub(crate) use caller::Caller;
@@ -44,6 +44,31 @@ pub trait VerifyToken: Send + Sync + 'static {
     /// # Errors
     /// Nobody, or it is not for this server, or too old.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken>;
+}
+
+/// A caller whose token was verified.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Identity {
+    /// Who issued the token.
+    pub issuer: String,
+    /// Who the caller is to that issuer.
+    pub subject: String,
+    /// What the caller may do.
+    pub scopes: Vec<String>,
+    /// Everything that the token says.
+    pub claims: JsonObject,
+}
+
+impl Identity {
+    /// Whether the caller has been given `scope`.
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.scopes.iter().any(|given| given == scope)
+    }
+
+    /// What tells callers apart: subjects are unique with their issuer only.
+    pub(crate) fn principal(&self) -> String {
+        format!("{} {}", self.issuer, self.subject)
+    }
 }
 
 /// A token is not valid here.

@@ -13,7 +13,8 @@ use tokio::time::{Instant, timeout};
 use super::tasks::TasksOfSession;
 use super::upstreams::{Connect, Upstreams};
 use super::{BridgeOptions, Near};
-use crate::client::{DroppedMessages, EraChoice, McpClientError, is_refusal_of_era};
+use crate::client::{EraChoice, McpClientError, is_refusal_of_era};
+use crate::session::DroppedMessages;
 use crate::shares::Shares;
 
 /// The server as it appears in one era.

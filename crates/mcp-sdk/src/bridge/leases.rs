@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::upstream::Upstream;
 use crate::client::{Answer, McpClientError, Onward, Party, required_pages};
-use crate::session::Holder;
+use crate::shares::Holder;
 
 /// For whom a server is: it knows of its client what can be asked, and in the legacy era what was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -16,35 +16,37 @@ use tokio::sync::mpsc;
 use super::answer::{self, Way};
 use super::messages;
 use super::messages::onward;
+use super::outbox::Outbox;
+use super::session::BridgeSession;
 use super::session_party::SessionParty;
 use super::suspended::CallInFlight;
-use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks, TasksOfSession};
-use super::{Bridge, FarSide, Upstream};
-use crate::client::{Answer, McpClientError, Onward, Outbox, Sender, empty_object, reporting};
+use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
+use super::{BridgeCore, FarSide, Upstream};
+use crate::backend::LegacyRequest;
+use crate::client::{Answer, McpClientError, Onward, Sender, empty_object, reporting};
 use crate::dispatch::{Exchange, Reply, Said, Status};
-use crate::server::{Change, Shared};
-use crate::session::{Holder, Session};
+use crate::server::{Change, ServerCore};
+use crate::session::Session;
+use crate::shares::Holder;
 
 /// Forwards a request; `None` if it is answered here.
-pub(crate) fn handle_request(
-    shared: &Arc<Shared>,
-    bridge: &Arc<Bridge>,
-    session: Option<&Arc<Session>>,
-    revision: Revision,
-    request: &Request<'_>,
-    params: &Params<'_>,
+pub(super) fn handle_request(
+    bridge: &Arc<BridgeCore>,
+    incoming: &LegacyRequest<'_>,
     output: &mut Vec<u8>,
 ) -> Option<Reply> {
-    let far_side = session.and_then(|session| session.far_side()).unwrap_or(bridge.far_side(Era::Legacy));
+    let LegacyRequest { core, session, revision, request, params, .. } = *incoming;
+    let state = session.and_then(|session| BridgeSession::of(session));
+    let far_side = state.map_or_else(|| bridge.far_side(Era::Legacy), BridgeSession::far_side);
     let forwarding = Forwarding {
-        shared: shared.clone(),
+        core: core.clone(),
         far_side: far_side.clone(),
         session: session.cloned(),
         revision,
         id: request.id.to_owned(),
         _call: bridge.calls.begin(),
     };
-    if tasks::is_about_tasks(&request.method) && session.is_none_or(|session| session.tasks().is_none()) {
+    if tasks::is_about_tasks(&request.method) && state.and_then(BridgeSession::owner).is_none() {
         return Some(refuse(output, request, &tasks::no_method()));
     }
     if !dual_era::has_request(Era::Legacy, &request.method) {
@@ -130,7 +132,7 @@ pub(super) struct Speaking {
 }
 
 impl Speaking {
-    fn new(session: &Arc<Session>, bridge: &Bridge, params: &Params<'_>) -> (Self, mpsc::Receiver<Said>) {
+    fn new(session: &Arc<Session>, bridge: &BridgeCore, params: &Params<'_>) -> (Self, mpsc::Receiver<Said>) {
         let (outbox, messages) = Outbox::new(&bridge.dropped);
         let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
         let wait = bridge.suspended.wait();
@@ -144,7 +146,7 @@ impl Speaking {
 
     /// Whose its tasks are, if its calls may become some.
     pub(super) fn owner(&self) -> Option<&Owner> {
-        self.session.tasks().map(TasksOfSession::owner)
+        BridgeSession::of(&self.session).and_then(BridgeSession::owner)
     }
 
     /// Who is told of a task that the request becomes.
@@ -175,7 +177,7 @@ impl Speaking {
 
 /// A request that is being forwarded.
 pub(super) struct Forwarding {
-    shared: Arc<Shared>,
+    core: Arc<ServerCore>,
     far_side: Arc<FarSide>,
     session: Option<Arc<Session>>,
     revision: Revision,
@@ -248,7 +250,9 @@ impl Forwarding {
             ))),
             (Some(session), false) => {
                 session.subscription.remove(&Change::Resource(uri.as_str().into()));
-                session.watches().remove(&uri);
+                if let Some(state) = BridgeSession::of(session) {
+                    state.watches().remove(&uri);
+                }
                 Ok(())
             }
             (Some(session), true) => self.subscribe(session, uri).await,
@@ -266,7 +270,8 @@ impl Forwarding {
             Ok(upstream) => upstream.watch(&uri, session.holder()).await,
             Err(error) => Err(error),
         };
-        let mut watches = session.watches();
+        let Some(state) = BridgeSession::of(session) else { return outcome.map(drop) };
+        let mut watches = state.watches();
         match outcome {
             Ok(watch) => {
                 // Another subscription to the same may have failed meanwhile.
@@ -291,7 +296,7 @@ impl Forwarding {
         let way = Way { near: self.revision, far: self.far_side.revision };
         let mut output = Vec::new();
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, way, method, &self.shared.results, outcome);
+        let status = answer::write(&mut output, &id, way, method, self.core.results(), outcome);
         (output, status)
     }
 }

@@ -9,11 +9,11 @@ use thruway_mcp::json_rpc::Notification;
 use thruway_mcp::params;
 use thruway_mcp::schema::LoggingLevel;
 
-use super::Upstream;
 use super::messages::one_line;
-use super::tasks::{Names, Tasks, TasksOfSession, is_related_to_task};
-use crate::client::{DroppedMessages, LogOrigin, OnLog};
-use crate::session::{LogInbox, Session};
+use super::session::BridgeSession;
+use super::tasks::{Names, Tasks, is_related_to_task};
+use crate::client::{LogOrigin, OnLog};
+use crate::session::{DroppedMessages, LogInbox, Session};
 
 /// The clients that want the log messages of one server, also those that belong to no call.
 #[derive(Default, Debug)]
@@ -35,14 +35,6 @@ enum LogListener {
     Subscription(Weak<LogInbox>, LoggingLevel),
 }
 
-/// The log messages of a subscription of the modern era.
-#[derive(Debug)]
-pub(crate) struct LogSubscription {
-    inbox: Arc<LogInbox>,
-    /// Keeps the server running.
-    _upstream: Arc<Upstream>,
-}
-
 /// A log message, as far as a bridge reads it.
 struct LogMessage<'n> {
     level: LoggingLevel,
@@ -55,12 +47,12 @@ impl LogListeners {
         self.state().add(place, LogListener::Session(Arc::downgrade(session)));
     }
 
-    /// Adds a subscription of the modern era. These must be the listeners of `upstream`.
-    pub(super) fn subscribe(&self, upstream: &Arc<Upstream>, level: LoggingLevel) -> LogSubscription {
+    /// Adds a subscription of the modern era. Returns its log messages.
+    pub(super) fn subscribe(&self, level: LoggingLevel) -> Arc<LogInbox> {
         let inbox = Arc::new(LogInbox::default());
         let place = Arc::as_ptr(&inbox).addr();
         self.state().add(place, LogListener::Subscription(Arc::downgrade(&inbox), level));
-        LogSubscription { inbox, _upstream: upstream.clone() }
+        inbox
     }
 
     /// Adds the listeners of a server that this server replaces.
@@ -105,7 +97,7 @@ impl LogListeners {
             match listener {
                 LogListener::Session(session) => {
                     let Some(session) = session.upgrade() else { continue };
-                    let owner = session.tasks().map(TasksOfSession::owner);
+                    let owner = BridgeSession::of(&session).and_then(BridgeSession::owner);
                     let names = owner.map(|owner| Names::new(tasks.clone(), owner.clone(), server));
                     if !is_of_task {
                         dropped += session.note_log(params.clone());
@@ -144,16 +136,6 @@ impl LogListener {
             Self::Session(session) => session.upgrade()?.log_level(),
             Self::Subscription(inbox, level) => (inbox.strong_count() > 0).then_some(*level),
         }
-    }
-}
-
-impl LogSubscription {
-    /// Takes the parameters of the next log message.
-    ///
-    /// # Cancel safety
-    /// No message is lost.
-    pub(crate) async fn next(&self) -> Arc<RawValue> {
-        self.inbox.next().await
     }
 }
 

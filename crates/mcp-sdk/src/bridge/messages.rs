@@ -6,8 +6,9 @@ use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, ProgressNotificationParams, RequestId, methods};
 use thruway_mcp::{members, params};
 
+use super::outbox::Outbox;
 use super::tasks::stripped;
-use crate::client::{Onward, Outbox, Unsent, empty_object};
+use crate::client::{Onward, Unsent, empty_object};
 
 /// Forwards a report of progress, under the token that the client has chosen. Returns it if the client has to
 /// read first.

@@ -10,7 +10,9 @@ mod upstreams;
 mod leases;
 
 // from a request to its answer
+mod session;
 mod session_party;
+mod outbox;
 mod legacy;
 mod modern;
 mod ongoing;
@@ -22,32 +24,32 @@ mod logs;
 mod tasks;
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use thruway_mcp::params::meta_keys;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
+use thruway_message::FieldLines;
 use tokio::time::timeout;
 
-use crate::client::{
-    DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
-};
-use crate::server::{McpServer, McpServerOptions, Shared};
+use crate::backend::{Backend, LegacyRequest, Listening, ModernRequest, NewSession, WantedNotifications};
+use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
+use crate::dispatch::Reply;
+use crate::server::{McpServer, McpServerOptions, ServerCore};
+use crate::session::DroppedMessages;
 use crate::shares::Shares;
 use far_side::{Connector, LegacyFarSide};
 use suspended::CallsInFlight;
 use suspended::Suspended;
 
-pub(crate) use far_side::FarSide;
-pub(crate) use legacy::handle_request as handle_legacy_request;
-pub(crate) use logs::LogSubscription;
-pub(crate) use modern::{asked, handle_request as handle_modern_request, log_level, watch_all, watch_logs};
-pub(crate) use session_party::handle_notification;
-pub(crate) use tasks::TasksOfSession;
-pub(crate) use upstream::{Upstream, Watch};
+use far_side::FarSide;
+use session::BridgeSession;
+use upstream::Upstream;
 
-/// Options of a [bridge](McpServer::bridge), with defaults that suit most.
+/// Options of a [bridge](Bridge::connect), with defaults that suit most.
 #[derive(Clone, Debug)]
 pub struct BridgeOptions {
     /// Options of the connections to the server. Default: a call may take 5 minutes from its beginning or its
@@ -107,7 +109,7 @@ impl Default for BridgeOptions {
 }
 
 /// The far side of a server.
-pub(crate) struct Bridge {
+struct BridgeCore {
     /// The server for clients of the modern era, in the modern era if it speaks that.
     far_side: Arc<FarSide>,
     /// The server for clients of the legacy era, if it speaks both eras.
@@ -120,31 +122,42 @@ pub(crate) struct Bridge {
 }
 
 /// The near side, for the far side to tell what changes.
-pub(crate) type Near = Arc<OnceLock<Weak<Shared>>>;
+type Near = Arc<OnceLock<Weak<ServerCore>>>;
 
-impl McpServer {
-    /// A server that answers with what another one answers. `connect` makes a client of that one each time one is needed:
-    /// here, to learn what the server is in each era, and again when the server has gone or is needed for one
-    /// client alone.
+/// A server that passes all requests to another server. Clones are the same bridge. It serves its clients as any
+/// [`McpServer`] does.
+#[derive(Clone, Debug)]
+pub struct Bridge {
+    server: McpServer,
+    core: Arc<BridgeCore>,
+}
+
+/// The backend of the server of a bridge.
+#[derive(Debug)]
+struct BridgeBackend(Arc<BridgeCore>);
+
+impl Bridge {
+    /// Connects to a server. `connect` makes a client of it each time one is needed: here, to learn what the server offers in
+    /// each era, and again when the server has gone or is needed for one client alone.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use thruway_mcp_sdk::{BridgeOptions, McpServer};
+    /// use thruway_mcp_sdk::{Bridge, BridgeOptions, McpClientBuilder};
     ///
-    /// let connect = |builder: thruway_mcp_sdk::McpClientBuilder| Ok(builder.http("https://mcp.example/mcp"));
-    /// let server = McpServer::bridge(BridgeOptions::default(), connect).await?;
-    /// server.serve_standard_streams().await?;
+    /// let connect = |builder: McpClientBuilder| Ok(builder.http("https://mcp.example/mcp"));
+    /// let bridge = Bridge::connect(BridgeOptions::default(), connect).await?;
+    /// bridge.serve_standard_streams().await?;
     /// # Ok(()) }
     /// ```
     ///
     /// Clients and servers of different eras understand each other: sessions, subscriptions, progress, log messages and
-    /// questions are translated. Who cannot be told which client it asks is not answered: a server on one stream, such as
-    /// a child process, that asks while it handles requests of several. Clients that can be asked have one for themselves:
-    /// in the legacy era for a session, in the modern era for a call.
+    /// questions are translated. A server on one stream, such as a child process, that asks while it handles requests of several
+    /// clients gets an error, because it does not say which client it asks. Clients that can be asked have a server for
+    /// themselves: in the legacy era for a session, in the modern era for a call.
     ///
     /// # Errors
-    /// The server cannot be reached, or does not say what it is.
-    pub async fn bridge(
+    /// The server cannot be reached, or does not describe itself.
+    pub async fn connect(
         options: BridgeOptions,
         connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
     ) -> Result<Self, McpClientError> {
@@ -160,7 +173,7 @@ impl McpServer {
         };
         let (far_side, discovered) = FarSide::connect(&connector, options.client.era).await?;
         let may_speak_both = options.client.era == EraChoice::Auto && far_side.era() == Era::Modern;
-        let bridge = Bridge {
+        let core = Arc::new(BridgeCore {
             far_side: Arc::new(far_side),
             legacy_far_side: LegacyFarSide::new(may_speak_both),
             connector,
@@ -168,46 +181,90 @@ impl McpServer {
             suspended: Suspended::new(options.questions_max, options.question_wait),
             calls: CallsInFlight::default(),
             dropped,
-        };
-        bridge.probe_legacy_era().await;
+        });
+        core.probe_legacy_era().await;
         let server_options =
             McpServerOptions { instructions: discovered.instructions.clone(), ..options.server };
-        let server = Self::bridging(info_of(&discovered), server_options, Arc::new(bridge));
-        near.get_or_init(|| Arc::downgrade(&server.shared));
-        Ok(server)
+        let backend = Arc::new(BridgeBackend(core.clone()));
+        let server = McpServer::with_backend(info_of(&discovered), server_options, backend);
+        near.get_or_init(|| Arc::downgrade(server.core()));
+        Ok(Self { server, core })
     }
 
-    /// Sees the servers behind a [bridge](Self::bridge) out; they are connected to again if there are further requests. Of
-    /// another server, nothing happens.
-    pub async fn close_bridge(&self) {
-        if let Some(bridge) = &self.shared.bridge {
-            for far_side in bridge.far_sides() {
-                far_side.upstreams.close().await;
-            }
+    /// Returns the server that clients talk to.
+    pub const fn server(&self) -> &McpServer {
+        &self.server
+    }
+
+    /// Disconnects from the servers. The bridge connects again if there are further requests.
+    pub async fn close(&self) {
+        for far_side in self.core.far_sides() {
+            far_side.upstreams.close().await;
         }
     }
 
-    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: messages that a client did
-    /// not read, such as progress, log messages and the status of tasks, and log messages of which it is
-    /// unknown who may see them. The log has the reasons. Of a server that is no bridge, it is 0.
-    pub fn bridge_dropped_messages(&self) -> u64 {
-        self.shared.bridge.as_ref().map_or(0, |bridge| bridge.dropped.count())
+    /// Returns the number of messages that the bridge has dropped: messages that a client did not read, such as progress, log
+    /// messages and the status of tasks, and log messages of which it is unknown who may see them. The log has the reasons.
+    pub fn dropped_messages(&self) -> u64 {
+        self.core.dropped.count()
     }
 
-    /// Waits until no call is being forwarded by a [bridge](Self::bridge), but no longer than `within`, and sees the servers
-    /// behind it out for good: further requests are refused. Of another server, nothing happens.
-    pub async fn drain_bridge(&self, within: Duration) {
-        if let Some(bridge) = &self.shared.bridge {
-            // What is not answered by then is cut off.
-            let _ = timeout(within, bridge.calls.none()).await;
-            for far_side in bridge.far_sides() {
-                far_side.upstreams.end().await;
-            }
+    /// Waits until no call is being forwarded, but no longer than `within`, and disconnects from the servers for good: further
+    /// requests are refused.
+    pub async fn drain(&self, within: Duration) {
+        // Calls that are not answered by then are cut off.
+        let _ = timeout(within, self.core.calls.none()).await;
+        for far_side in self.core.far_sides() {
+            far_side.upstreams.end().await;
         }
     }
 }
 
-impl Bridge {
+impl Deref for Bridge {
+    type Target = McpServer;
+
+    fn deref(&self) -> &McpServer {
+        &self.server
+    }
+}
+
+impl Backend for BridgeBackend {
+    fn capabilities(&self, _: &ServerCore, revision: Revision) -> ServerCapabilities {
+        self.0.capabilities(revision)
+    }
+
+    fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
+        let far_side = self.0.far_side_of_session().clone();
+        let capabilities = far_side.capabilities(revision);
+        let tasks = far_side.tasks_of_session(revision);
+        let state = BridgeSession::new(far_side.clone(), tasks);
+        tokio::spawn(async move { far_side.watch_lists().await });
+        NewSession { capabilities, state: Some(Box::new(state)) }
+    }
+
+    /// Refuses such headers: the tools are those of another server, and clients of this era do not send them.
+    fn check_legacy_param_headers(&self, headers: FieldLines<'_>, _: &Params<'_>) -> Result<(), Error> {
+        thruway_mcp::modern::refuse_param_headers(headers)
+    }
+
+    fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
+        legacy::handle_request(&self.0, request, output)
+    }
+
+    fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
+        Some(modern::handle_request(&self.0, request, output))
+    }
+
+    fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error> {
+        modern::listen(&self.0, request, wanted)
+    }
+
+    fn needs_params_text(&self) -> bool {
+        true
+    }
+}
+
+impl BridgeCore {
     /// Returns the era that the server speaks with clients of the modern era.
     fn era(&self) -> Era {
         self.far_side.era()
@@ -260,8 +317,8 @@ fn info_of(discovered: &DiscoverResult) -> Implementation {
     info.unwrap_or_else(|| Implementation::new("bridge", env!("CARGO_PKG_VERSION")))
 }
 
-impl fmt::Debug for Bridge {
+impl fmt::Debug for BridgeCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bridge").field("far_side", &self.far_side).finish_non_exhaustive()
+        f.debug_struct("BridgeCore").field("far_side", &self.far_side).finish_non_exhaustive()
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
+use thruway_mcp::json_rpc::{Error, Id, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter, methods};
 use thruway_mcp::{Era, Revision, dual_era};
-use thruway_message::FieldLines;
 
+use super::BridgeCore;
 use super::answer::{self, Way};
 use super::caller_bound::{self, CallerBound};
 use super::leases::{Lease, Lessee};
@@ -19,25 +19,25 @@ use super::messages::onward;
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::suspended::CallInFlight;
 use super::tasks;
+use super::upstream::{Upstream, Watch};
 use super::upstreams::can_be_asked;
-use super::{Bridge, LogSubscription, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
+use crate::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
 use crate::client::{Answer, McpClientError, Onward, ReceivedParamHeaders, may_ask};
 use crate::dispatch::{Exchange, Reply, Status, require_tasks};
-use crate::server::Shared;
-use crate::session::Holder;
+use crate::server::ServerCore;
+use crate::session::LogInbox;
+use crate::shares::Holder;
 use crate::shares::Share;
 
-/// Forwards a request. `headers` are those of the HTTP request that it came in, if it came in one.
-pub(crate) fn handle_request(
-    (shared, bridge): (&Arc<Shared>, &Arc<Bridge>),
-    request: &Request<'_>,
-    params: &Params<'_>,
-    headers: Option<FieldLines<'_>>,
-    caller: &Caller,
+/// Forwards a request.
+pub(super) fn handle_request(
+    bridge: &Arc<BridgeCore>,
+    incoming: &ModernRequest<'_>,
     output: &mut Vec<u8>,
 ) -> Reply {
+    let ModernRequest { core, request, params, headers, caller, .. } = *incoming;
     let has_request = dual_era::has_request(Era::Modern, &request.method);
     if tasks::is_about_tasks(&request.method) && (bridge.era() == Era::Legacy || !has_request) {
         return Reply::error(output, &request.id, &tasks::no_method());
@@ -51,12 +51,12 @@ pub(crate) fn handle_request(
         // The server would say the same of a task that it knows; here, ids are looked at first.
         return Reply::error(output, &request.id, &error);
     }
-    let bytes = match shared.request_bytes.hold(caller, request, params) {
+    let bytes = match core.hold_bytes_of(caller, request, params) {
         Ok(bytes) => bytes.map(Arc::new),
         Err(error) => return Reply::unavailable(output, &request.id, &error),
     };
     let forwarding = Forwarding {
-        shared: shared.clone(),
+        core: core.clone(),
         bridge: bridge.clone(),
         id: request.id.to_owned(),
         holder: caller.holder(),
@@ -73,7 +73,7 @@ pub(crate) fn handle_request(
         onward.param_headers = headers.map(ReceivedParamHeaders::of);
     }
     let Some(capabilities) = capabilities else {
-        let bound = CallerBound::new(&shared.state_key, caller, &request.method, params);
+        let bound = CallerBound::new(core.state_key(), caller, &request.method, params);
         let answer = forwarding.plain(onward, listener, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
@@ -99,7 +99,7 @@ pub(crate) fn handle_request(
 }
 
 /// What the client can be asked, if the server asks by requests. Servers may offer more to such clients.
-pub(crate) fn asked<'p>(bridge: &Bridge, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
+fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
     if bridge.era() == Era::Modern {
         return Ok(None);
     }
@@ -113,7 +113,7 @@ fn lessee(caller: &Caller, capabilities: &str) -> Lessee {
 }
 
 fn resume(
-    bridge: &Bridge,
+    bridge: &BridgeCore,
     state: &str,
     bound: &BoundRequest,
     params: &Params<'_>,
@@ -126,8 +126,8 @@ fn resume(
 
 /// A request that is being forwarded.
 struct Forwarding {
-    shared: Arc<Shared>,
-    bridge: Arc<Bridge>,
+    core: Arc<ServerCore>,
+    bridge: Arc<BridgeCore>,
     id: RequestId,
     /// The party that the call counts against.
     holder: Holder,
@@ -231,7 +231,7 @@ impl Forwarding {
         let state = self.bridge.suspended.put(ongoing, bound.binding(), &self.holder)?;
         let result = json!({"inputRequests": questions, "requestState": state});
         write_result(output, &Id::from(&self.id), |output| {
-            self.shared.results.write(output, ResultType::InputRequired, None, &result, None)
+            self.core.results().write(output, ResultType::InputRequired, None, &result, None)
         });
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Forwarding {
         let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, way, method, &self.shared.results, outcome);
+        let status = answer::write(&mut output, &id, way, method, self.core.results(), outcome);
         (output, status)
     }
 
@@ -266,47 +266,90 @@ impl Forwarding {
     }
 }
 
-/// Lets the far side tell what a subscription of `caller` wants to know, whose client can be asked what `capabilities` say: by
-/// the server that will handle its calls, unless subscriptions share one. Returns what it will tell, and what keeps it telling.
-///
-/// # Errors
-/// There is no room for a server that would tell it.
-pub(crate) async fn watch_all(
-    bridge: &Bridge,
-    caller: &Caller,
-    capabilities: Option<&str>,
-    mut filter: SubscriptionFilter,
-) -> Result<(SubscriptionFilter, Vec<Watch>), Error> {
-    let wants_lists = [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed];
-    if wants_lists.contains(&Some(true)) {
-        bridge.watch_lists().await;
-    }
-    let mut watches = Vec::new();
-    if !filter.resource_subscriptions.is_empty() {
-        let upstream = upstream_of_subscription(bridge, caller, capabilities).await;
-        let upstream = match upstream {
-            Err(error) if error.is_of_capacity() => return Err(answer::error_of(error)),
-            upstream => upstream.ok(),
-        };
-        let uris: BTreeSet<_> = std::mem::take(&mut filter.resource_subscriptions).into_iter().collect();
-        for uri in uris {
-            if let Some(watch) = watch(upstream.as_ref(), &uri, &caller.holder()).await {
-                watches.push(watch);
-                filter.resource_subscriptions.push(uri);
-            }
-        }
-    }
-    Ok((filter, watches))
+/// A client that subscribes.
+struct Subscriber {
+    caller: Caller,
+    /// Its capabilities as JSON, if the server may ask it.
+    capabilities: Option<String>,
+    /// The level from which on it wants log messages that belong to no call.
+    log_level: Option<LoggingLevel>,
 }
 
-/// Returns the server for a subscription of `caller`, whose client can be asked what `capabilities` say.
+/// Starts a subscription at the server that will handle the calls of the client, or at the server that all clients share.
+///
+/// # Errors
+/// The client does not say correctly what it can be asked.
+pub(super) fn listen(
+    bridge: &Arc<BridgeCore>,
+    incoming: &ModernRequest<'_>,
+    wanted: WantedNotifications,
+) -> Result<Listening, Error> {
+    let subscriber = Subscriber {
+        caller: incoming.caller.clone(),
+        capabilities: asked(bridge, incoming.params)?.map(str::to_owned),
+        log_level: log_level(bridge, incoming.params),
+    };
+    let bridge = bridge.clone();
+    Ok(Listening::Later(Box::pin(async move { bridge.subscribe(&subscriber, wanted.filter).await })))
+}
+
+impl BridgeCore {
+    /// Subscribes to the notifications of the server that `filter` names.
+    ///
+    /// # Errors
+    /// There is no capacity for the server that would send them, or it cannot be reached.
+    async fn subscribe(
+        &self,
+        subscriber: &Subscriber,
+        mut filter: SubscriptionFilter,
+    ) -> Result<Accepted, Error> {
+        let wants_lists =
+            [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed];
+        if wants_lists.contains(&Some(true)) {
+            self.watch_lists().await;
+        }
+        let mut watches = Vec::new();
+        let mut refused_uris = Vec::new();
+        if !filter.resource_subscriptions.is_empty() {
+            let upstream = match upstream_of_subscription(self, subscriber).await {
+                Err(error) if error.is_of_capacity() => return Err(answer::error_of(error)),
+                upstream => upstream.ok(),
+            };
+            let uris: BTreeSet<_> = std::mem::take(&mut filter.resource_subscriptions).into_iter().collect();
+            for uri in uris {
+                match watch(upstream.as_ref(), &uri, &subscriber.caller.holder()).await {
+                    Some(watch) => {
+                        watches.push(watch);
+                        filter.resource_subscriptions.push(uri);
+                    }
+                    None => refused_uris.push(uri),
+                }
+            }
+        }
+        let logs = match subscriber.log_level {
+            Some(level) => Some(watch_logs(self, subscriber, level).await?),
+            None => None,
+        };
+        let (logs, upstream) = logs.unzip();
+        let wanted = WantedNotifications { filter, ..WantedNotifications::default() };
+        Ok(Accepted {
+            wanted,
+            refused_uris,
+            logs,
+            kept: Some(Box::new((watches, upstream))),
+            ..Accepted::default()
+        })
+    }
+}
+
+/// Returns the server for a subscription.
 async fn upstream_of_subscription(
-    bridge: &Bridge,
-    caller: &Caller,
-    capabilities: Option<&str>,
+    bridge: &BridgeCore,
+    subscriber: &Subscriber,
 ) -> Result<Arc<Upstream>, McpClientError> {
     let upstreams = &bridge.far_side.upstreams;
-    match capabilities.filter(|_| !bridge.shares_subscriptions) {
+    let Subscriber { caller, capabilities, .. } = subscriber;
+    match capabilities.as_deref().filter(|_| !bridge.shares_subscriptions) {
         None => upstreams.plain().await,
         Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities), &caller.holder()).await,
     }
@@ -314,25 +357,25 @@ async fn upstream_of_subscription(
 
 /// Returns the level from which on a subscription wants log messages that belong to no call. Servers of the
 /// modern era send none: there, a log message belongs to a request (2026-07-28, logging).
-pub(crate) fn log_level(bridge: &Bridge, params: &Params<'_>) -> Option<LoggingLevel> {
+fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
     let has_logs = bridge.era() == Era::Legacy && bridge.far_side.capabilities.logging.is_some();
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 
-/// Subscribes `caller` to the log messages of the server that belong to no call, from `level` on.
+/// Subscribes to the log messages of the server that belong to no call, from `level` on. Returns the server too: the
+/// subscription keeps it running.
 ///
 /// # Errors
 /// The server has no capacity, or cannot be reached.
-pub(crate) async fn watch_logs(
-    bridge: &Bridge,
-    caller: &Caller,
-    capabilities: Option<&str>,
+async fn watch_logs(
+    bridge: &BridgeCore,
+    subscriber: &Subscriber,
     level: LoggingLevel,
-) -> Result<LogSubscription, Error> {
-    let upstream = upstream_of_subscription(bridge, caller, capabilities).await.map_err(answer::error_of)?;
-    let subscription = upstream.log_listeners.subscribe(&upstream, level);
+) -> Result<(Arc<LogInbox>, Arc<Upstream>), Error> {
+    let upstream = upstream_of_subscription(bridge, subscriber).await.map_err(answer::error_of)?;
+    let logs = upstream.log_listeners.subscribe(level);
     upstream.log_from(level).await;
-    Ok(subscription)
+    Ok((logs, upstream))
 }
 
 async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str, holder: &Holder) -> Option<Watch> {

@@ -18,10 +18,10 @@ use tokio::task::JoinHandle;
 
 use super::leases::Lease;
 use super::messages;
-use crate::client::{
-    Answer, DroppedMessages, McpClientError, Onward, Outbox, Party, RawAnswer, Unsent, reporting,
-};
+use super::outbox::Outbox;
+use crate::client::{Answer, McpClientError, Onward, Party, RawAnswer, Unsent, reporting};
 use crate::dispatch::Said;
+use crate::session::DroppedMessages;
 use crate::shares::Share;
 
 /// Who is asked and told while a call goes on.
@@ -163,7 +163,7 @@ impl Party for ModernParty {
     }
 
     fn is_reader_of(&self, unsent: &Unsent) -> bool {
-        self.listener().outbox.as_ref().is_some_and(|outbox| unsent.is_for(outbox))
+        self.listener().outbox.as_ref().is_some_and(|outbox| unsent.reader() == outbox.reader())
     }
 
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {

@@ -14,11 +14,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::messages;
+use super::outbox::Outbox;
 use super::tasks::{Names, Reserved};
 use crate::ask::{PendingRequests, Question};
-use crate::client::{Answer, DroppedMessages, Outbox, Party, RawAnswer, Unsent};
+use crate::client::{Answer, Party, RawAnswer, Unsent};
 use crate::dispatch::Said;
-use crate::session::Session;
+use crate::session::{DroppedMessages, Session};
 
 /// The client of a session, asked and told on the stream of one of its requests.
 pub(super) struct SessionParty {
@@ -69,7 +70,7 @@ impl Party for SessionParty {
     }
 
     fn is_reader_of(&self, unsent: &Unsent) -> bool {
-        unsent.is_for(&self.outbox)
+        unsent.reader() == self.outbox.reader()
     }
 
     /// Closes the stream of the client too, if it knows how to come back: neither side keeps a connection
@@ -121,16 +122,6 @@ impl Party for AbsentParty {
     /// Log messages outside of requests go to the log inbox of the session.
     fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
         None
-    }
-}
-
-/// Tells the server that is a session's alone what its client says by itself.
-pub(crate) fn handle_notification(session: &Session, notification: &Notification<'_>) {
-    if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
-        return;
-    }
-    if let Some(upstream) = session.upstream().clone() {
-        upstream.tell_of_roots();
     }
 }
 

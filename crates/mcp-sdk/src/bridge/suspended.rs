@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 use super::ongoing::Ongoing;
 use crate::ask::RequestBinding;
-use crate::session::{Holder, unguessable_id};
-use crate::shares::{NoShare, Share, Shares};
+use crate::session::unguessable_id;
+use crate::shares::{Holder, NoShare, Share, Shares};
 
 /// Calls that wait, by what their clients were given to bring back.
 pub(super) struct Suspended {

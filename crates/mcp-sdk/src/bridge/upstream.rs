@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::logs::LogListeners;
 use crate::client::{McpClient, McpClientError, Subscription};
-use crate::session::{Holder, Session, unguessable_id};
-use crate::shares::{NoShare, Share, check_share};
+use crate::session::{Session, unguessable_id};
+use crate::shares::{Holder, NoShare, Share, check_share};
 
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {

@@ -12,16 +12,16 @@ use super::Near;
 use super::far_side::Connector;
 use super::leases::{Lease, Leases, Lessee};
 use super::logs::{self, LogListeners};
+use super::session::BridgeSession;
 use super::session_party::{self, AbsentParty};
 use super::tasks::{Names, Tasks, TasksMax};
 use super::upstream::Upstream;
 use crate::client::{
-    DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
-    ServerNotification,
+    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
 };
 use crate::server::Change;
-use crate::session::{Holder, Session};
-use crate::shares::{NoShare, Share, Shares};
+use crate::session::{DroppedMessages, Session};
+use crate::shares::{Holder, NoShare, Share, Shares};
 
 /// Makes a client of the far side.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
@@ -145,26 +145,29 @@ impl Upstreams {
         &self,
         session: Option<&Arc<Session>>,
     ) -> Result<Arc<Upstream>, McpClientError> {
-        let Some(session) = session else { return self.plain().await };
+        let Some((session, state)) = session.and_then(|session| Some((session, BridgeSession::of(session)?)))
+        else {
+            return self.plain().await;
+        };
         let is_alone = self.has_server_per_session || can_be_asked(&session.client_capabilities());
-        let upstream = if is_alone { self.own_of(session)? } else { self.plain().await? };
-        if !is_alone && session.begins_to_hear_logs() {
+        let upstream = if is_alone { self.own_of(session, state)? } else { self.plain().await? };
+        if !is_alone && state.begins_to_hear_logs() {
             upstream.log_listeners.add_session(session);
         }
-        watch_again(session, &upstream);
+        watch_again(session, state, &upstream);
         Ok(upstream)
     }
 
     /// The server that is this session's alone. One that has gone for good is replaced, but not in a hurry.
-    fn own_of(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
-        let mut own = session.upstream();
+    fn own_of(&self, session: &Arc<Session>, state: &BridgeSession) -> Result<Arc<Upstream>, McpClientError> {
+        let mut own = state.upstream();
         match &*own {
             Some(upstream) if !upstream.is_closed() => return Ok(upstream.clone()),
             Some(gone) if gone.age() < RECONNECT_PAUSE => return Err(McpClientError::Closed),
             Some(gone) => gone.make_room(),
             None => {}
         }
-        let upstream = self.connect_for(session)?;
+        let upstream = self.connect_for(session, state)?;
         if let Some(gone) = &*own {
             upstream.log_as(gone);
         }
@@ -172,11 +175,15 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    fn connect_for(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
+    fn connect_for(
+        &self,
+        session: &Arc<Session>,
+        state: &BridgeSession,
+    ) -> Result<Arc<Upstream>, McpClientError> {
         let place = self.place_for(session.holder()).map_err(too_many)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let number = self.next_party();
-        let names = session.tasks().map(|own| Names::new(self.tasks.clone(), own.owner().clone(), number));
+        let names = state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), number));
         let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
         let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait, names };
         let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
@@ -260,8 +267,8 @@ impl Upstreams {
         tokio::spawn(async move {
             loop {
                 sleep(period.max(SWEEP_MIN)).await;
-                let Some(shared) = near.get().and_then(Weak::upgrade) else { return };
-                shared.sessions.sweep();
+                let Some(core) = near.get().and_then(Weak::upgrade) else { return };
+                core.end_idle_sessions();
                 leases.sweep();
             }
         });
@@ -294,10 +301,10 @@ impl Upstreams {
         let near = self.near.clone();
         let on_log = listeners.handler(&self.tasks, number, &self.dropped);
         McpClient::builder().on_log(on_log).on_notification(move |told| {
-            if let Some(shared) = near.get().and_then(Weak::upgrade)
+            if let Some(core) = near.get().and_then(Weak::upgrade)
                 && let Some(change) = change(told)
             {
-                shared.changes.announce(&change);
+                core.announce(&change);
             }
         })
     }
@@ -324,8 +331,8 @@ impl Upstreams {
 }
 
 /// Lets a session hear from `upstream` what it heard from another one, which has gone. Nobody knows what was missed.
-fn watch_again(session: &Arc<Session>, upstream: &Arc<Upstream>) {
-    let mut watches = session.watches();
+fn watch_again(session: &Arc<Session>, state: &BridgeSession, upstream: &Arc<Upstream>) {
+    let mut watches = state.watches();
     // All are of the same one.
     if watches.values().next().is_none_or(|watch| watch.is_of(upstream)) {
         return;
@@ -337,8 +344,10 @@ fn watch_again(session: &Arc<Session>, upstream: &Arc<Upstream>) {
         let watching = async {
             for uri in gone.into_keys() {
                 // Where it is not there any more, there is nothing to tell either.
-                if let Ok(watch) = upstream.watch(&uri, session.holder()).await {
-                    session.watches().insert(uri, watch);
+                if let Ok(watch) = upstream.watch(&uri, session.holder()).await
+                    && let Some(state) = BridgeSession::of(&session)
+                {
+                    state.watches().insert(uri, watch);
                 }
             }
             session.subscription.note_everything();

@@ -11,8 +11,8 @@ use thruway_mcp::schema::{
     LoggingMessageNotificationParams, ResourceUpdatedNotificationParams, methods,
 };
 
-use super::outbox::Unsent;
 use super::party::Party;
+use super::unsent::Unsent;
 
 /// What a server tells by itself.
 #[derive(Clone, PartialEq, Debug)]

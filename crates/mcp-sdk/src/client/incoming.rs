@@ -22,10 +22,10 @@ use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
 use super::handlers::{self, Direction, Handlers, LogOrigin};
-use super::outbox::{Unsent, WaitBudget};
 use super::party::Party;
 use super::questions::RESPONSES_MAX;
 use super::subscription::Queue;
+use super::unsent::{Unsent, WaitBudget};
 use crate::stdio::Passed;
 
 /// The result of a request as it was sent.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::conversation::Conversation;
 use super::error::McpClientError;
-use super::outbox::WaitBudget;
+use super::unsent::WaitBudget;
 use crate::stdio::{Passed, passed};
 
 /// The invalid lines of one stream.

@@ -14,7 +14,7 @@ mod resubscription;
 // a request and its answer
 mod conversation;
 mod party;
-mod outbox;
+mod unsent;
 mod forward;
 mod deadline;
 mod incoming;
@@ -63,13 +63,15 @@ pub use handlers::{Direction, ServerNotification};
 pub(crate) use handlers::{LogOrigin, OnLog};
 pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
-pub(crate) use outbox::{DroppedMessages, Outbox, Unsent, WeakOutbox};
 pub(crate) use pages::required_pages;
 pub(crate) use param_headers::ReceivedParamHeaders;
 pub(crate) use party::{Party, RawAnswer};
 pub(crate) use questions::empty_object;
 pub use subscription::Subscription;
 pub use tasks::ToolOutcome;
+pub(crate) use unsent::{Unsent, UnsentMessage};
+#[cfg(test)]
+pub(crate) use unsent::{WAIT_MAX, WaitBudget};
 
 /// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task. What is not over
 /// HTTP, such as a child process, is read and written in the runtime that the client was made in: when that has ended, calls fail

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Notification};
 
 use super::incoming::Answer;
-use super::outbox::Unsent;
+use super::unsent::Unsent;
 
 /// The answer to a question as it was given.
 pub(crate) type RawAnswer = Result<Box<RawValue>, Error>;

@@ -1,8 +1,6 @@
 //! How results are written in each era, and how handlers that take their time are driven to one.
 
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -13,12 +11,11 @@ use thruway_mcp::schema::{
     CacheHint, CallToolResult, CompleteResult, GetPromptResult, MetaObject, ReadResourceResult, RequestId,
 };
 use thruway_mcp::{Era, Revision, legacy};
-use thruway_net::{Admitted, LogLimit};
 
 use super::{Exchange, Reply, Status};
 use crate::ask::{BoundRequest, Rounds, input_required};
-use crate::handlers::{Call, HandlerError, Later, Layer, Layered, Outcome, call_through};
-use crate::server::Shared;
+use crate::handlers::{Call, HandlerError, Later, Layer, Layered, Outcome, begin, poll_caught, too_late};
+use crate::server::ServerCore;
 
 /// A result that a handler gives.
 pub(crate) trait HandlerResult: Serialize + Layered {
@@ -35,14 +32,14 @@ pub(crate) trait HandlerResult: Serialize + Layered {
 /// The manner in which one request is answered.
 #[derive(Clone)]
 pub(crate) enum Answering {
-    Modern { shared: Arc<Shared>, rounds: Arc<Rounds> },
-    Legacy { shared: Arc<Shared>, revision: Revision },
+    Modern { core: Arc<ServerCore>, rounds: Arc<Rounds> },
+    Legacy { core: Arc<ServerCore>, revision: Revision },
 }
 
 impl Answering {
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn core(&self) -> &Arc<ServerCore> {
         match self {
-            Self::Modern { shared, .. } | Self::Legacy { shared, .. } => shared,
+            Self::Modern { core, .. } | Self::Legacy { core, .. } => core,
         }
     }
 
@@ -103,10 +100,10 @@ impl Answering {
 
     fn write_members<O: HandlerResult>(&self, output: &mut Vec<u8>, mut result: O) -> Result<(), Error> {
         match self {
-            Self::Modern { shared, rounds } => {
+            Self::Modern { core, rounds } => {
                 let meta = result.take_meta();
-                let cache = O::IS_CACHEABLE.then(|| cache_of(shared, rounds));
-                shared.results.write(output, ResultType::Complete, cache, &result, meta.as_ref())
+                let cache = O::IS_CACHEABLE.then(|| cache_of(core, rounds));
+                core.results.write(output, ResultType::Complete, cache, &result, meta.as_ref())
             }
             Self::Legacy { revision, .. } => {
                 result.downgrade(*revision);
@@ -124,7 +121,7 @@ impl Answering {
         mut later: Later<O>,
     ) -> (Vec<u8>, Status) {
         let progress = poll_fn(|cx| self.poll_handler(&mut later, cx));
-        let timeout = self.shared().options.handler_timeout;
+        let timeout = self.core().options.handler_timeout;
         let progress = tokio::time::timeout(timeout, progress).await.unwrap_or_else(|_| Progress::late());
         let answered = self.conclude(&id, request.as_ref(), progress);
         drop(later);
@@ -158,10 +155,10 @@ impl Answering {
     }
 
     fn write_questions(&self, output: &mut Vec<u8>, id: &Id<'_>, request: Option<&BoundRequest>) -> Status {
-        if let (Self::Modern { shared, rounds }, Some(request)) = (self, request) {
+        if let (Self::Modern { core, rounds }, Some(request)) = (self, request) {
             write_result(output, id, |output| {
-                let questions = input_required(rounds, &shared.state_key, request)?;
-                shared.results.write(output, ResultType::InputRequired, None, &questions, None)
+                let questions = input_required(rounds, &core.state_key, request)?;
+                core.results.write(output, ResultType::InputRequired, None, &questions, None)
             });
         }
         Status::Ok
@@ -181,38 +178,9 @@ impl<O> Progress<O> {
     }
 }
 
-/// Calls a handler through `layers`. One that panics has failed.
-pub(super) fn begin<O: Layered>(
-    layers: &[Arc<dyn Layer>],
-    call: &Call<'_>,
-    handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
-) -> Outcome<O> {
-    catch_unwind(AssertUnwindSafe(|| call_through(layers, call, handle)))
-        .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))))
-}
-
-/// Polls a handler. One that panics has failed.
-pub(crate) fn poll_caught<O>(later: &mut Later<O>, cx: &mut Context<'_>) -> Poll<Result<O, HandlerError>> {
-    catch_unwind(AssertUnwindSafe(|| Pin::new(later).poll(cx)))
-        .unwrap_or_else(|_| Poll::Ready(Err(HandlerError::Protocol(panicked()))))
-}
-
-/// The end of a handler that has had its time.
-pub(crate) fn too_late() -> HandlerError {
-    HandlerError::Protocol(Error::internal("the handler has taken too long"))
-}
-
 /// What needed the client's answers is for this client and this time.
-fn cache_of(shared: &Shared, rounds: &Rounds) -> CacheHint {
-    if rounds.is_resumed() { CacheHint::default() } else { shared.options.cache }
-}
-
-fn panicked() -> Error {
-    static LIMIT: LogLimit = LogLimit::new();
-    if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(suppressed, "a handler panicked");
-    }
-    Error::internal("the handler failed")
+fn cache_of(core: &ServerCore, rounds: &Rounds) -> CacheHint {
+    if rounds.is_resumed() { CacheHint::default() } else { core.options.cache }
 }
 
 impl HandlerResult for CallToolResult {

@@ -3,16 +3,15 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
-use super::Status;
+use super::outgoing::{Outgoing, Said, Status};
 use super::telling::Telling;
 use crate::shares::Share;
 
 /// A request that is being handled. Dropping it gives the request up.
-pub(crate) struct Exchange {
+pub struct Exchange {
     source: Source,
     /// The bytes of its parameters, as long as it is there.
     _bytes: Option<Share>,
@@ -35,47 +34,6 @@ struct Handling {
 
 /// An answer, and what it means for bindings.
 pub(super) type Answered = (Vec<u8>, Status);
-
-/// What is said before an answer.
-#[derive(Debug)]
-pub(crate) enum Said {
-    /// A notification or a request of the server.
-    Message(Vec<u8>),
-    /// A notification that crosses a bridge, with the permit for its bytes in the outbox.
-    Forwarded { message: Vec<u8>, _capacity: OwnedSemaphorePermit },
-    /// The client is to come back for the rest after this time, so that no connection is kept open for it. For bindings
-    /// where it can: others go on.
-    Disconnect(Duration),
-}
-
-/// What goes to the client.
-#[derive(Debug)]
-pub(crate) enum Outgoing {
-    /// Something before the answer.
-    Said(Said),
-    /// The answer: the last message.
-    Answer(Vec<u8>, Status),
-}
-
-impl Outgoing {
-    /// The message, for bindings that only carry those.
-    pub(crate) fn into_message(self) -> Option<Vec<u8>> {
-        match self {
-            Self::Said(said) => said.into_message(),
-            Self::Answer(message, _) => Some(message),
-        }
-    }
-}
-
-impl Said {
-    /// Returns the message, if it is one, and frees its capacity.
-    pub(crate) fn into_message(self) -> Option<Vec<u8>> {
-        match self {
-            Self::Message(message) | Self::Forwarded { message, .. } => Some(message),
-            Self::Disconnect(_) => None,
-        }
-    }
-}
 
 impl Exchange {
     pub(crate) fn new(

@@ -3,19 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use thruway_mcp::json_rpc::{self, Error, ErrorCode, Id, Message, Request, write_error, write_result};
+use thruway_mcp::json_rpc::{self, Error, ErrorCode, Id, Message, Request, write_error};
 use thruway_mcp::params::{self, Params};
-use thruway_mcp::schema::{
-    InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams, methods,
-};
+use thruway_mcp::schema::{InitializeRequestParams, InitializeResult, SetLevelRequestParams, methods};
 use thruway_mcp::{Revision, legacy, modern};
 use thruway_message::FieldLines;
 
-use super::modern::arguments;
-use super::{Answering, Reply, Status};
+use super::reply::write_json_result;
+use super::{Reply, Status};
 use crate::authorization::Caller;
-use crate::bridge::{self, Bridge};
-use crate::handlers::{Call, ClientSide};
+use crate::backend::{LegacyRequest, NewSession};
 use crate::server::{Change, McpServer};
 use crate::session::Session;
 
@@ -34,30 +31,28 @@ pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut
 }
 
 fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, InitializeResult), Error> {
-    let shared = &server.shared;
+    let core = &server.core;
     if request.params.is_some_and(|params| params.get().len() > INITIALIZE_BYTES_MAX) {
         let reason = format!("the parameters of `initialize` may have {INITIALIZE_BYTES_MAX} octets");
         return Err(Error::invalid_params(reason));
     }
     let params: InitializeRequestParams = params::parse(request.params)?;
     let revision = legacy::negotiate(&params.protocol_version);
-    let far_side = shared.bridge.as_ref().map(Bridge::far_side_of_session);
+    let NewSession { capabilities, state } = server.backend.begin_session(core, revision);
     let result = InitializeResult {
         protocol_version: revision.as_str().to_owned(),
-        capabilities: far_side
-            .map_or_else(|| shared.capabilities(revision), |side| side.capabilities(revision)),
-        server_info: shared.info.clone(),
-        instructions: shared.options.instructions.clone(),
+        capabilities,
+        server_info: core.info.clone(),
+        instructions: core.options.instructions.clone(),
         meta: None,
     };
     let lists = [Change::Tools, Change::Prompts, Change::Resources];
-    let subscription = shared.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
+    let subscription = core.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
     let session = Session::new(revision, &params, subscription);
-    let Some(far_side) = far_side.cloned() else { return Ok((session, result)) };
-    let tasks = far_side.tasks_of_session(revision);
-    let session = session.behind_bridge(far_side.clone(), tasks);
-    tokio::spawn(async move { far_side.watch_lists().await });
-    Ok((session, result))
+    Ok(match state {
+        Some(state) => (session.with_backend(state), result),
+        None => (session, result),
+    })
 }
 
 /// Checks the headers of a POST that mirror its request, if there are any.
@@ -77,17 +72,7 @@ pub(crate) fn check_headers(
     if request.method != methods::TOOLS_CALL {
         return Ok(());
     }
-    if server.shared.bridge.is_some() {
-        // The tools are those of another server. Clients of this era do not send such headers.
-        return modern::refuse_param_headers(headers);
-    }
-    let registry = server.shared.registry.load();
-    match params.name.as_deref().and_then(|name| registry.tools.find(name)) {
-        Some(tool) if !tool.param_headers().is_empty() => {
-            modern::check_present_param_headers(headers, tool.param_headers(), &arguments(params)?)
-        }
-        _ => Ok(()),
-    }
+    server.backend.check_legacy_param_headers(headers, params)
 }
 
 /// Checks the headers of a POST that mirror its body, which is any message or a batch. What is wrong with the
@@ -140,33 +125,19 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    let id = &request.id;
-    if let Some(bridge) = &server.shared.bridge {
-        let shared = &server.shared;
-        let reply = bridge::handle_legacy_request(shared, bridge, session, revision, request, params, output);
-        if let Some(reply) = reply {
-            return reply.counted(&server.shared, caller, request, params, output);
-        }
+    let core = &server.core;
+    let incoming = LegacyRequest { core, session, revision, request, params, caller };
+    if let Some(reply) = server.backend.handle_legacy(&incoming, output) {
+        return reply.counted(core, caller, request, params, output);
     }
     let outcome = match &*request.method {
         methods::PING => Ok(()),
         methods::LOGGING_SET_LEVEL => set_level(session, request),
-        methods::RESOURCES_SUBSCRIBE => subscribe(server, session, request),
-        methods::RESOURCES_UNSUBSCRIBE => unsubscribe(session, request),
-        _ => {
-            let client = session.map_or(ClientSide::Unknown, ClientSide::Legacy);
-            let call = Call::new(revision, &request.method, params, client, caller);
-            let answering = Answering::Legacy { shared: server.shared.clone(), revision };
-            let registry = server.shared.registry.load();
-            if let Some(reply) = answering.handle(&registry, request, params, &call, output) {
-                return reply.counted(&server.shared, caller, request, params, output);
-            }
-            Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method"))
-        }
+        _ => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method")),
     };
     match outcome {
-        Ok(()) => write_json_result(output, id, &Value::Object(serde_json::Map::new())),
-        Err(error) => write_error(output, Some(id), &error),
+        Ok(()) => write_json_result(output, &request.id, &Value::Object(serde_json::Map::new())),
+        Err(error) => write_error(output, Some(&request.id), &error),
     }
     Reply::Now(Status::Ok)
 }
@@ -177,39 +148,6 @@ fn set_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<()
         session.set_log_level(params.level);
     }
     Ok(())
-}
-
-fn subscribe(server: &McpServer, session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<(), Error> {
-    let params: SubscribeRequestParams = params::parse(request.params)?;
-    let session = session.ok_or_else(no_session)?;
-    let registry = server.shared.registry.load();
-    let is_known = registry.resources.find(&params.uri).is_some()
-        || registry.templates.entries().iter().any(|template| template.matches(&params.uri));
-    if !is_known {
-        return Err(Error::new(ErrorCode::RESOURCE_NOT_FOUND, "there is no such resource"));
-    }
-    if !session.subscription.add(Change::Resource(params.uri.into())) {
-        return Err(Error::invalid_params("too many subscriptions in one session"));
-    }
-    Ok(())
-}
-
-fn unsubscribe(session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<(), Error> {
-    let params: SubscribeRequestParams = params::parse(request.params)?;
-    let session = session.ok_or_else(no_session)?;
-    session.subscription.remove(&Change::Resource(params.uri.into()));
-    Ok(())
-}
-
-fn no_session() -> Error {
-    Error::new(ErrorCode::INVALID_REQUEST, "there is no session to subscribe in")
-}
-
-fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Serialize) {
-    write_result(output, id, |output| {
-        serde_json::to_writer(output, result)
-            .map_err(|_| Error::internal("a result cannot be written as JSON"))
-    });
 }
 
 /// The longest parameters of `initialize`: what they say of the client is kept with its session.

@@ -50,14 +50,14 @@ impl Answering {
         params: &Params<'_>,
         output: &mut Vec<u8>,
     ) -> Reply {
-        let shared = self.shared();
-        let members =
-            match list.page(params.cursor.as_deref(), self.era(), shared.options.page_entries.max(1)) {
-                Ok(members) => members,
-                Err(error) => return Reply::error(output, id, &error),
-            };
+        let core = self.core();
+        let members = match list.page(params.cursor.as_deref(), self.era(), core.options.page_entries.max(1))
+        {
+            Ok(members) => members,
+            Err(error) => return Reply::error(output, id, &error),
+        };
         write_result(output, id, |output| match self {
-            Self::Modern { .. } => shared.results.write_members(output, Some(shared.options.cache), members),
+            Self::Modern { .. } => core.results.write_members(output, Some(core.options.cache), members),
             Self::Legacy { .. } => {
                 output.push(b'{');
                 output.extend_from_slice(members);

@@ -4,7 +4,11 @@
 // what comes of a message
 mod telling;
 mod exchange;
+mod outgoing;
 mod reply;
+
+// the backend of handlers in this process
+mod local;
 
 // what both eras do the same way
 mod answering;
@@ -17,8 +21,10 @@ mod tasks;
 pub(crate) mod legacy;
 pub(crate) mod modern;
 
-pub(crate) use answering::{Answering, poll_caught, too_late};
-pub(crate) use exchange::{Exchange, Outgoing, Said};
-pub(crate) use reply::{Reply, Status};
+pub(crate) use answering::Answering;
+pub(crate) use exchange::Exchange;
+pub(crate) use local::LocalBackend;
+pub(crate) use outgoing::{Outgoing, Said, Status};
+pub(crate) use reply::Reply;
 pub(crate) use tasks::require_tasks;
-pub(crate) use telling::Farewell;
+pub(crate) use telling::{Farewell, change_notification};

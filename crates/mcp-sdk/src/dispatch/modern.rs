@@ -1,28 +1,21 @@
 //! The modern era: each request stands for itself.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
+use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error, write_notification, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::{self, Params, meta_keys};
-use thruway_mcp::schema::{
-    JsonObject, LoggingLevel, RequestId, SubscriptionFilter, TASKS_EXTENSION, TaskSubscriptionNotifications,
-    methods,
-};
+use thruway_mcp::schema::{RequestId, SubscriptionFilter, methods};
 use thruway_message::FieldLines;
 
-use super::exchange::Answered;
 use super::telling::{TasksTold, Telling, Told};
-use super::{Answering, Exchange, Reply, Status, tasks};
-use crate::ask::{BoundRequest, Rounds};
+use super::{Exchange, Reply, Status, tasks};
 use crate::authorization::Caller;
-use crate::bridge::{self, Bridge};
-use crate::handlers::{Call, ClientSide};
-use crate::registry::Registry;
-use crate::server::{Change, McpServer, Shared, Subscription};
+use crate::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
+use crate::server::{Change, McpServer, ServerCore, Subscription};
 
 /// Answers a request. `headers` are those of the HTTP request that it came in, if it came in one.
 pub(crate) fn handle_request(
@@ -38,34 +31,19 @@ pub(crate) fn handle_request(
         Ok(revision) => revision,
         Err(error) => return Reply::bad_request(output, Some(id), &error),
     };
-    let shared = &server.shared;
-    let registry = shared.registry.load();
     if let Some(headers) = headers
-        && let Err(error) = check_headers(&registry, headers, &request.method, params)
+        && let Err(error) = modern::check_headers(headers, &request.method, params)
     {
         return Reply::error(output, id, &error);
     }
+    let core = &server.core;
+    let incoming = ModernRequest { core, revision, request, params, headers, caller };
     let handled = match &*request.method {
-        methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
+        methods::SERVER_DISCOVER => Some(discover(server, id, output)),
         methods::SUBSCRIPTIONS_LISTEN => {
-            let reply = listen(shared, request, params, caller, output);
-            Some(reply.counted(shared, caller, request, params, output))
+            Some(listen(server, &incoming, output).counted(core, caller, request, params, output))
         }
-        _ if let Some(bridge) = &shared.bridge => {
-            Some(bridge::handle_modern_request((shared, bridge), request, params, headers, caller, output))
-        }
-        methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => {
-            shared.has_tasks().then(|| tasks::handle_request(shared, request, params, caller, output))
-        }
-        _ => match begin(shared, caller, &request.method, params) {
-            Err(error) => Some(Reply::error(output, id, &error)),
-            Ok(rounds) => {
-                let call = Call::new(revision, &request.method, params, ClientSide::Modern(&rounds), caller);
-                let answering = Answering::Modern { shared: shared.clone(), rounds: rounds.clone() };
-                let reply = answering.handle(&registry, request, params, &call, output);
-                reply.map(|reply| reply.counted(shared, caller, request, params, output))
-            }
-        },
+        _ => server.backend.handle_modern(&incoming, output),
     };
     handled.unwrap_or_else(|| {
         let error = Error::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method");
@@ -73,169 +51,70 @@ pub(crate) fn handle_request(
     })
 }
 
-fn check_headers(
-    registry: &Registry,
-    headers: FieldLines<'_>,
-    method: &str,
-    params: &Params<'_>,
-) -> Result<(), Error> {
-    modern::check_headers(headers, method, params)?;
-    if method != methods::TOOLS_CALL {
-        return Ok(());
-    }
-    let Some(tool) = params.name.as_deref().and_then(|name| registry.tools.find(name)) else { return Ok(()) };
-    if tool.param_headers().is_empty() {
-        return Ok(());
-    }
-    modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
-}
-
-/// What earlier rounds have brought, for methods whose handlers may ask.
-fn begin(shared: &Shared, caller: &Caller, method: &str, params: &Params<'_>) -> Result<Arc<Rounds>, Error> {
-    let may_ask = matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ);
-    if !may_ask {
-        return Ok(Arc::default());
-    }
-    Rounds::resume(params, &shared.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
-}
-
-/// The arguments as a value. A handler whose type passes over what is too deep, or beyond what a value can hold, could still
-/// read them; their headers could not be checked then.
-pub(super) fn arguments(params: &Params<'_>) -> Result<Value, Error> {
-    let Some(raw) = params.arguments else { return Ok(Value::Null) };
-    let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");
-    serde_json::from_str(raw.get()).map_err(unreadable)
-}
-
-fn discover(shared: &Shared, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
-    let mut capabilities = shared.capabilities(thruway_mcp::Revision::LATEST);
-    if shared.has_tasks() {
-        let extensions = capabilities.extensions.get_or_insert_default();
-        extensions.insert(TASKS_EXTENSION.into(), JsonObject::new().into());
-    }
+fn discover(server: &McpServer, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
+    let core = &server.core;
     let mut result = json!({
-        "supportedVersions": thruway_mcp::Revision::ALL.map(thruway_mcp::Revision::as_str),
-        "capabilities": capabilities,
+        "supportedVersions": Revision::ALL.map(Revision::as_str),
+        "capabilities": server.backend.capabilities(core, Revision::LATEST),
     });
-    if let Some(instructions) = &shared.options.instructions {
+    if let Some(instructions) = &core.options.instructions {
         result["instructions"] = instructions.as_str().into();
     }
     write_result(output, id, |output| {
-        shared.results.write(output, ResultType::Complete, Some(shared.options.cache), &result, None)
+        core.results.write(output, ResultType::Complete, Some(core.options.cache), &result, None)
     });
     Reply::Now(Status::Ok)
-}
-
-/// What a client wants to be told, of the server and of tasks.
-#[derive(Deserialize, Serialize)]
-struct Wanted {
-    #[serde(flatten)]
-    filter: SubscriptionFilter,
-    #[serde(flatten)]
-    tasks: TaskSubscriptionNotifications,
 }
 
 /// Parameters of `subscriptions/listen`.
 #[derive(Deserialize)]
 struct ListenParams {
-    notifications: Wanted,
+    notifications: WantedNotifications,
 }
 
-/// Opens a subscription: what was accepted is said first, then what changes, until the client goes.
-fn listen(
-    shared: &Arc<Shared>,
-    request: &Request<'_>,
-    params: &Params<'_>,
-    caller: &Caller,
-    output: &mut Vec<u8>,
-) -> Reply {
+/// Opens a subscription. Its first message lists the notifications that were accepted. It lasts until the client disconnects.
+fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
+    let ModernRequest { core, request, params, .. } = *incoming;
     let wanted = match read_wanted(request, params) {
         Ok(wanted) => wanted,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
-    let Some(subscription) = shared.changes.subscribe(changes(&wanted.filter)) else {
+    let Some(subscription) = core.changes.subscribe(changes(&wanted.filter)) else {
         let error = Error::invalid_params("too many resources in one subscription");
         return Reply::error(output, &request.id, &error);
     };
-    let Some(bridge) = &shared.bridge else {
-        let mut wanted = wanted;
-        let told = told(shared, subscription, &mut wanted, &request.id, caller);
-        let telling = Telling::new(acknowledgement(&wanted, &request.id), told);
-        return Reply::Later(Exchange::subscription(telling));
-    };
-    match bridge::asked(bridge, params) {
-        Ok(capabilities) => {
-            let listener = Listener {
-                caller: caller.clone(),
-                capabilities: capabilities.map(str::to_owned),
-                log_level: bridge::log_level(bridge, params),
-            };
-            let telling =
-                tell_beyond(bridge.clone(), listener, subscription, wanted.filter, request.id.to_owned());
-            Reply::Later(Exchange::prepared(telling))
+    let (core, id) = (core.clone(), request.id.to_owned());
+    match server.backend.listen(incoming, wanted) {
+        Ok(Listening::Now(accepted)) => {
+            Reply::Later(Exchange::subscription(telling(core, subscription, accepted, id)))
         }
+        Ok(Listening::Later(accepting)) => Reply::Later(Exchange::prepared(async move {
+            match accepting.await {
+                Ok(accepted) => Ok(telling(core, subscription, accepted, id)),
+                Err(error) => {
+                    let mut output = Vec::new();
+                    write_error(&mut output, Some(&Id::from(&id)), &error);
+                    Err((output, Status::Unavailable))
+                }
+            }
+        })),
         Err(error) => Reply::error(output, &request.id, &error),
     }
 }
 
-/// A client that subscribes to a server behind a bridge.
-struct Listener {
-    caller: Caller,
-    /// Its capabilities as JSON, if the server may ask it.
-    capabilities: Option<String>,
-    /// The level from which on it wants log messages that belong to no call.
-    log_level: Option<LoggingLevel>,
-}
-
-/// What a subscription tells that another server tells of.
-async fn tell_beyond(
-    bridge: Arc<Bridge>,
-    listener: Listener,
-    subscription: Subscription,
-    filter: SubscriptionFilter,
-    id: RequestId,
-) -> Result<Telling, Answered> {
-    let uris = filter.resource_subscriptions.clone();
-    let refusal = |error: Error| {
-        let mut output = Vec::new();
-        write_error(&mut output, Some(&Id::from(&id)), &error);
-        (output, Status::Unavailable)
-    };
-    let Listener { caller, capabilities, log_level } = listener;
-    let beyond = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
-    let (filter, watches) = beyond.map_err(refusal)?;
-    let logs = match log_level {
-        Some(level) => {
-            let logs = bridge::watch_logs(&bridge, &caller, capabilities.as_deref(), level).await;
-            Some(logs.map_err(refusal)?)
-        }
-        None => None,
-    };
-    let accepted: HashSet<_> = filter.resource_subscriptions.iter().collect();
-    for uri in uris.iter().filter(|uri| !accepted.contains(uri)) {
-        subscription.remove(&Change::Resource(uri.as_str().into()));
+/// Returns the messages of a subscription that has started.
+fn telling(core: Arc<ServerCore>, subscription: Subscription, accepted: Accepted, id: RequestId) -> Telling {
+    let Accepted { wanted, refused_uris, logs, kept, tasks } = accepted;
+    for uri in refused_uris {
+        subscription.remove(&Change::Resource(uri.into()));
     }
-    let wanted = Wanted { filter, tasks: TaskSubscriptionNotifications::default() };
-    let told = Told { subscription, tasks: None, logs: logs.map(Box::new), id: id.clone() };
-    Ok(Telling::new(acknowledgement(&wanted, &Id::from(&id)), told).keeping(watches))
-}
-
-/// Returns what a subscription tells of. Tasks that the caller may not see are removed from `wanted`.
-fn told(
-    shared: &Arc<Shared>,
-    subscription: Subscription,
-    wanted: &mut Wanted,
-    id: &Id<'_>,
-    caller: &Caller,
-) -> Told {
-    let task_ids = &mut wanted.tasks.task_ids;
-    let of_tasks = if task_ids.is_empty() { None } else { shared.tasks.subscribe(task_ids, caller) };
-    let tasks = of_tasks.map(|subscription| Box::new(TasksTold { shared: shared.clone(), subscription }));
-    Told { subscription, tasks, logs: None, id: id.to_owned() }
+    let acknowledgement = acknowledgement(&wanted, &Id::from(&id));
+    let tasks = tasks.map(|subscription| Box::new(TasksTold { core, subscription }));
+    Telling::new(acknowledgement, Told { subscription, tasks, logs, id }, kept)
 }
 
 /// Returns the first message of a subscription, which says what was accepted.
-fn acknowledgement(wanted: &Wanted, id: &Id<'_>) -> Vec<u8> {
+fn acknowledgement(wanted: &WantedNotifications, id: &Id<'_>) -> Vec<u8> {
     let acknowledged = json!({
         "notifications": wanted,
         "_meta": {meta_keys::SUBSCRIPTION_ID: id},
@@ -245,7 +124,7 @@ fn acknowledgement(wanted: &Wanted, id: &Id<'_>) -> Vec<u8> {
     message
 }
 
-fn read_wanted(request: &Request<'_>, params: &Params<'_>) -> Result<Wanted, Error> {
+fn read_wanted(request: &Request<'_>, params: &Params<'_>) -> Result<WantedNotifications, Error> {
     let ListenParams { notifications: wanted } = params::parse(request.params)?;
     if wanted.tasks.task_ids.len() > SUBSCRIBED_TASKS_MAX {
         return Err(Error::invalid_params("too many tasks in one subscription"));
@@ -267,28 +146,14 @@ fn changes(filter: &SubscriptionFilter) -> Vec<Change> {
     lists.chain(resources).collect()
 }
 
-/// The notification that tells of a change, to a subscription if there is one.
-pub(crate) fn notification(change: &Change, subscription: Option<&RequestId>) -> Vec<u8> {
-    let (method, mut params) = match change {
-        Change::Tools => (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, json!({})),
-        Change::Prompts => (methods::NOTIFICATIONS_PROMPTS_LIST_CHANGED, json!({})),
-        Change::Resources => (methods::NOTIFICATIONS_RESOURCES_LIST_CHANGED, json!({})),
-        Change::Resource(uri) => (methods::NOTIFICATIONS_RESOURCES_UPDATED, json!({"uri": &**uri})),
-    };
-    if let Some(id) = subscription {
-        params["_meta"] = json!({meta_keys::SUBSCRIPTION_ID: id});
-    }
-    let mut message = Vec::new();
-    write_notification(&mut message, method, &params);
-    message
-}
-
 /// How many tasks one subscription may be about.
 const SUBSCRIBED_TASKS_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {
     use thruway_mcp::json_rpc::{self, Message};
+
+    use serde_json::Value;
 
     use super::*;
     use crate::testing::field_lines;

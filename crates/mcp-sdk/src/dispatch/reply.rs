@@ -1,48 +1,21 @@
 //! What comes of a message.
 
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error};
+use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::params::Params;
 
-use super::Exchange;
+use super::exchange::Exchange;
+use super::outgoing::Status;
 use crate::authorization::Caller;
-use crate::server::Shared;
+use crate::server::ServerCore;
 
 /// What comes of a message.
-pub(crate) enum Reply {
+pub enum Reply {
     /// The answer was appended to the output.
     Now(Status),
     /// The answer, an error, was appended to the output: the caller would have to be given these scopes first.
     Forbidden(Vec<String>),
     /// The answer will come, perhaps after other messages.
     Later(Exchange),
-}
-
-/// What an answer means for a binding that tells by a status of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Status {
-    /// The request was understood.
-    Ok,
-    /// The message breaks the rules of the protocol.
-    BadRequest,
-    /// There is no such method.
-    NotFound,
-    /// It cannot be done now; later it may be.
-    Unavailable,
-}
-
-impl Status {
-    /// The status that the modern era gives an error.
-    pub(crate) fn of(error: &Error) -> Self {
-        match error.code {
-            ErrorCode::METHOD_NOT_FOUND => Self::NotFound,
-            ErrorCode::PARSE_ERROR
-            | ErrorCode::INVALID_REQUEST
-            | ErrorCode::HEADER_MISMATCH
-            | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
-            | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => Self::BadRequest,
-            _ => Self::Ok,
-        }
-    }
 }
 
 impl Reply {
@@ -56,14 +29,14 @@ impl Reply {
     /// an error to `output`.
     pub(super) fn counted(
         self,
-        shared: &Shared,
+        core: &ServerCore,
         caller: &Caller,
         request: &Request<'_>,
         params: &Params<'_>,
         output: &mut Vec<u8>,
     ) -> Self {
         let Self::Later(exchange) = self else { return self };
-        match shared.request_bytes.hold(caller, request, params) {
+        match core.request_bytes.hold(caller, request, params) {
             Ok(bytes) => Self::Later(exchange.holding(bytes)),
             Err(error) => Self::unavailable(output, &request.id, &error),
         }
@@ -80,4 +53,12 @@ impl Reply {
         write_error(output, id, error);
         Self::Now(Status::BadRequest)
     }
+}
+
+/// Appends a response whose result is `result` as it is.
+pub(super) fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Serialize) {
+    write_result(output, id, |output| {
+        serde_json::to_writer(output, result)
+            .map_err(|_| Error::internal("a result cannot be written as JSON"))
+    });
 }

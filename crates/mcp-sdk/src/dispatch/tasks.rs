@@ -5,19 +5,20 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use serde_json::Value;
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error, write_notification, write_result};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
-use thruway_mcp::schema::{CallToolResult, ClientCapabilities, JsonObject, MetaObject, RequestId, methods};
+use thruway_mcp::schema::{CallToolResult, ClientCapabilities, JsonObject, RequestId, methods};
 use tokio::time::timeout;
 
-use super::answering::{Progress, begin};
+use super::answering::Progress;
 use super::{Answering, Exchange, Reply, Status};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
-use crate::handlers::{Call, Later, Layer, Outcome};
-use crate::server::Shared;
-use crate::tasks::{Start, Task, TaskSupport};
+use crate::backend::ModernRequest;
+use crate::handlers::{Call, Later, Layer, Outcome, begin};
+use crate::server::ServerCore;
+use crate::tasks::{Start, Task, TaskSupport, Tasks};
 
 impl Answering {
     /// Calls a tool whose calls become tasks; for clients that do not know of such, as any other.
@@ -36,13 +37,13 @@ impl Answering {
             Ok(false) => return self.refuse(id, output, &self.tasks_required()),
             Err(error) => return self.refuse(id, output, &error),
         }
-        let task = self.shared().tasks.prepare(call.caller());
+        let task = self.core().tasks.prepare(call.caller());
         let call = call.of_task(&task);
         match (begin(layers, &call, handle), support.start()) {
             (Outcome::Now(outcome), _) => Reply::Now(self.write(output, id, outcome)),
             (Outcome::Later(later), Start::AtOnce) => {
                 let bytes = call.arguments().map_or(0, str::len);
-                Reply::Now(begin_task(self.shared(), id, (&task, bytes), later, output))
+                Reply::Now(begin_task(self.core(), id, (&task, bytes), later, output))
             }
             (Outcome::Later(later), Start::WhenHandlerSays) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
@@ -91,47 +92,42 @@ impl Answering {
                 () = task.beginning() => None,
             }
         };
-        let limit = self.shared().options.handler_timeout;
+        let limit = self.core().options.handler_timeout;
         let progress = timeout(limit, progress).await.unwrap_or_else(|_| Some(Progress::late()));
         if let Some(progress) = progress {
             return self.conclude(&id, Some(&request), progress);
         }
         let mut output = Vec::new();
         let task = (&task, request.arguments_bytes());
-        let status = begin_task(self.shared(), &Id::from(&id), task, later, &mut output);
+        let status = begin_task(self.core(), &Id::from(&id), task, later, &mut output);
         (output, status)
     }
 }
 
 /// Makes a call a task, and answers it with that. `bytes` is the size of its arguments.
 fn begin_task(
-    shared: &Shared,
+    core: &ServerCore,
     id: &Id<'_>,
     (task, bytes): (&Arc<Task>, usize),
     later: Later<CallToolResult>,
     output: &mut Vec<u8>,
 ) -> Status {
-    let bytes = shared.request_bytes.hold_bytes(task.holder(), bytes);
-    if let Err(error) = bytes.and_then(|bytes| shared.tasks.begin(task.clone(), later, bytes)) {
+    let bytes = core.request_bytes.hold_bytes(task.holder(), bytes);
+    if let Err(error) = bytes.and_then(|bytes| core.tasks.begin(task.clone(), later, bytes)) {
         write_error(output, Some(id), &error);
         return Status::of(&error);
     }
     write_result(output, id, |output| {
-        task.show_short(|task| shared.results.write(output, ResultType::Task, None, task, None))
+        task.show_short(|task| core.results.write(output, ResultType::Task, None, task, None))
     });
     Status::Ok
 }
 
 /// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
-pub(super) fn handle_request(
-    shared: &Shared,
-    request: &Request<'_>,
-    params: &Params<'_>,
-    caller: &Caller,
-    output: &mut Vec<u8>,
-) -> Reply {
+pub(super) fn handle_request(incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
+    let ModernRequest { core, request, params, caller, .. } = *incoming;
     let id = &request.id;
-    let task = match find(shared, params, caller) {
+    let task = match find(&core.tasks, params, caller) {
         Ok(task) => task,
         Err(error) => return Reply::error(output, id, &error),
     };
@@ -143,21 +139,21 @@ pub(super) fn handle_request(
         methods::TASKS_CANCEL => task.cancel(),
         _ => {
             write_result(output, id, |output| {
-                task.show(None, |task| shared.results.write(output, ResultType::Complete, None, task, None))
+                task.show(None, |task| core.results.write(output, ResultType::Complete, None, task, None))
             });
             return Reply::Now(Status::Ok);
         }
     }
     write_result(output, id, |output| {
-        shared.results.write(output, ResultType::Complete, None, &JsonObject::new(), None)
+        core.results.write(output, ResultType::Complete, None, &JsonObject::new(), None)
     });
     Reply::Now(Status::Ok)
 }
 
 /// The task that a request is about. That the client must have declared the extension comes first.
-fn find(shared: &Shared, params: &Params<'_>, caller: &Caller) -> Result<Arc<Task>, Error> {
+fn find(tasks: &Tasks, params: &Params<'_>, caller: &Caller) -> Result<Arc<Task>, Error> {
     require_tasks(params)?;
-    shared.tasks.find(Params::required("taskId", params.task_id.as_ref())?, caller)
+    tasks.find(Params::required("taskId", params.task_id.as_ref())?, caller)
 }
 
 fn answers(params: &Params<'_>) -> Result<BTreeMap<String, Value>, Error> {
@@ -177,12 +173,4 @@ pub(crate) fn require_tasks(params: &Params<'_>) -> Result<(), Error> {
 
 fn tasks_required() -> Error {
     modern::missing_capability(&ClientCapabilities::default().with_tasks())
-}
-
-/// The notification that tells how a task stands; `None` if it is forgotten.
-pub(super) fn notification(shared: &Shared, id: &str, meta: &MetaObject) -> Option<Vec<u8>> {
-    let task = shared.tasks.get(id)?;
-    let mut message = Vec::new();
-    task.show(Some(meta), |task| write_notification(&mut message, methods::NOTIFICATIONS_TASKS, task));
-    Some(message)
 }

@@ -1,6 +1,7 @@
 //! What a subscription tells its client. Most of the time that is nothing, to ten thousand clients: so nothing is kept but
 //! what the next message needs.
 
+use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,17 +13,16 @@ use thruway_mcp::modern::ResultType;
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{JsonObject, MetaObject, RequestId, methods};
 
-use super::{modern, tasks};
-use crate::bridge::{LogSubscription, Watch};
-use crate::server::{Shared, Subscription};
+use crate::server::{Change, ServerCore, Subscription};
+use crate::session::LogInbox;
 
 /// The messages of a subscription, which end only by being dropped.
 pub(crate) struct Telling {
     /// The message that comes first.
     acknowledgement: Option<Vec<u8>>,
     next: Next,
-    /// Behind a bridge: what keeps the other server telling.
-    _watches: Vec<Watch>,
+    /// A value that the backend keeps as long as the subscription.
+    _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// The next message, and what those after it are made of.
@@ -32,34 +32,34 @@ type Next = Pin<Box<dyn Future<Output = (Vec<u8>, Told)> + Send>>;
 pub(super) struct Told {
     pub(super) subscription: Subscription,
     pub(super) tasks: Option<Box<TasksTold>>,
-    /// Behind a bridge: the log messages that belong to no call, if the client wants them.
-    pub(super) logs: Option<Box<LogSubscription>>,
+    /// Log messages of the backend that belong to no call, if the client wants them.
+    pub(super) logs: Option<Arc<LogInbox>>,
     /// That of the request, by which the subscription is known.
     pub(super) id: RequestId,
 }
 
 /// The tasks that a subscription tells of, if there are any.
 pub(super) struct TasksTold {
-    pub(super) shared: Arc<Shared>,
+    pub(super) core: Arc<ServerCore>,
     pub(super) subscription: Subscription<Arc<str>>,
 }
 
 /// How a subscription ends that its server ends: with the result of the request.
 pub(crate) struct Farewell {
-    shared: Arc<Shared>,
+    core: Arc<ServerCore>,
     id: RequestId,
 }
 
 impl Farewell {
-    pub(crate) const fn new(shared: Arc<Shared>, id: RequestId) -> Self {
-        Self { shared, id }
+    pub(crate) const fn new(core: Arc<ServerCore>, id: RequestId) -> Self {
+        Self { core, id }
     }
 
     pub(crate) fn to_message(&self) -> Vec<u8> {
         let meta = subscription_meta(&self.id);
         let mut message = Vec::new();
         write_result(&mut message, &Id::from(&self.id), |output| {
-            self.shared.results.write(output, ResultType::Complete, None, &JsonObject::new(), Some(&meta))
+            self.core.results.write(output, ResultType::Complete, None, &JsonObject::new(), Some(&meta))
         });
         message
     }
@@ -71,13 +71,12 @@ fn subscription_meta(id: &RequestId) -> MetaObject {
 }
 
 impl Telling {
-    pub(super) fn new(acknowledgement: Vec<u8>, told: Told) -> Self {
-        Self { acknowledgement: Some(acknowledgement), next: next(told), _watches: Vec::new() }
-    }
-
-    /// The same, for as long as `watches` are kept.
-    pub(super) fn keeping(self, watches: Vec<Watch>) -> Self {
-        Self { _watches: watches, ..self }
+    pub(super) fn new(
+        acknowledgement: Vec<u8>,
+        told: Told,
+        kept: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Self {
+        Self { acknowledgement: Some(acknowledgement), next: next(told), _kept: kept }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
@@ -96,14 +95,14 @@ fn next(told: Told) -> Next {
     }
     Box::pin(async move {
         let change = told.subscription.next().await;
-        (modern::notification(&change, Some(&told.id)), told)
+        (change_notification(&change, Some(&told.id)), told)
     })
 }
 
 async fn next_of_all(told: Told) -> (Vec<u8>, Told) {
     let message = loop {
         tokio::select! {
-            change = told.subscription.next() => break modern::notification(&change, Some(&told.id)),
+            change = told.subscription.next() => break change_notification(&change, Some(&told.id)),
             message = told.next_of_tasks() => if let Some(message) = message {
                 break message;
             },
@@ -120,7 +119,7 @@ impl Told {
     async fn next_of_tasks(&self) -> Option<Vec<u8>> {
         let Some(tasks) = &self.tasks else { return std::future::pending().await };
         let task = tasks.subscription.next().await;
-        tasks::notification(&tasks.shared, &task, &subscription_meta(&self.id))
+        task_notification(&tasks.core, &task, &subscription_meta(&self.id))
     }
 
     /// Returns the next log message; `None` if it is no object. Waits for ever if the client wants none.
@@ -136,4 +135,28 @@ impl Told {
         write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &params);
         Some(message)
     }
+}
+
+/// The notification that tells of a change, to a subscription if there is one.
+pub(crate) fn change_notification(change: &Change, subscription: Option<&RequestId>) -> Vec<u8> {
+    let (method, mut params) = match change {
+        Change::Tools => (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, json!({})),
+        Change::Prompts => (methods::NOTIFICATIONS_PROMPTS_LIST_CHANGED, json!({})),
+        Change::Resources => (methods::NOTIFICATIONS_RESOURCES_LIST_CHANGED, json!({})),
+        Change::Resource(uri) => (methods::NOTIFICATIONS_RESOURCES_UPDATED, json!({"uri": &**uri})),
+    };
+    if let Some(id) = subscription {
+        params["_meta"] = json!({meta_keys::SUBSCRIPTION_ID: id});
+    }
+    let mut message = Vec::new();
+    write_notification(&mut message, method, &params);
+    message
+}
+
+/// The notification that tells how a task stands; `None` if it is forgotten.
+fn task_notification(core: &ServerCore, id: &str, meta: &MetaObject) -> Option<Vec<u8>> {
+    let task = core.tasks.get(id)?;
+    let mut message = Vec::new();
+    task.show(Some(meta), |task| write_notification(&mut message, methods::NOTIFICATIONS_TASKS, task));
+    Some(message)
 }

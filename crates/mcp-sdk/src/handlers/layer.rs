@@ -1,12 +1,16 @@
 //! Layers around handlers: what many handlers have in common, written once.
 
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
 
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{CallToolResult, CompleteResult, GetPromptResult, ReadResourceResult};
 use thruway_net::{Admitted, LogLimit};
 
-use super::{Call, HandlerError, Outcome};
+use super::{Call, HandlerError, Later, Outcome};
 
 /// Does something before and after handlers, or in their place: logs, measures, refuses, changes results.
 ///
@@ -96,7 +100,7 @@ pub(crate) trait Layered: Sized + Send + 'static {
 }
 
 /// Calls a handler with `layers` around it, the last outermost.
-pub(crate) fn call_through<O: Layered>(
+fn call_through<O: Layered>(
     layers: &[Arc<dyn Layer>],
     call: &Call<'_>,
     handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
@@ -122,6 +126,38 @@ fn other_kind() -> HandlerError {
         tracing::error!(suppressed, "a layer returned a result of another type than its request has");
     }
     Error::internal("the result is of another kind").into()
+}
+
+/// Calls a handler through `layers`. One that panics has failed.
+pub(crate) fn begin<O: Layered>(
+    layers: &[Arc<dyn Layer>],
+    call: &Call<'_>,
+    handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
+) -> Outcome<O> {
+    catch_unwind(AssertUnwindSafe(|| call_through(layers, call, handle)))
+        .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))))
+}
+
+/// Polls a handler. One that panics has failed.
+pub(crate) fn poll_caught<O>(
+    later: &mut Later<O>,
+    cx: &mut TaskContext<'_>,
+) -> Poll<Result<O, HandlerError>> {
+    catch_unwind(AssertUnwindSafe(|| Pin::new(later).poll(cx)))
+        .unwrap_or_else(|_| Poll::Ready(Err(HandlerError::Protocol(panicked()))))
+}
+
+/// The end of a handler that has had its time.
+pub(crate) fn too_late() -> HandlerError {
+    HandlerError::Protocol(Error::internal("the handler has taken too long"))
+}
+
+fn panicked() -> Error {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(suppressed, "a handler panicked");
+    }
+    Error::internal("the handler failed")
 }
 
 impl Layered for CallToolResult {

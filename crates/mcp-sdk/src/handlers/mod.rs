@@ -12,4 +12,4 @@ pub use context::{Call, Context};
 pub use error::{BoxError, HandlerError};
 pub use function::{Handler, Later, NoInput, Outcome};
 pub use layer::{Layer, Next, ServerResult};
-pub(crate) use layer::{Layered, call_through};
+pub(crate) use layer::{Layered, begin, poll_caught, too_late};

@@ -17,11 +17,11 @@ use thruway_server::{
 use crate::authorization::Caller;
 use crate::connection::Connection;
 use crate::dispatch::{Status, legacy};
-use crate::http_response::WholeResponse;
+use crate::http_response::{WholeResponse, event};
 use crate::server::McpServer;
 use crate::session::NoCapacity;
 use crate::streamable_http::{
-    McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, json_of, no_capacity, unreadable,
+    McpEndpoint, SILENCE_MAX, accepted, is_json, json_error, json_of, no_capacity, unreadable,
     unsupported_media_type,
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
@@ -74,7 +74,7 @@ impl McpEndpoint {
         let message_path = message_path.into();
         let is_path = message_path.starts_with('/') && !message_path.contains(['?', '#', '\r', '\n']);
         assert!(is_path, "`{}` is not a path", message_path.escape_debug());
-        let options = &self.server().shared.options;
+        let options = &self.server().core.options;
         let streams = Arc::new(Streams::new(options.session_limits()));
         SseEndpoints { shared: Arc::new(Shared { endpoint: self.clone(), message_path, streams }) }
     }
@@ -149,7 +149,7 @@ impl Handler for MessageEndpoint {
             Err(refusal) => return Answer::Now(refusal.into()),
         };
         let server = self.0.shared.endpoint.server();
-        let bytes_max = server.shared.options.message_bytes_max;
+        let bytes_max = server.core.options.message_bytes_max;
         if request.has_whole_content() {
             if request.content().len() > bytes_max {
                 return Answer::Now(unreadable(ContentError::TooLarge, bytes_max));
@@ -195,7 +195,7 @@ fn take(
     if let Err(mismatch) = legacy::check_headers_of_body(server, fields, &message) {
         return json_of(Status::BadRequest, mismatch);
     }
-    let bytes = match server.shared.request_bytes.hold_bytes(&caller.holder(), message.len()) {
+    let bytes = match server.core.request_bytes.hold_bytes(&caller.holder(), message.len()) {
         Ok(bytes) => bytes,
         Err(error) => {
             let mut refusal = Vec::new();

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::authorization::Caller;
-use crate::session::{Holder, NoCapacity, SessionLimits, unguessable_id};
+use crate::session::{NoCapacity, SessionLimits, unguessable_id};
+use crate::shares::Holder;
 use crate::shares::Share;
 
 /// The streams that are open, by their ids.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -142,3 +143,31 @@ impl<T: Named> List<T> {
 fn invalid_cursor() -> Error {
     Error::invalid_params("`cursor` is none of this list")
 }
+
+/// As much of what is wrong with arguments as is told: it may quote what was sent.
+pub(super) fn start_of(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
+}
+
+const REASON_BYTES_MAX: usize = 1000;
+
+/// Something cannot be offered as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegistrationError {
+    name: String,
+    reason: String,
+}
+
+impl RegistrationError {
+    pub(crate) fn new(name: &str, reason: String) -> Self {
+        Self { name: name.to_owned(), reason }
+    }
+}
+
+impl fmt::Display for RegistrationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` cannot be offered: {}", self.name, self.reason)
+    }
+}
+
+impl std::error::Error for RegistrationError {}

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::handlers::Layer;
 
+pub use list::RegistrationError;
 pub(crate) use list::{List, Named};
 pub use prompts::CompletionInput;
 pub(crate) use prompts::{CompletionHandler, PromptEntry};
@@ -32,10 +33,3 @@ pub(crate) struct Registry {
     /// What is around all handlers, the outermost last.
     pub(crate) layers: Vec<Arc<dyn Layer>>,
 }
-
-/// As much of what is wrong with arguments as is told: it may quote what was sent.
-fn start_of(reason: &str) -> &str {
-    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
-}
-
-const REASON_BYTES_MAX: usize = 1000;

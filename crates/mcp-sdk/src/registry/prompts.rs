@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{GetPromptResult, JsonObject, Prompt, PromptArgument};
 
-use super::{Named, start_of};
+use super::list::{Named, start_of};
 use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, Outcome};
 use crate::json_schema;
 

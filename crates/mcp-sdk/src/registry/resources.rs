@@ -2,10 +2,9 @@
 
 use thruway_mcp::schema::{Base64Data, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
-use super::Named;
+use super::list::{Named, RegistrationError};
 use super::uri_template::{UriParameters, UriTemplate};
 use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, NoInput, Outcome};
-use crate::server::RegistrationError;
 
 type ResourceHandler = Box<dyn Fn(UriParameters, &Call<'_>) -> Outcome<ResourceAnswer> + Send + Sync>;
 

@@ -13,10 +13,9 @@ use thruway_mcp::param_headers::{self, ParamHeader};
 use thruway_mcp::schema::{CallToolResult, Tool};
 use thruway_net::{Admitted, LogLimit};
 
-use super::{Named, start_of};
+use super::list::{Named, RegistrationError, start_of};
 use crate::handlers::{Call, Handler, HandlerError, Outcome};
 use crate::json_schema::{self, Checked};
-use crate::server::RegistrationError;
 use crate::tasks::TaskSupport;
 
 /// Calls a tool with arguments as they were sent.

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// What has changed. The lists are before all resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Change {
+pub enum Change {
     /// The list of tools.
     Tools,
     /// The list of prompts.

@@ -1,38 +1,31 @@
 //! A server: what it is, what it offers, and how that changes while it runs.
 
 mod changes;
-mod offer;
+mod core;
 mod options;
 mod request_bytes;
 
 use std::fmt;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use thruway_mcp::Revision;
-use thruway_mcp::modern::ResultWriter;
 use thruway_mcp::schema::{
-    CallToolResult, GetPromptResult, Implementation, JsonObject, ListCapability, Prompt, Resource,
-    ResourceTemplate, ResourcesCapability, ServerCapabilities, Tool,
+    CallToolResult, GetPromptResult, Implementation, Prompt, Resource, ResourceTemplate, Tool,
 };
 
-use crate::ask::StateKey;
-use crate::bridge::Bridge;
+use crate::backend::Backend;
+use crate::dispatch::LocalBackend;
 use crate::handlers::{Handler, Layer};
 use crate::registry::{
-    CompletionHandler, CompletionInput, PromptEntry, Registry, ResourceAnswer, ResourceEntry, TemplateEntry,
-    ToolEntry, UriParameters,
+    CompletionHandler, CompletionInput, PromptEntry, RegistrationError, Registry, ResourceAnswer,
+    ResourceEntry, TemplateEntry, ToolEntry, UriParameters,
 };
-use crate::session::Sessions;
-use crate::shares::Shares;
-use crate::tasks::{TaskSupport, Tasks};
+use crate::tasks::TaskSupport;
 
+pub(crate) use self::core::ServerCore;
 pub(crate) use changes::{Change, Changes, Subscription};
-pub use offer::Offer;
 pub use options::{LegacySessions, McpServerOptions};
-pub(crate) use request_bytes::RequestBytes;
 
 /// An MCP server. Clones are the same server.
 ///
@@ -40,24 +33,11 @@ pub(crate) use request_bytes::RequestBytes;
 /// `remove_` are for servers that run, and tell the clients that listen.
 #[derive(Clone)]
 pub struct McpServer {
-    pub(crate) shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) info: Implementation,
-    pub(crate) options: McpServerOptions,
-    pub(crate) results: ResultWriter,
-    pub(crate) registry: ArcSwap<Registry>,
-    pub(crate) changes: Changes,
-    pub(crate) state_key: StateKey,
-    pub(crate) sessions: Sessions,
-    pub(crate) request_bytes: RequestBytes,
-    /// The limit on the bytes of events that sessions remember. It is apart from that of requests, so that
-    /// remembered events never cause a request to be refused.
-    pub(crate) event_bytes: Arc<Shares>,
-    pub(crate) tasks: Tasks,
-    /// Who answers in the place of handlers.
-    pub(crate) bridge: Option<Arc<Bridge>>,
+    pub(crate) core: Arc<ServerCore>,
+    /// Answers requests.
+    pub(crate) backend: Arc<dyn Backend>,
+    /// The handlers of this process. The backend, unless there is another one.
+    local: Arc<LocalBackend>,
 }
 
 impl McpServer {
@@ -74,32 +54,23 @@ impl McpServer {
         Self::build(info, options, None)
     }
 
-    /// The same, answering with what `bridge` answers.
-    pub(crate) fn bridging(info: Implementation, options: McpServerOptions, bridge: Arc<Bridge>) -> Self {
-        Self::build(info, options, Some(bridge))
+    /// Returns a server whose requests `backend` answers. Tools, resources and prompts that are added to it have no effect.
+    ///
+    /// # Panics
+    /// The system has no random numbers.
+    pub fn with_backend(info: Implementation, options: McpServerOptions, backend: Arc<dyn Backend>) -> Self {
+        Self::build(info, options, Some(backend))
     }
 
-    fn build(info: Implementation, options: McpServerOptions, bridge: Option<Arc<Bridge>>) -> Self {
-        let results = ResultWriter::new(&info).expect("plain data can be written");
-        let state_key = options.state_key.map_or_else(StateKey::random, StateKey::new);
-        let sessions = Sessions::new(options.session_limits());
-        let request_bytes = RequestBytes::new(&options);
-        let event_bytes = Shares::new(options.in_flight_bytes_max);
-        let tasks = Tasks::new(options.tasks.clone());
-        let shared = Shared {
-            info,
-            options,
-            results,
-            registry: ArcSwap::default(),
-            changes: Changes::default(),
-            state_key,
-            sessions,
-            request_bytes,
-            event_bytes,
-            tasks,
-            bridge,
-        };
-        Self { shared: Arc::new(shared) }
+    /// Returns the core of the server, for backends.
+    pub const fn core(&self) -> &Arc<ServerCore> {
+        &self.core
+    }
+
+    fn build(info: Implementation, options: McpServerOptions, backend: Option<Arc<dyn Backend>>) -> Self {
+        let local = Arc::<LocalBackend>::default();
+        let backend = backend.unwrap_or_else(|| local.clone());
+        Self { core: Arc::new(ServerCore::new(info, options)), backend, local }
     }
 
     /// Offers what knows by itself how: [a function with `#[tool]`](crate::tool), or another [`Offer`].
@@ -178,7 +149,7 @@ impl McpServer {
     ) -> Self {
         let tool = tool.into();
         let scopes: Vec<String> = scopes.into_iter().map(Into::into).collect();
-        self.shared.change(|registry| {
+        self.local.change(|registry| {
             registry.tool_scopes.insert(tool.clone(), scopes.clone());
         });
         self
@@ -232,7 +203,7 @@ impl McpServer {
             argument: argument.into(),
             handler: Box::new(move |input, call| handler.call(input, call)),
         });
-        self.shared.change(|registry| registry.completions.push(completion.clone()));
+        self.local.change(|registry| registry.completions.push(completion.clone()));
         self
     }
 
@@ -240,7 +211,7 @@ impl McpServer {
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Self {
         let layer: Arc<dyn Layer> = Arc::new(layer);
-        self.shared.change(|registry| registry.layers.push(layer.clone()));
+        self.local.change(|registry| registry.layers.push(layer.clone()));
         self
     }
 
@@ -265,7 +236,7 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(ToolEntry::new(definition, handler)?);
-        self.shared.add(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
+        self.insert(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
         Ok(())
     }
 
@@ -283,13 +254,13 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(ToolEntry::new(definition, handler)?.with_task_support(support));
-        self.shared.add(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
+        self.insert(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
         Ok(())
     }
 
     /// Offers a tool no longer. Whether there was such a one.
     pub fn remove_tool(&self, name: &str) -> bool {
-        self.shared.remove(&Change::Tools, |registry| registry.tools.remove(name))
+        self.take_out(&Change::Tools, |registry| registry.tools.remove(name))
     }
 
     /// Offers a resource, or another in the place of one with the same URI.
@@ -299,12 +270,12 @@ impl McpServer {
         handler: impl Handler<I, ResourceAnswer, M>,
     ) {
         let entry = Arc::new(ResourceEntry::new(definition, handler));
-        self.shared.add(&Change::Resources, |registry| registry.resources.insert(entry.clone()));
+        self.insert(&Change::Resources, |registry| registry.resources.insert(entry.clone()));
     }
 
     /// Offers a resource no longer. Whether there was such a one.
     pub fn remove_resource(&self, uri: &str) -> bool {
-        self.shared.remove(&Change::Resources, |registry| registry.resources.remove(uri))
+        self.take_out(&Change::Resources, |registry| registry.resources.remove(uri))
     }
 
     /// Offers resources whose URIs match a template.
@@ -317,7 +288,7 @@ impl McpServer {
         handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Result<(), RegistrationError> {
         let entry = Arc::new(TemplateEntry::new(definition, handler)?);
-        self.shared.add(&Change::Resources, |registry| registry.templates.insert(entry.clone()));
+        self.insert(&Change::Resources, |registry| registry.templates.insert(entry.clone()));
         Ok(())
     }
 
@@ -327,95 +298,71 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(PromptEntry::new(definition, handler));
-        self.shared.add(&Change::Prompts, |registry| registry.prompts.insert(entry.clone()));
+        self.insert(&Change::Prompts, |registry| registry.prompts.insert(entry.clone()));
     }
 
     /// Offers a prompt no longer. Whether there was such a one.
     pub fn remove_prompt(&self, name: &str) -> bool {
-        self.shared.remove(&Change::Prompts, |registry| registry.prompts.remove(name))
+        self.take_out(&Change::Prompts, |registry| registry.prompts.remove(name))
     }
 
     /// Tells those who subscribed to a resource that its content is another now.
     pub fn resource_updated(&self, uri: &str) {
-        self.shared.changes.announce(&Change::Resource(uri.into()));
-    }
-}
-
-impl Shared {
-    /// Offers something more, and says so.
-    fn add(&self, change: &Change, edit: impl FnMut(&mut Registry)) {
-        self.change(edit);
-        self.changes.announce(change);
+        self.core.announce(&Change::Resource(uri.into()));
     }
 
-    /// Offers something no longer, and says so; whether it was offered.
-    fn remove(&self, change: &Change, edit: impl FnMut(&mut Registry) -> bool) -> bool {
-        let is_removed = self.change(edit);
+    /// Adds an entry to the registry, and announces the change.
+    fn insert(&self, change: &Change, edit: impl FnMut(&mut Registry)) {
+        self.local.change(edit);
+        self.core.announce(change);
+    }
+
+    /// Removes an entry from the registry, and announces the change. Returns `false` if there is no such entry.
+    fn take_out(&self, change: &Change, edit: impl FnMut(&mut Registry) -> bool) -> bool {
+        let is_removed = self.local.change(edit);
         if is_removed {
-            self.changes.announce(change);
+            self.core.announce(change);
         }
         is_removed
     }
-
-    fn change<R>(&self, mut edit: impl FnMut(&mut Registry) -> R) -> R {
-        let mut outcome = None;
-        self.registry.rcu(|registry| {
-            let mut registry = Registry::clone(registry);
-            outcome = Some(edit(&mut registry));
-            registry
-        });
-        outcome.expect("it was edited at least once")
-    }
-
-    /// Whether there are tasks, or tools whose calls become such.
-    pub(crate) fn has_tasks(&self) -> bool {
-        let registry = self.registry.load();
-        registry.tools.entries().iter().any(|tool| tool.task_support().is_some()) || !self.tasks.is_empty()
-    }
-
-    /// What the server can do: what it has something of.
-    pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
-        if let Some(bridge) = &self.bridge {
-            return bridge.capabilities(revision);
-        }
-        let registry = self.registry.load();
-        let has_resources = !registry.resources.is_empty() || !registry.templates.is_empty();
-        let has_completions = !registry.completions.is_empty();
-        let has_tools = !registry.tools.is_empty() || self.options.may_add_tools;
-        let has_prompts = !registry.prompts.is_empty() || self.options.may_add_prompts;
-        let list = ListCapability { list_changed: Some(true) };
-        let resources = ResourcesCapability { subscribe: Some(true), list_changed: Some(true) };
-        ServerCapabilities {
-            tools: has_tools.then_some(list),
-            resources: (has_resources || self.options.may_add_resources).then_some(resources),
-            prompts: has_prompts.then_some(list),
-            completions: has_completions.then(JsonObject::new),
-            logging: Some(JsonObject::new()),
-            ..ServerCapabilities::default()
-        }
-    }
 }
 
-/// Something cannot be offered as it is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RegistrationError {
-    name: String,
-    reason: String,
+/// What a server offers by [`McpServer::with`]: [a function with `#[tool]`](crate::tool), or a type that brings several things
+/// that belong together.
+///
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+/// use thruway_mcp_sdk::{McpServer, Offer, RegistrationError, schema::Tool, tool};
+///
+/// /// Says what time zone the counter is in.
+/// #[tool]
+/// fn zone() -> &'static str {
+///     "UTC"
+/// }
+///
+/// struct Counter(Arc<AtomicU64>);
+///
+/// impl Offer for Counter {
+///     fn offer(self, server: &McpServer) -> Result<(), RegistrationError> {
+///         server.add(zone {})?;
+///         server.add_tool(Tool::new("count"), move || self.0.fetch_add(1, Ordering::Relaxed).to_string())
+///     }
+/// }
+///
+/// let server = McpServer::new("counter", "1.0.0").with(Counter(Arc::default()));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be offered",
+    label = "no tool",
+    note = "the tool that `#[tool]` makes of a function has braces: `.with(function_name {{}})`"
+)]
+pub trait Offer {
+    /// Offers it: with the methods of the server that begin with `add`.
+    ///
+    /// # Errors
+    /// Something cannot be offered as it is.
+    fn offer(self, server: &McpServer) -> Result<(), RegistrationError>;
 }
-
-impl RegistrationError {
-    pub(crate) fn new(name: &str, reason: String) -> Self {
-        Self { name: name.to_owned(), reason }
-    }
-}
-
-impl fmt::Display for RegistrationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` cannot be offered: {}", self.name, self.reason)
-    }
-}
-
-impl std::error::Error for RegistrationError {}
 
 /// # Panics
 /// At an error.
@@ -428,6 +375,6 @@ fn expect(outcome: Result<(), RegistrationError>) {
 
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpServer").field("info", &self.shared.info).finish_non_exhaustive()
+        f.debug_struct("McpServer").field("info", &self.core.info).finish_non_exhaustive()
     }
 }

@@ -8,8 +8,7 @@ use thruway_net::{Admitted, LogLimit};
 
 use super::McpServerOptions;
 use crate::authorization::Caller;
-use crate::session::Holder;
-use crate::shares::{NoShare, Share, Shares};
+use crate::shares::{Holder, NoShare, Share, Shares};
 
 /// Counts the bytes of requests that are being handled. The number of requests is limited elsewhere.
 #[derive(Debug)]

@@ -2,20 +2,21 @@
 
 mod in_flight;
 mod asides;
+mod backend_session;
 mod log_inbox;
 mod streams;
 mod table;
 
-use std::collections::HashMap;
+use std::any::Any;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use thruway_mcp::Revision;
-use thruway_mcp::json_rpc::write_notification;
+use thruway_mcp::json_rpc::{Notification, write_notification};
 use thruway_mcp::schema::{
     ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel, methods,
 };
@@ -24,16 +25,16 @@ use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
 use crate::authorization::Caller;
-use crate::bridge::{FarSide, TasksOfSession, Upstream, Watch};
 use crate::server::Subscription;
-use crate::shares::Shares;
+use crate::shares::{Holder, Shares};
 
 pub(crate) use asides::Asides;
+pub(crate) use backend_session::{BackendSession, DroppedMessages};
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub(crate) use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
-use table::nanoseconds;
-pub(crate) use table::{Holder, NoCapacity, SessionLimits, Sessions, unguessable_id};
+pub(crate) use table::unguessable_id;
+pub(crate) use table::{NoCapacity, SessionLimits, Sessions};
 
 /// What is remembered of a client between its requests.
 #[derive(Debug)]
@@ -55,14 +56,10 @@ pub(crate) struct Session {
     pub(crate) subscription: Subscription,
     /// Requests of the client that are being handled.
     pub(crate) in_flight: InFlight,
-    /// Behind a bridge: what the server asks by itself.
+    /// Questions of the backend that belong to no request of the client.
     asides: Option<Asides>,
-    /// Behind a bridge: log messages that belong to no request.
+    /// Log messages of the backend that belong to no request of the client.
     logs: LogInbox,
-    /// `true` once the shared server behind the bridge knows that the session wants log messages.
-    hears_logs: AtomicBool,
-    /// Behind a bridge: the server as it appears in the era that the session was begun with.
-    far_side: Option<Arc<FarSide>>,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
     /// Time of the last use, in nanoseconds.
@@ -71,11 +68,8 @@ pub(crate) struct Session {
     is_confirmed: AtomicBool,
     is_ended: AtomicBool,
     ended: Notify,
-    /// Behind a bridge that tasks of 2025-11-25 cross: what gives those of the client up, before its server goes.
-    tasks: Option<TasksOfSession>,
-    upstream: Mutex<Option<Arc<Upstream>>>,
-    /// Behind a bridge: what keeps it telling of resources, by their URIs.
-    watches: Mutex<HashMap<String, Watch>>,
+    /// State of the backend.
+    backend: Option<Box<dyn BackendSession>>,
 }
 
 /// Keeps a session in use: a stream is open, or a request is being handled. A session in use neither expires
@@ -101,29 +95,32 @@ impl Session {
             in_flight: InFlight::default(),
             asides: None,
             logs: LogInbox::default(),
-            hears_logs: AtomicBool::new(false),
-            far_side: None,
             streams: Streams::default(),
             last_used: AtomicU64::new(nanoseconds(now())),
             is_confirmed: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
-            upstream: Mutex::default(),
-            tasks: None,
-            watches: Mutex::default(),
+            backend: None,
         }
     }
 
-    /// Returns the session behind a bridge to `far_side`, whose server may ask outside of requests and make
-    /// tasks.
-    pub(crate) fn behind_bridge(self, far_side: Arc<FarSide>, tasks: Option<TasksOfSession>) -> Self {
-        let streams = Streams::behind_bridge(far_side.dropped().clone());
-        Self { asides: Some(Asides::default()), far_side: Some(far_side), tasks, streams, ..self }
+    /// Returns the session with the state of a backend, which may send messages outside of requests.
+    pub(crate) fn with_backend(self, state: Box<dyn BackendSession>) -> Self {
+        let streams = Streams::counting_dropped(state.dropped().clone());
+        Self { asides: Some(Asides::default()), backend: Some(state), streams, ..self }
     }
 
-    /// Returns the server behind the bridge, if there is one.
-    pub(crate) const fn far_side(&self) -> Option<&Arc<FarSide>> {
-        self.far_side.as_ref()
+    /// Returns the state of the backend, if it is of type `T`.
+    pub(crate) fn backend<T: BackendSession>(&self) -> Option<&T> {
+        let state: &dyn Any = self.backend.as_deref()?;
+        state.downcast_ref()
+    }
+
+    /// Passes a notification of the client to the backend.
+    pub(crate) fn notify_backend(&self, notification: &Notification<'_>) {
+        if let Some(state) = &self.backend {
+            state.handle_notification(notification);
+        }
     }
 
     /// Adds a log message that belongs to no request. Returns the number of older messages that were dropped.
@@ -131,22 +128,12 @@ impl Session {
         self.logs.push(params)
     }
 
-    /// Returns `true` the first time only: the shared server then gets to know the session.
-    pub(crate) fn begins_to_hear_logs(&self) -> bool {
-        !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
-    }
-
-    /// Whose the tasks of the client are, if calls may become some.
-    pub(crate) const fn tasks(&self) -> Option<&TasksOfSession> {
-        self.tasks.as_ref()
-    }
-
-    /// Where goes what the server asks by itself, if it may.
+    /// Returns the queue for questions of the backend that belong to no request, if the session has a backend with state.
     pub(crate) fn asides(&self) -> Option<&Asides> {
         self.asides.as_ref()
     }
 
-    /// Returns the next message behind a bridge that belongs to no request: a question or a log message.
+    /// Returns the next message of the backend that belongs to no request: a question or a log message.
     ///
     /// # Cancel safety
     /// No message is lost.
@@ -201,16 +188,6 @@ impl Session {
     /// What the client can do, as JSON.
     pub(crate) fn capabilities_json(&self) -> &str {
         &self.client_capabilities
-    }
-
-    /// Behind a bridge: the server that is this session's alone, if it has one.
-    pub(crate) fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
-        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is watched for the client.
-    pub(crate) fn watches(&self) -> MutexGuard<'_, HashMap<String, Watch>> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From which level on the client wants log messages.
@@ -280,4 +257,8 @@ fn to_json(data: &impl Serialize) -> Box<str> {
 
 fn now() -> Duration {
     Clock::system().now()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -11,15 +11,14 @@ use thruway_net::{Admitted, LogLimit};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::Holder;
-use crate::client::DroppedMessages;
-use crate::shares::{NoShare, Share, Shares};
+use super::DroppedMessages;
+use crate::shares::{Holder, NoShare, Share, Shares};
 
 /// The event streams of one session that are not forgotten.
 #[derive(Default, Debug)]
 pub(crate) struct Streams {
     inner: Mutex<Inner>,
-    /// Behind a bridge: counts the messages that no reader has taken.
+    /// Counts the messages that no reader has taken.
     dropped: Option<Arc<DroppedMessages>>,
     /// Bytes of all streams, including forgotten streams that handlers still write to.
     bytes: Arc<AtomicUsize>,
@@ -117,8 +116,8 @@ pub(crate) struct EventId {
 }
 
 impl Streams {
-    /// Returns the streams of a session behind a bridge, whose dropped messages count.
-    pub(crate) fn behind_bridge(dropped: Arc<DroppedMessages>) -> Self {
+    /// Returns the streams of a session whose dropped messages are counted by `dropped`.
+    pub(crate) fn counting_dropped(dropped: Arc<DroppedMessages>) -> Self {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 

@@ -5,11 +5,11 @@
 //! `initialize` go first.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Session, now};
+use super::{Session, nanoseconds, now};
+use crate::shares::Holder;
 
 /// The sessions of a server, by their ids.
 #[derive(Debug)]
@@ -29,18 +29,6 @@ pub(crate) struct SessionLimits {
     pub(crate) per_principal_max: usize,
     /// Maximum number of sessions of one address.
     pub(crate) per_address_max: usize,
-}
-
-/// The party that a session counts against.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Holder {
-    /// A caller with a verified token.
-    Principal(String),
-    /// An IPv4 address, or the first address of an IPv6 network of 64 bits: one client can use all addresses
-    /// of such a network.
-    Address(IpAddr),
-    /// A process on this machine, or a client whose address the application does not tell. Has no quota.
-    Unknown,
 }
 
 /// All sessions are in use, or all sessions of the holder if its quota is used up.
@@ -93,33 +81,6 @@ struct EvictionKey {
 enum Evictable {
     Unconfirmed,
     Idle,
-}
-
-impl Holder {
-    /// The holder of a session of `principal`, or of a client at `address` that no token identifies.
-    pub(crate) fn new(principal: Option<String>, address: Option<IpAddr>) -> Self {
-        match (principal, address.map(|address| address.to_canonical())) {
-            (Some(principal), _) => Self::Principal(principal),
-            (None, Some(IpAddr::V6(address))) => {
-                let network = Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK);
-                Self::Address(network.into())
-            }
-            (None, Some(address)) => Self::Address(address),
-            (None, None) => Self::Unknown,
-        }
-    }
-
-    /// Returns `true` if the holder gets a share of the limits that all callers have in common (see
-    /// [`check_share`](crate::shares::check_share)). Programs on this machine do not: nothing tells them
-    /// apart, so a share would protect none of them from another.
-    pub(crate) const fn has_share(&self) -> bool {
-        match self {
-            Self::Principal(_) => true,
-            // The network of the IPv6 loopback address is `::`.
-            Self::Address(address) => !address.is_loopback() && !address.is_unspecified(),
-            Self::Unknown => false,
-        }
-    }
 }
 
 impl SessionLimits {
@@ -341,13 +302,6 @@ pub(crate) fn unguessable_id() -> Box<str> {
     getrandom::fill(&mut id).expect("the system has random numbers");
     format!("{:032x}", u128::from_ne_bytes(id)).into()
 }
-
-pub(super) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The part of an IPv6 address that names its network.
-const IPV6_NETWORK: u128 = !0 << 64;
 
 /// Time between two searches for overdue sessions, in nanoseconds.
 const SWEEP_PERIOD: u64 = 1_000_000_000;

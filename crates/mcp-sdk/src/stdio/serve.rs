@@ -15,7 +15,7 @@ use crate::server::McpServer;
 
 /// Serves a client until it has closed the input and everything is answered.
 pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
-    let bytes_max = server.shared.options.message_bytes_max;
+    let bytes_max = server.core.options.message_bytes_max;
     let (mut connection, mut messages) = Connection::new(server);
     let _cancel = connection.cancel_at_end();
     let mut lines = Lines::with_bytes_max(bytes_max);

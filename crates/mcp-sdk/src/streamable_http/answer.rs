@@ -10,11 +10,11 @@ use std::time::Duration;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
 use thruway_message::FieldLinesBuf;
 use thruway_net::PooledBuffer;
-use thruway_server::{ContentError, Event, EventSender, IntoResponse, Rejection, Response, StatusCode};
+use thruway_server::{ContentError, EventSender, IntoResponse, Rejection, Response, StatusCode};
 
 use super::events::Events;
 use crate::dispatch::{Farewell, Status};
-use crate::http_response::{Octets, WholeResponse};
+use crate::http_response::{Octets, WholeResponse, event};
 
 /// An answer, now or later.
 pub(super) enum Answer {
@@ -206,11 +206,6 @@ pub(crate) const fn accepted() -> WholeResponse {
 pub(super) fn method_not_allowed() -> WholeResponse {
     json_error(StatusCode::METHOD_NOT_ALLOWED, "this endpoint takes POST, and GET and DELETE for sessions")
         .with_field("Allow", "POST, GET, DELETE")
-}
-
-/// A message as an event. Messages are JSON, which is UTF-8.
-pub(crate) fn event(message: &[u8]) -> Event {
-    Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }
 
 /// `X-Accel-Buffering` keeps nginx from delaying events.

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use thruway_mcp::Revision;
-use thruway_mcp::json_rpc::{self, Error, Message, Request, write_error};
+use thruway_mcp::json_rpc::{self, Error, ErrorCode, Message, Request, write_error};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 use thruway_net::PooledBuffer;
 
-use super::Incoming;
 use super::answer::{Answer, accepted, json, json_of};
 use super::events::Events;
-use super::post::unexpected_batch;
+use super::incoming::Incoming;
 use super::resumable::{EndsStream, answers_of, begin, spawn};
 use super::sessions::{deliver, is_modern, session_of};
 use crate::connection::as_array;
 use crate::dispatch::{Exchange, Reply, Status, legacy};
+use crate::http_response::WholeResponse;
 use crate::session::{EventKind, InFlightGuard, InUse, Session};
 
 /// Answers several messages at once, which one revision has: each request is answered, and the answers are
@@ -149,4 +149,15 @@ fn answer_request(
     };
     write_error(output, Some(&request.id), &error);
     Handled::Now
+}
+
+/// A batch where there is none.
+fn unexpected_batch() -> WholeResponse {
+    let mut output = PooledBuffer::take();
+    write_error(
+        &mut output,
+        None,
+        &Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches"),
+    );
+    json(Status::BadRequest, output)
 }

@@ -2,8 +2,8 @@
 
 use thruway_server::Event;
 
-use super::answer::event;
-use crate::dispatch::{Exchange, Farewell, Outgoing, modern};
+use crate::dispatch::{Exchange, Farewell, Outgoing, change_notification};
+use crate::http_response::event;
 use crate::session::{EventId, EventKind, InUse, StreamReader};
 
 /// The events of one answer. They are made when they are asked for: nothing goes on without being sent.
@@ -64,7 +64,7 @@ impl Events {
                 tokio::select! {
                     () = session.ended() => None,
                     message = session.next_aside() => Some(event(&message)),
-                    change = session.subscription.next() => Some(event(&modern::notification(&change, None))),
+                    change = session.subscription.next() => Some(event(&change_notification(&change, None))),
                 }
             }
         }

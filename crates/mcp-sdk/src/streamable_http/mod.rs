@@ -2,6 +2,7 @@
 //! before its answer.
 
 mod guard;
+mod incoming;
 mod post;
 mod sessions;
 mod resumable;
@@ -14,17 +15,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use thruway_message::{FieldLines, Method};
-use thruway_net::PooledBuffer;
 use thruway_server::{Handler, Request, StatusCode};
 
 use crate::authorization::{Authorization, Caller, Challenge};
-use crate::dispatch::Status;
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
-use answer::{Answer, json, method_not_allowed};
+use answer::{Answer, method_not_allowed};
 use guard::Guard;
+use incoming::Incoming;
 
-pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error, json_of, no_capacity, unreadable};
+pub(crate) use answer::{SILENCE_MAX, accepted, json_error, json_of, no_capacity, unreadable};
 pub use tower::{McpBody, McpService};
 
 pub(crate) use post::{ACCEPTED_BY_CLIENTS, is_json, is_media_type, unsupported_media_type};
@@ -43,14 +43,6 @@ struct Endpoint {
     server: McpServer,
     guard: Guard,
     authorization: Option<Authorization>,
-}
-
-/// A request to the endpoint, without its body, and its sender.
-struct Incoming<'a> {
-    server: &'a McpServer,
-    method: Method<'a>,
-    fields: FieldLines<'a>,
-    caller: Caller,
 }
 
 impl McpServer {
@@ -94,20 +86,20 @@ impl Handler for McpEndpoint {
         if request.has_whole_content() {
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server: self.server(), method, fields, caller };
-            return incoming.handle(request.content()).into();
+            return handle(&incoming, request.content()).into();
         }
         let endpoint = self.endpoint.clone();
         let mut request = request.take_owned();
         thruway_server::Answer::later(async move {
             let server = &endpoint.server;
-            let bytes_max = server.shared.options.message_bytes_max;
+            let bytes_max = server.core.options.message_bytes_max;
             let content = match request.content().collect(bytes_max).await {
                 Ok(content) => content,
                 Err(error) => return unreadable(error, bytes_max),
             };
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller };
-            let answer = incoming.handle(&content);
+            let answer = handle(&incoming, &content);
             // The handler has its own copy of what it needs, and may take long.
             drop(content);
             match answer {
@@ -160,18 +152,12 @@ impl Endpoint {
     }
 }
 
-impl Incoming<'_> {
-    fn handle(&self, content: &[u8]) -> Answer {
-        match self.method {
-            Method::Post => post::handle(self, content),
-            Method::Get => sessions::handle_get(self),
-            Method::Delete => Answer::now(sessions::handle_delete(self)),
-            _ => Answer::now(method_not_allowed()),
-        }
-    }
-
-    /// A refusal for want of `scopes`, with the error that says so.
-    fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
-        self.caller.forbid(json(Status::Ok, error), scopes)
+/// Answers a request to the endpoint. `content` is its body.
+fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
+    match incoming.method {
+        Method::Post => post::handle(incoming, content),
+        Method::Get => sessions::handle_get(incoming),
+        Method::Delete => Answer::now(sessions::handle_delete(incoming)),
+        _ => Answer::now(method_not_allowed()),
     }
 }

@@ -1,6 +1,6 @@
 //! A message that comes by POST.
 
-use thruway_mcp::json_rpc::{self, Error, ErrorCode, Message, Request, write_error};
+use thruway_mcp::json_rpc::{self, Message, Request, write_error};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, dual_era};
@@ -10,12 +10,13 @@ use thruway_server::StatusCode;
 
 use super::answer::{Answer, json, json_error, json_of, too_large};
 use super::events::Events;
-use super::{Incoming, batches, sessions};
+use super::incoming::Incoming;
+use super::{batches, sessions};
 use crate::dispatch::{Exchange, Farewell, Outgoing, Reply, Status, modern};
 use crate::http_response::WholeResponse;
 
 pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
-    let options = &incoming.server.shared.options;
+    let options = &incoming.server.core.options;
     if content.len() > options.message_bytes_max {
         return Answer::now(too_large(options.message_bytes_max));
     }
@@ -55,7 +56,7 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
 /// send a request on need its parameters as they were sent.
 fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Request<'a>, Params<'a>)> {
     let method = incoming.fields.field("mcp-method")?;
-    if method != methods::TOOLS_CALL || incoming.server.shared.bridge.is_some() {
+    if method != methods::TOOLS_CALL || incoming.server.backend.needs_params_text() {
         return None;
     }
     let (id, params) = json_rpc::read_request(content, methods::TOOLS_CALL)?;
@@ -101,7 +102,7 @@ fn dispatch(
 /// How a subscription ends, if the request begins one.
 fn farewell(incoming: &Incoming<'_>, request: &Request<'_>) -> Option<Farewell> {
     (request.method == methods::SUBSCRIPTIONS_LISTEN)
-        .then(|| Farewell::new(incoming.server.shared.clone(), request.id.to_owned()))
+        .then(|| Farewell::new(incoming.server.core.clone(), request.id.to_owned()))
 }
 
 /// What is said before the answer makes it a stream of events. If the client goes, the exchange goes too.
@@ -178,17 +179,6 @@ pub(crate) fn is_media_type(value: &[u8], expected: &[u8]) -> bool {
 fn media_type(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
     value[..end].trim_ascii()
-}
-
-/// A batch where there is none.
-pub(super) fn unexpected_batch() -> WholeResponse {
-    let mut output = PooledBuffer::take();
-    write_error(
-        &mut output,
-        None,
-        &Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches"),
-    );
-    json(Status::BadRequest, output)
 }
 
 /// What clients accept, as the specification writes it.

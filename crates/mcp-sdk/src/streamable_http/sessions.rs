@@ -9,11 +9,10 @@ use thruway_mcp::{Era, Revision};
 use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
-use super::Incoming;
 use super::answer::{Answer, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
 use super::events::Events;
+use super::incoming::Incoming;
 use super::resumable::{later, no_such_event, take_up};
-use crate::bridge;
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
@@ -54,13 +53,13 @@ pub(super) fn handle_request(
 }
 
 fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: PooledBuffer) -> WholeResponse {
-    let shared = &incoming.server.shared;
+    let core = &incoming.server.core;
     let session = legacy::initialize(incoming.server, request, &mut output);
-    let Some(session) = session.filter(|_| shared.options.legacy_sessions == LegacySessions::Stateful) else {
+    let Some(session) = session.filter(|_| core.options.legacy_sessions == LegacySessions::Stateful) else {
         return json(Status::Ok, output);
     };
-    let session = session.of(&incoming.caller).with_event_limit(&shared.event_bytes);
-    let Ok(id) = shared.sessions.insert(session) else {
+    let session = session.of(&incoming.caller).with_event_limit(&core.event_bytes);
+    let Ok(id) = core.sessions.insert(session) else {
         let reason = "the server cannot begin a session, because too many are in use: try again later";
         return no_capacity(Some(&request.id), reason);
     };
@@ -77,12 +76,12 @@ pub(super) fn session_of(
         Some(Ok(revision)) => Some(revision),
         Some(Err(_)) => return Err(json_error(StatusCode::BAD_REQUEST, "unsupported protocol version")),
     };
-    if incoming.server.shared.options.legacy_sessions == LegacySessions::Stateless {
+    if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
         // What clients of 2025-03-26 do not say.
         return Ok((None, version.unwrap_or(Revision::R20250326)));
     }
     let id = session_id(incoming)?;
-    match incoming.server.shared.sessions.find(id, incoming.caller.principal().as_deref()) {
+    match incoming.server.core.sessions.find(id, incoming.caller.principal().as_deref()) {
         Some(session) => {
             let revision = session.revision;
             Ok((Some(session), revision))
@@ -108,7 +107,7 @@ fn session_id<'a>(incoming: &Incoming<'a>) -> Result<&'a str, WholeResponse> {
 
 /// A stream of what the server has to say by itself, or of what a client has missed.
 pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
-    if incoming.server.shared.options.legacy_sessions == LegacySessions::Stateless {
+    if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
         return Answer::now(method_not_allowed());
     }
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
@@ -143,7 +142,7 @@ pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
         Ok(id) => id,
         Err(refusal) => return refusal,
     };
-    if incoming.server.shared.sessions.remove(id, incoming.caller.principal().as_deref()) {
+    if incoming.server.core.sessions.remove(id, incoming.caller.principal().as_deref()) {
         WholeResponse::new(StatusCode::NO_CONTENT)
     } else {
         json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")
@@ -186,7 +185,7 @@ pub(super) fn deliver(session: &Session, message: &Message<'_>) {
 }
 
 fn handle_notification(session: &Session, notification: &Notification<'_>) {
-    bridge::handle_notification(session, notification);
+    session.notify_backend(notification);
     if notification.method == methods::NOTIFICATIONS_CANCELLED
         && let Ok(cancelled) = params::parse::<CancelledNotificationParams>(notification.params)
     {

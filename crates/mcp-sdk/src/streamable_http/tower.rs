@@ -18,7 +18,8 @@ use tower_service::Service;
 
 use super::answer::{Answer, Answered, SILENCE_MAX, json_error, too_large};
 use super::events::Events;
-use super::{Endpoint, Incoming, McpEndpoint};
+use super::incoming::Incoming;
+use super::{Endpoint, McpEndpoint, handle};
 use crate::http_response::{Octets, WholeResponse};
 
 /// An [`McpEndpoint`] as a tower service. Clones are the same endpoint; it is always ready.
@@ -113,9 +114,9 @@ where
     let fields = Fields::of(&parts).ok_or_else(unreadable)?;
     let caller = endpoint.admit(fields.as_lines(), parts.extensions.get().and_then(ClientAddr::ip))?;
     let server = &endpoint.server;
-    let content = collect(body, server.shared.options.message_bytes_max).await?;
+    let content = collect(body, server.core.options.message_bytes_max).await?;
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
-    let answer = incoming.handle(&content);
+    let answer = handle(&incoming, &content);
     // The handler has its own copy of what it needs, and may take long.
     drop(content);
     match answer {

@@ -10,8 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Task, TaskOptions};
 use crate::authorization::Caller;
-use crate::dispatch::{poll_caught, too_late};
-use crate::handlers::{HandlerError, Later};
+use crate::handlers::{HandlerError, Later, poll_caught, too_late};
 use crate::server::{Changes, Subscription};
 use crate::shares::{NoShare, Share, Shares};
 

@@ -18,7 +18,7 @@ use crate::ask::Question;
 use crate::authorization::Caller;
 use crate::handlers::HandlerError;
 use crate::server::Changes;
-use crate::session::Holder;
+use crate::shares::Holder;
 
 /// A call that may become a task, or has.
 #[derive(Debug)]

@@ -117,12 +117,12 @@ async fn the_calculator_adds() {
 async fn a_bridge_leads_to_the_calculator() {
     let router = Router::new().any("/mcp", calculator::server().endpoint());
     let far = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
-    let server = bridge::server(format!("http://{}/mcp", far.addresses()[0])).await.unwrap();
+    let server = bridge::connect(format!("http://{}/mcp", far.addresses()[0])).await.unwrap();
     for mut client in clients(&server).await {
         let result = call(&mut client, "add", json!({"a": 1, "b": 2.5})).await;
         assert_eq!(result["structuredContent"], json!({"sum": 3.5}));
     }
-    server.close_bridge().await;
+    server.close().await;
     far.drain();
     far.join();
 }

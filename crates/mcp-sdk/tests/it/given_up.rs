@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::{ClientCapabilities, InputResponse};
-use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer};
+use thruway_mcp_sdk::{Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -47,10 +47,10 @@ fn fickle(builder: McpClientBuilder) -> McpClient {
     })
 }
 
-async fn bridge() -> McpServer {
+async fn bridge() -> Bridge {
     let client = McpClientOptions { era: EraChoice::Legacy, ..McpClientOptions::default() };
     let options = BridgeOptions { client, ..BridgeOptions::default() };
-    McpServer::bridge(options, |builder| Ok(fickle(builder))).await.unwrap()
+    Bridge::connect(options, |builder| Ok(fickle(builder))).await.unwrap()
 }
 
 /// Tells when it is opened, and when it is closed.
@@ -91,7 +91,7 @@ async fn a_question_that_the_server_gives_up_is_not_answered_any_more() {
         assert_eq!(next().await, "closed");
         call.abort();
     }
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// It was asked again and again, and the call did not end without its answer.
@@ -117,5 +117,5 @@ async fn clients_of_the_modern_era_need_not_answer_what_is_given_up() {
         }
     };
     timeout(Duration::from_mins(1), rounds).await.expect("the call should end");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use thruway_mcp_sdk::json_rpc::{Error, ErrorCode};
 use thruway_mcp_sdk::schema::{ClientCapabilities, ElicitRequest, ElicitRequestParams, InputRequest};
 use thruway_mcp_sdk::{
-    BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpServer,
+    Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
 };
 
 use crate::client::misbehaving::on_stream_with;
@@ -79,11 +79,11 @@ async fn pages_are_visited_and_the_call_is_made_once_more() {
     }
 }
 
-async fn bridge(refusals: usize, calls: &Arc<AtomicUsize>) -> McpServer {
+async fn bridge(refusals: usize, calls: &Arc<AtomicUsize>) -> Bridge {
     let client = McpClientOptions { era: EraChoice::Legacy, ..McpClientOptions::default() };
     let options = BridgeOptions { client, ..BridgeOptions::default() };
     let calls = calls.clone();
-    McpServer::bridge(options, move |builder| Ok(refusing(builder, refusals, &calls))).await.unwrap()
+    Bridge::connect(options, move |builder| Ok(refusing(builder, refusals, &calls))).await.unwrap()
 }
 
 /// Clients of 2026-07-28 were sent an error that their revision does not have.

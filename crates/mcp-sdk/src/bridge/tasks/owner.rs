@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use super::table::Tasks;
-use crate::client::{Outbox, Unsent, WeakOutbox};
+use crate::bridge::outbox::{Outbox, WeakOutbox};
+use crate::client::Unsent;
 use crate::dispatch::Said;
 use crate::session::Session;
 use thruway_mcp::schema::RequestId;

@@ -16,8 +16,8 @@ use super::{Listener, Owner};
 use crate::bridge::Upstream;
 use crate::bridge::messages::one_line;
 use crate::client::{Answer, McpClientError, Unsent};
-use crate::session::{Holder, unguessable_id};
-use crate::shares::{NoShare, Share, Shares};
+use crate::session::unguessable_id;
+use crate::shares::{Holder, NoShare, Share, Shares};
 
 /// The tasks that cross a bridge.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
 use super::super::invalid_lines::InvalidLines;
-use super::super::outbox::WaitBudget;
+use super::super::unsent::WaitBudget;
 use super::Outgoing;
 use super::http::{Http, Kind, framing_invalid, kind_of};
 

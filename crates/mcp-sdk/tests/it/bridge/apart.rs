@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::{ClientCapabilities, LoggingLevel, Resource, SubscriptionFilter, Tool};
 use thruway_mcp_sdk::{
-    BridgeOptions, Context, EraChoice, HandlerError, McpClient, McpServer, ServerNotification,
+    Bridge, BridgeOptions, Context, EraChoice, HandlerError, McpClient, McpServer, ServerNotification,
 };
 
 use super::sites::{in_memory, options};
@@ -186,7 +186,7 @@ async fn who_can_be_asked_hears_of_what_its_calls_change() {
         });
         Ok(builder.server(&server))
     };
-    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     for era in [EraChoice::Modern, EraChoice::Legacy] {
         let client = answering(McpClient::builder().era(era)).server(&bridge);
         let resource_subscriptions = vec!["test://n".to_owned()];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::{
-    BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, McpServer, Revision,
+    Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, Revision,
 };
 
 use crate::client::calls::text;
@@ -73,7 +73,7 @@ async fn ask(client: &McpClient) -> String {
 /// client, which it can ask directly.
 #[tokio::test]
 async fn a_legacy_client_can_be_asked_by_a_server_that_asks_in_the_legacy_era_only() {
-    let bridge = McpServer::bridge(BridgeOptions::default(), |builder| Ok(both_eras(builder))).await.unwrap();
+    let bridge = Bridge::connect(BridgeOptions::default(), |builder| Ok(both_eras(builder))).await.unwrap();
     let site = Site::new(&bridge);
     for revision in [Revision::R20251125, Revision::R20250618] {
         let builder = || answering(McpClient::builder().era(EraChoice::Revision(revision)));
@@ -84,7 +84,7 @@ async fn a_legacy_client_can_be_asked_by_a_server_that_asks_in_the_legacy_era_on
     }
     let modern = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
     assert!(ask(&modern).await.starts_with("this era"));
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// What the server says about the legacy era is remembered: it is asked once, not for each session.
@@ -106,14 +106,14 @@ async fn a_server_that_refuses_initialize_serves_legacy_clients_in_the_modern_er
             }
         }))
     };
-    let bridge = McpServer::bridge(BridgeOptions::default(), connect).await.unwrap();
+    let bridge = Bridge::connect(BridgeOptions::default(), connect).await.unwrap();
     for _ in 0..3 {
         let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
         assert_eq!(ask(&client).await, "called");
         client.close().await;
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// A failure that may pass decides nothing: sessions that begin later are served in the legacy era.
@@ -127,7 +127,7 @@ async fn a_server_that_could_not_be_asked_for_the_legacy_era_is_asked_again() {
         }
         Ok(both_eras(builder))
     };
-    let bridge = McpServer::bridge(BridgeOptions::default(), connect).await.unwrap();
+    let bridge = Bridge::connect(BridgeOptions::default(), connect).await.unwrap();
     let session = || answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
     let early = session();
     assert!(ask(&early).await.starts_with("this era"));

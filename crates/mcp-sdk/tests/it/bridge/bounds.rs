@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_mcp_sdk::schema::SubscriptionFilter;
-use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpServer};
+use thruway_mcp_sdk::{Bridge, BridgeOptions, EraChoice, McpClient};
 
 use super::sites::{FAR_ERAS, in_memory, options};
 use crate::client::sites::answering;
@@ -47,8 +47,8 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(builder.server(&behind))
         };
-        let bridge = McpServer::bridge(options(far), connect).await.unwrap();
-        bridge.close_bridge().await;
+        let bridge = Bridge::connect(options(far), connect).await.unwrap();
+        bridge.close().await;
         let site = Site::new(&bridge);
         let refused = site.send(&Message::modern("subscriptions/listen", params.clone())).await;
         assert_eq!(refused.error_code(), -32602, "{far:?}: {}", refused.text());
@@ -85,7 +85,7 @@ async fn calls_are_answered_before_the_bridge_is_drained() {
         let mut exchange = site.open(&Message::modern("tools/call", call.clone()));
         assert!(exchange.is_pending());
         let draining = bridge.clone();
-        let mut draining = tokio::spawn(async move { draining.drain_bridge(Duration::from_mins(1)).await });
+        let mut draining = tokio::spawn(async move { draining.drain(Duration::from_mins(1)).await });
         let is_early = tokio::time::timeout(Duration::from_millis(50), &mut draining).await.is_ok();
         assert!(!is_early, "{far:?}");
         go_on.notify_one();
@@ -107,7 +107,7 @@ async fn a_call_without_end_does_not_keep_the_bridge_from_ending() {
         assert!(exchange.is_pending());
         tokio::task::yield_now().await;
     }
-    bridge.drain_bridge(Duration::from_secs(1)).await;
+    bridge.drain(Duration::from_secs(1)).await;
     let answer = exchange.response().await.message();
     assert!(answer["error"].is_object(), "{answer}");
 }
@@ -212,7 +212,7 @@ async fn a_subscription_that_fails_leaves_the_one_that_stands() {
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
     let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
     let mut standing = client.listen(filter.clone()).await.unwrap();
-    bridge.drain_bridge(Duration::ZERO).await;
+    bridge.drain(Duration::ZERO).await;
     client.listen(filter).await.unwrap_err();
     bridge.resource_updated(uri);
     let told = tokio::time::timeout(Duration::from_mins(1), standing.next()).await.unwrap();

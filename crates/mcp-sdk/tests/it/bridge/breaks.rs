@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::SubscriptionFilter;
-use thruway_mcp_sdk::{EraChoice, McpClient, McpServer, ServerNotification, Subscription};
+use thruway_mcp_sdk::{Bridge, EraChoice, McpClient, ServerNotification, Subscription};
 
 use super::faults::{PROPER, script};
 use super::sites::{NEAR_ERAS, options, over_http};
@@ -65,7 +65,7 @@ async fn who_listens_across_hears_that_a_stream_of_the_modern_era_has_broken() {
         let client = McpClient::builder().era(near).server(&bridge);
         hear_everything(listen(&client).await, &format!("{near:?}")).await;
     }
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn who_listens_across_hears_that_a_child_of_the_legacy_era_has_been_starte
     for near in NEAR_ERAS {
         let _ = std::fs::remove_dir(&directory);
         let script = script.clone();
-        let bridge = McpServer::bridge(options(EraChoice::Legacy), move |builder| {
+        let bridge = Bridge::connect(options(EraChoice::Legacy), move |builder| {
             let mut command = Command::new("sh");
             command.args(["-c", &script]);
             builder.command(command)
@@ -89,7 +89,7 @@ async fn who_listens_across_hears_that_a_child_of_the_legacy_era_has_been_starte
         let subscription = listen(&client).await;
         client.call_tool("any", json!({})).await.unwrap_err();
         hear_everything(subscription, &format!("{near:?}")).await;
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
     std::fs::remove_dir(&directory).unwrap();
 }

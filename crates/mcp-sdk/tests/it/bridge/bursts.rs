@@ -57,7 +57,7 @@ async fn a_burst_of_messages_arrives_completely() {
                 client.close().await;
             }
         }
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_client_that_does_not_read_does_not_stop_the_others() {
     let silent = without_reading(&bridge).await;
     let other = McpClient::builder().era(EraChoice::Modern).server(&bridge);
     let dropping = async {
-        while bridge.bridge_dropped_messages() == 0 {
+        while bridge.dropped_messages() == 0 {
             other.ping().await.unwrap();
         }
     };
@@ -109,7 +109,7 @@ async fn a_client_that_does_not_read_does_not_stop_the_others() {
     };
     let answer = tokio::time::timeout(Duration::from_mins(1), answer).await.expect("the answer should come");
     assert_eq!(answer["result"]["content"][0]["text"], "flooded", "{answer}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// A server of 2025-11-25 over HTTP. The response to a call of `hang` is an event stream that reports
@@ -195,12 +195,12 @@ async fn a_response_does_not_wait_for_the_client_of_another_call() {
     let other = McpClient::builder().era(EraChoice::Modern).server(&bridge);
     let calling = async {
         // The first of them may come before the call that hangs.
-        while bridge.bridge_dropped_messages() == 0 {
+        while bridge.dropped_messages() == 0 {
             other.call_tool("any", json!({})).await.unwrap();
         }
     };
     tokio::time::timeout(Duration::from_mins(1), calling).await.expect("the call should not wait");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// The wait for a client that does not read has no limit of its own, so the timeout of the call must end it.
@@ -222,6 +222,6 @@ async fn a_call_whose_client_does_not_read_its_response_ends_with_its_timeout() 
         };
         let ends = tokio::time::timeout(Duration::from_mins(1), ending).await;
         assert!(ends.is_ok(), "the call should end: {arguments}");
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }

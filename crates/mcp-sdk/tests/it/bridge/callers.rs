@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{
-    Authorization, Context, EraChoice, McpClient, McpClientBuilder, McpServer, TaskSupport,
+    Authorization, Bridge, Context, EraChoice, McpClient, McpClientBuilder, McpServer, TaskSupport,
 };
 use tokio::time::sleep;
 
@@ -50,7 +50,7 @@ async fn begin(site: &Site, caller: &str, tool: &str) -> String {
     created["result"]["taskId"].as_str().unwrap().to_owned()
 }
 
-async fn bridges() -> Vec<(&'static str, McpServer, sites::Site)> {
+async fn bridges() -> Vec<(&'static str, Bridge, sites::Site)> {
     let server = working();
     let site = sites::Site::new(&server);
     let over_http = over_http(&site.url, options(EraChoice::Modern)).await;
@@ -128,7 +128,7 @@ async fn a_task_is_accepted_from_its_caller_only() {
 async fn task_ids_of_the_server_itself_and_made_up_ones_are_refused() {
     let server = working();
     let direct = Site::new(&server);
-    let site = site_of(&in_memory(&server, options(EraChoice::Modern)).await);
+    let site = site_of(in_memory(&server, options(EraChoice::Modern)).await.server());
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let call = Message::modern_with("tools/call", json!({"name": "work", "arguments": {}}), &capabilities);
     let id = direct.send(&call).await.message()["result"]["taskId"].clone();
@@ -152,7 +152,7 @@ async fn a_task_does_not_outlive_the_process_that_works_at_it() {
     for (way, bridge, _server) in bridges().await {
         let site = site_of(&bridge);
         let id = begin(&site, "ada", "work").await;
-        bridge.close_bridge().await;
+        bridge.close().await;
         let shown = send(&site, "ada", "tasks/get", json!({"taskId": id})).await;
         // Over HTTP the server goes on, whoever is connected to it.
         assert_eq!(shown["result"].is_object(), way == "over HTTP", "{way}: {shown}");
@@ -183,7 +183,7 @@ async fn a_legacy_client_sends_no_request_state_across() {
             format!("{answer}\n").into_bytes()
         }))
     };
-    let bridge = McpServer::bridge(options(EraChoice::Modern), connect).await.unwrap();
+    let bridge = Bridge::connect(options(EraChoice::Modern), connect).await.unwrap();
     let site = Site::new(&bridge);
     let session = site.initialize_with("2025-11-25", &json!({})).await;
     let params =
@@ -215,13 +215,13 @@ fn recording(builder: McpClientBuilder, tell: impl Fn(String) + Send + 'static) 
     })
 }
 
-async fn bridge_to_recording(seen: &Told<String>) -> McpServer {
+async fn bridge_to_recording(seen: &Told<String>) -> Bridge {
     let tell = Arc::new(seen.teller());
     let connect = move |builder: McpClientBuilder| {
         let tell = tell.clone();
         Ok(recording(builder, move |method| tell(method)))
     };
-    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     assert!(seen.take().contains(&"initialize".to_owned()), "the bridge itself begins a session");
     bridge
 }
@@ -263,7 +263,7 @@ async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
     assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["test://a"]));
     site.call("custom/method", json!({})).await;
     assert_eq!(seen.take(), ["resources/subscribe", "custom/method"]);
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// A notification with an id crossed as a request. A server that looks at the method only canceled the call of
@@ -284,14 +284,14 @@ async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
     }
     let seen = seen.take();
     assert!(NOTIFICATIONS.iter().all(|method| !seen.iter().any(|other| other == method)), "{seen:?}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// Each message of a batch counts as legacy, so its `subscriptions/listen` crossed to a server of 2026-07-28, and the
 /// call never ended.
 #[tokio::test(start_paused = true)]
 async fn a_batch_has_no_requests_of_the_modern_era() {
-    let site = Site::new(&in_memory(&server(), options(EraChoice::Modern)).await);
+    let site = Site::new(in_memory(&server(), options(EraChoice::Modern)).await.server());
     let session = site.initialize_with("2025-03-26", &json!({})).await;
     let methods = ["server/discover", "subscriptions/listen", "tasks/update", "notifications/cancelled"];
     let params = json!({"notifications": {}, "taskId": "task"});
@@ -313,5 +313,5 @@ async fn a_refused_method_does_not_end_the_session_of_a_legacy_client() {
         let refused = site.refused(&session.request(1, method, &json!({"taskId": "task"}))).await;
         assert_eq!(refused, (200, -32601), "{method}");
     }
-    bridge.close_bridge().await;
+    bridge.close().await;
 }

@@ -30,7 +30,7 @@ async fn everything_that_is_offered_can_be_used() {
             use_everything(&client, &way).await;
             client.close().await;
         }
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -86,7 +86,7 @@ async fn questions_cross() {
             assert!(matches!(content, ContentBlock::Text(text) if text.text == "Ada"), "{way}");
             client.read_resource("test://asks").await.unwrap_or_else(|error| panic!("{way}: {error}"));
         }
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -172,7 +172,7 @@ async fn changes_are_told_across() {
             };
             tokio::time::timeout(Duration::from_mins(1), both).await.unwrap_or_else(|_| panic!("{way}"));
         }
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -229,5 +229,5 @@ async fn a_stream_that_the_server_closes_for_a_while_is_closed_for_the_client_to
     let again = session.get().with_field("Last-Event-ID", &last.id.unwrap());
     let messages = near.open(&again).response().await.messages();
     assert_eq!(messages.last().unwrap()["result"]["content"][0]["text"], "done", "{messages:?}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{
-    Authorization, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer,
+    Authorization, Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions,
     ServerNotification,
 };
 use tokio::sync::{Notify, mpsc};
@@ -30,7 +30,7 @@ async fn a_server_for_calls_is_for_those_of_one_caller() {
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(builder.server(&behind))
     };
-    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain);
     let site = Site::of(bridge.endpoint().authorize(authorization));
     let subscribe = json!({"notifications": {"resourceSubscriptions": ["test://text"]}});
@@ -112,7 +112,7 @@ async fn roots_that_change_again_and_again_are_told_of_once_more() {
         tokio::spawn(slow_server(far, is_first, held.clone(), counter.clone(), initialized.clone()));
         Ok(builder.unix_stream(near))
     };
-    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
     client.ping().await.unwrap();
     let calling = tokio::spawn({
@@ -187,7 +187,7 @@ async fn what_a_page_asked_is_told_to_be_done() {
         command.args(["-c", &script]);
         builder.command(command)
     };
-    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     let client = |era| {
         let told = Told::new();
         let builder = McpClient::builder().era(era).on_notification(told.teller());
@@ -214,7 +214,7 @@ async fn what_a_page_asked_is_told_to_be_done() {
     };
     timeout(Duration::from_mins(1), waiting).await.unwrap();
     assert_eq!(told_older.take(), [], "its revision does not know it");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// A server of the legacy era whose first process for a session is given up when it is called. The others answer with how much
@@ -270,11 +270,11 @@ async fn until_replaced(client: &McpClient) -> String {
 #[tokio::test]
 async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
     let (options, connect, directory) = given_up("logs");
-    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let bridge = Bridge::connect(options, connect).await.unwrap();
     let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
     client.set_logging_level(thruway_mcp_sdk::schema::LoggingLevel::Debug).await.unwrap();
     assert_eq!(until_replaced(&client).await, "debug");
-    bridge.close_bridge().await;
+    bridge.close().await;
     std::fs::remove_dir_all(directory).unwrap();
 }
 
@@ -282,7 +282,7 @@ async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
 #[tokio::test]
 async fn a_server_that_hangs_keeps_no_session_that_has_ended() {
     let (options, connect, directory) = given_up("hangs");
-    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let bridge = Bridge::connect(options, connect).await.unwrap();
     let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
     let filter = thruway_mcp_sdk::schema::SubscriptionFilter {
         resource_subscriptions: vec!["test://n".to_owned()],
@@ -297,6 +297,6 @@ async fn a_server_that_hangs_keeps_no_session_that_has_ended() {
         }
     };
     timeout(Duration::from_mins(1), ended).await.expect("the server of the session should end");
-    bridge.close_bridge().await;
+    bridge.close().await;
     std::fs::remove_dir_all(directory).unwrap();
 }

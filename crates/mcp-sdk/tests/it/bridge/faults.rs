@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc;
 use thruway_mcp_sdk::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_sdk::{
-    BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpServer,
+    Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
     McpServerOptions, Revision, ServerNotification,
 };
 
@@ -56,17 +56,17 @@ done
 /// What answers the call.
 pub(super) const PROPER: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
 
-async fn bridge(script: String) -> McpServer {
+async fn bridge(script: String) -> Bridge {
     bridge_with(options(), script).await
 }
 
-async fn bridge_with(options: BridgeOptions, script: String) -> McpServer {
+async fn bridge_with(options: BridgeOptions, script: String) -> Bridge {
     let connect = move |builder: McpClientBuilder| {
         let mut command = Command::new("sh");
         command.args(["-c", &script]);
         builder.command(command)
     };
-    McpServer::bridge(options, connect).await.unwrap()
+    Bridge::connect(options, connect).await.unwrap()
 }
 
 async fn call(client: &McpClient) -> Result<(), json_rpc::Error> {
@@ -91,7 +91,7 @@ async fn a_server_that_dies_is_started_again_and_the_call_is_not_repeated() {
         assert_eq!(call(&client).await, Ok(()), "{era:?}: by the next one");
     }
     std::fs::remove_dir(&directory).unwrap();
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_server_that_always_dies_is_not_started_for_ever() {
         let error = call(&client).await.unwrap_err();
         assert!(error.message.contains("the server behind this one"), "{error}");
     }
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_call_ends_with_an_error_that_names_the_fault_of_the_server() {
                 break;
             }
         }
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -149,7 +149,7 @@ async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
         let error = outcome.expect("the call should fail at once").unwrap_err();
         assert!(error.message.contains("not a JSON-RPC message"), "{on_call}: {error}");
         assert_eq!(call(&client).await, Ok(()), "{on_call}");
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
     std::fs::remove_dir(&state).unwrap();
 }
@@ -165,7 +165,7 @@ async fn byte_order_marks_and_other_text_between_messages_do_not_matter() {
         for _ in 0..3 {
             assert_eq!(call(&client).await, Ok(()), "{on_call}");
         }
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -193,13 +193,13 @@ async fn a_call_that_the_server_does_not_answer_ends_with_its_timeout() {
                 answer.into_bytes()
             }))
         };
-        let bridge = McpServer::bridge(options(), connect).await.unwrap();
+        let bridge = Bridge::connect(options(), connect).await.unwrap();
         for era in [EraChoice::Legacy, EraChoice::Modern] {
             let client = McpClient::builder().era(era).server(&bridge).with_timeout(Duration::from_hours(1));
             let error = call(&client).await.unwrap_err();
             assert!(error.message.contains("no answer came in time"), "{era:?}: {error}");
         }
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -212,10 +212,10 @@ async fn a_server_that_floods_its_standard_error_answers() {
         command.args(["-c", &script]);
         builder.on_stderr(|_| {}).command(command)
     };
-    let bridge = McpServer::bridge(options(), connect).await.unwrap();
+    let bridge = Bridge::connect(options(), connect).await.unwrap();
     let client = McpClient::builder().era(EraChoice::Modern).server(&bridge);
     assert_eq!(call(&client).await, Ok(()));
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn a_server_for_one_client_alone_ends_when_it_is_not_used() {
         assert_eq!(std::fs::read_to_string(&ended).unwrap(), "ended\n");
         // By another one.
         call_once(&site, near).await;
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
     std::fs::remove_file(&ended).unwrap();
 }
@@ -281,7 +281,7 @@ async fn a_server_that_was_given_up_is_replaced_for_its_session() {
     };
     tokio::time::timeout(Duration::from_mins(1), replaced).await.unwrap();
     std::fs::remove_dir(&directory).unwrap();
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// Servers of the legacy era that ask when nothing is being handled were told that nobody can be asked.
@@ -322,7 +322,7 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
         tokio::time::timeout(Duration::from_mins(1), asked).await.unwrap();
         client.close().await;
     }
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// Whoever wants log messages waits for a server that does not say that it will send them; others do not wait for long.
@@ -344,7 +344,7 @@ async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
     };
     let client = McpClientOptions { era: EraChoice::Legacy, ..BridgeOptions::default().client };
     let options = BridgeOptions { client, ..BridgeOptions::default() };
-    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let bridge = Bridge::connect(options, connect).await.unwrap();
     let session = || McpClient::builder().era(EraChoice::Legacy).server(&bridge);
     let (one, two) = (session(), session());
     let modern = McpClient::builder().era(EraChoice::Modern).server(&bridge);
@@ -384,14 +384,14 @@ async fn a_subscription_that_is_not_answered_keeps_up_no_other_one() {
         }
     };
     tokio::time::timeout(Duration::from_mins(1), both).await.unwrap().unwrap();
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 #[tokio::test]
 async fn there_is_no_bridge_to_a_server_that_is_not_there() {
-    let none = McpServer::bridge(options(), |builder| builder.command(Command::new("/nowhere/to/be/found")));
+    let none = Bridge::connect(options(), |builder| builder.command(Command::new("/nowhere/to/be/found")));
     assert!(matches!(none.await.unwrap_err(), McpClientError::Start(_)));
-    let silent = McpServer::bridge(impatient(), |builder| {
+    let silent = Bridge::connect(impatient(), |builder| {
         let mut command = Command::new("sleep");
         command.arg("1000");
         builder.command(command)

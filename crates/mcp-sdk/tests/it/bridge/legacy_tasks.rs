@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::{ClientCapabilities, DetailedTask, TaskStatus};
 use thruway_mcp_sdk::{
-    BridgeOptions, EraChoice, McpClient, McpClientError, McpServer, Revision, ServerNotification, ToolOutcome,
+    Bridge, BridgeOptions, EraChoice, McpClient, McpClientError, McpServer, Revision, ServerNotification,
+    ToolOutcome,
 };
 use tokio::time::timeout;
 
@@ -69,7 +70,7 @@ async fn next_told(told: &Told<ServerNotification>, expected: &str) -> Value {
 }
 
 /// The bridge to a server, and a bridge to that one over HTTP.
-async fn bridges(server: &TaskServer) -> (Vec<(&'static str, McpServer)>, sites::Site) {
+async fn bridges(server: &TaskServer) -> (Vec<(&'static str, Bridge)>, sites::Site) {
     let near = server.bridge().await;
     let site = sites::Site::new(&near);
     let beyond = over_http(&site.url, options(EraChoice::Legacy)).await;
@@ -124,10 +125,10 @@ async fn tasks_are_offered_only_where_both_sides_know_them() {
     assert_eq!(offered(&bridge, REVISION).await, json!({"requests": {"tools": {"call": {}}}}));
     for capabilities in [json!({"tools": {}}), json!({"tools": {}, "tasks": {"list": {}}})] {
         let server = TaskServer::offering(capabilities.clone());
-        assert_eq!(offered(&server.bridge().await, REVISION).await, Value::Null, "{capabilities}");
+        assert_eq!(offered(server.bridge().await.server(), REVISION).await, Value::Null, "{capabilities}");
     }
     let older = options(EraChoice::Revision(Revision::R20250618));
-    assert_eq!(offered(&TaskServer::new().bridge_with(older).await, REVISION).await, Value::Null);
+    assert_eq!(offered(TaskServer::new().bridge_with(older).await.server(), REVISION).await, Value::Null);
 }
 
 /// The server would make a task of the call, of which its client knew nothing.
@@ -435,7 +436,7 @@ async fn a_call_that_gives_no_task_leaves_nothing_behind() {
             format!("{answer}\n").into_bytes()
         }))
     };
-    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let bridge = Bridge::connect(options, connect).await.unwrap();
     let site = Site::new(&bridge);
     let session = site.initialize_with(REVISION, &json!({})).await;
     let call = json!({"name": "any", "arguments": {}, "task": {}});
@@ -471,7 +472,7 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
         builder.command(command)
     };
     let options = BridgeOptions { tasks_per_client_max: 2, ..options(EraChoice::Legacy) };
-    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let bridge = Bridge::connect(options, connect).await.unwrap();
     let site = Site::new(&bridge);
     let session = site.initialize_with(REVISION, &json!({})).await;
     let lost = begun(&site, &session, "any").await;
@@ -494,7 +495,7 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     assert!(answer["error"]["message"].as_str().unwrap().ends_with("that of another one"), "{answer}");
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
-    bridge.close_bridge().await;
+    bridge.close().await;
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": next })).await;
     assert_eq!(answer["error"]["message"], expected, "{answer}");
 }
@@ -516,7 +517,7 @@ async fn a_server_that_uses_an_id_twice_is_refused() {
             format!("{}\n", json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_bytes()
         }))
     };
-    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     let site = Site::new(&bridge);
     let (ada, bob) =
         (site.initialize_with(REVISION, &json!({})).await, site.initialize_with(REVISION, &json!({})).await);

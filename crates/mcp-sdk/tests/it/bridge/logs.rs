@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::LoggingLevel;
-use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpServer, ServerNotification};
+use thruway_mcp_sdk::{Bridge, EraChoice, McpClient, McpClientBuilder, ServerNotification};
 
 use super::sites::{clients, options, over_http};
 use crate::client::misbehaving::{on_stream_with, response, scripted};
@@ -47,8 +47,8 @@ fn line(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
 }
 
-async fn bridge() -> McpServer {
-    McpServer::bridge(options(EraChoice::Legacy), |builder| Ok(logging(builder))).await.unwrap()
+async fn bridge() -> Bridge {
+    Bridge::connect(options(EraChoice::Legacy), |builder| Ok(logging(builder))).await.unwrap()
 }
 
 /// Waits for as many log messages as `expected` has.
@@ -86,8 +86,8 @@ async fn log_messages_outside_of_calls_reach_the_sessions_that_want_them() {
                 .await;
             client.close().await;
         }
-        assert_eq!(bridge.bridge_dropped_messages(), 0);
-        bridge.close_bridge().await;
+        assert_eq!(bridge.dropped_messages(), 0);
+        bridge.close().await;
     }
 }
 
@@ -106,7 +106,7 @@ async fn each_session_has_the_log_messages_of_its_own_level() {
     errors.call_tool("log", json!({})).await.unwrap();
     logged(&told_errors, &[(Error, "after")], "errors").await;
     logged(&told_usual, &[(Info, "after"), (Error, "after")], "usual").await;
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// In 2026-07-28 a log message belongs to a request: to the subscription that names a level.
@@ -136,7 +136,7 @@ async fn a_subscription_that_names_a_level_has_log_messages_outside_of_calls() {
     http::Site::settle().await;
     silent.advance();
     assert_eq!(silent.take_event(), None);
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// Nobody can tell to which of several calls such a message belongs, so no other client may see it.
@@ -150,7 +150,7 @@ async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
     let hang = Message::modern("tools/call", json!({"name": "hang", "arguments": {}}));
     let mut calls = [site.open(&hang), site.open(&hang)];
     let dropping = async {
-        while bridge.bridge_dropped_messages() == 0 {
+        while bridge.dropped_messages() == 0 {
             assert!(calls.iter_mut().all(http::Exchange::is_pending));
             http::Site::settle().await;
         }
@@ -181,14 +181,14 @@ async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_calle
     session.set_logging_level(LoggingLevel::Debug).await.unwrap();
     let calling = tokio::spawn(async move { session.call_tool("hang", json!({})).await });
     let dropping = async {
-        while bridge.bridge_dropped_messages() == 0 {
+        while bridge.dropped_messages() == 0 {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_mins(1), dropping).await.expect("the message should be dropped");
     calling.abort();
     assert!(told.take().iter().all(|told| !matches!(told, ServerNotification::Message(_))));
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// Such messages were dropped, but not counted.
@@ -217,5 +217,5 @@ async fn log_messages_with_the_response_to_a_request_of_the_bridge_are_counted()
     let bridge = over_http(&url, options(EraChoice::Legacy)).await;
     let session = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
     session.set_logging_level(LoggingLevel::Debug).await.unwrap();
-    assert_eq!(bridge.bridge_dropped_messages(), 1);
+    assert_eq!(bridge.dropped_messages(), 1);
 }

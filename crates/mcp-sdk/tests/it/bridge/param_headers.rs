@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{
-    Context, EraChoice, HandlerError, McpClient, McpClientBuilder, McpClientError, McpServer,
+    Bridge, Context, EraChoice, HandlerError, McpClient, McpClientBuilder, McpClientError, McpServer,
 };
 
 use super::sites::{FAR_ERAS, bridges, in_memory, options};
@@ -62,7 +62,7 @@ async fn headers_of_arguments_are_compared_whatever_the_server_is() {
         let call = json!({"name": "query", "arguments": {"region": "us", "limit": 5}});
         let message = session.request(2, "tools/call", &call).with_field("Mcp-Param-Region", "eu");
         assert_eq!(near.refused(&message).await, (400, -32020), "{far}: a legacy revision");
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -86,7 +86,7 @@ async fn a_tool_that_changes_is_compared_with_its_latest_list() {
         server.add_tool(Tool::new("query"), || "unchanged").unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(near.send(&without).await.status, 200, "{far:?}");
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 
@@ -124,7 +124,7 @@ async fn headers_are_compared_again_when_a_call_is_continued() {
     assert_eq!(near.refused(&other).await, (400, -32020));
     let answered = near.send(&call(answers().await)).await.message();
     assert_eq!(answered["result"]["content"][0]["text"], "Ada in eu", "{answered}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// A server of `era` that counts how often its tools are listed. It lists none while `fails` is set.
@@ -173,7 +173,7 @@ async fn a_call_that_needs_no_headers_needs_no_list() {
     for far in FAR_ERAS {
         let (lists, fails) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
         let connect = listing(far, lists.clone(), fails.clone());
-        let bridge = McpServer::bridge(options(far), connect).await.unwrap();
+        let bridge = Bridge::connect(options(far), connect).await.unwrap();
         let near = http::Site::new(&bridge);
         for arguments in [json!({}), json!({"region": null}), json!({"other": [1, "a"], "nested": {}})] {
             let answer = near.send(&query(&arguments)).await;
@@ -194,7 +194,7 @@ async fn a_call_that_needs_no_headers_needs_no_list() {
         tokio::time::sleep(Duration::from_mins(6)).await;
         assert_eq!(near.refused(&without).await, (400, -32020), "{far:?}: a header is missing");
         assert_eq!(near.send(&with).await.status, 200, "{far:?}");
-        bridge.close_bridge().await;
+        bridge.close().await;
     }
 }
 

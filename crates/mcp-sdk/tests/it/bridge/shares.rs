@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::{Authorization, BridgeOptions, EraChoice, McpClientBuilder, McpServer};
+use thruway_mcp_sdk::{Authorization, Bridge, BridgeOptions, EraChoice, McpClientBuilder, McpServer};
 
 use super::sites::{in_memory, options};
 use super::task_server::TaskServer;
@@ -70,7 +70,7 @@ async fn one_caller_leaves_servers_for_the_sessions_of_others() {
     Site::settle().await;
     let answer = send(&site, "ada", &sessions[2], "tools/call", &tool("progress")).await;
     assert!(answer["result"].is_object(), "{answer}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// A server that waits for the next call of its client makes room for other callers, but a caller that has
@@ -84,7 +84,7 @@ async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
         Ok(builder.server(&behind))
     };
     let options = BridgeOptions { servers_max: 3, ..options(EraChoice::Legacy) };
-    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let bridge = Bridge::connect(options, connect).await.unwrap();
     let site = site_of(&bridge);
     let connected = || connected.load(Ordering::Relaxed);
     let shared = connected();
@@ -102,7 +102,7 @@ async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
     // A caller that holds nothing gets the place of the one that has waited longest.
     assert!(is_answered("new").await && is_answered("eve").await);
     assert_eq!(connected() - shared, 4);
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// The calls of one caller that waited for answers could be all that may wait.
@@ -130,7 +130,7 @@ async fn one_caller_leaves_others_calls_that_wait_for_answers() {
     assert_eq!(answered["result"]["content"][0]["text"], "Ada", "{answered}");
     let answer = call(&site, "ada", &tool("ask")).await.message();
     assert_eq!(answer["result"]["resultType"], "input_required", "it has given one back: {answer}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// The tasks of one caller were limited for each of its sessions only.
@@ -158,7 +158,7 @@ async fn one_caller_leaves_tasks_for_others() {
     assert_eq!(site.send(&by("ada", greedy[0].delete())).await.status, 204);
     let answer = send(&site, "ada", &greedy[2], "tools/call", &task).await;
     assert!(answer["result"]["task"].is_object(), "{answer}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }
 
 /// Calls that wait for answers were limited by number only, and keep their arguments.
@@ -176,5 +176,5 @@ async fn the_bytes_of_calls_that_wait_for_answers_count() {
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
     let other = call(&site, "bob", &large).await.message();
     assert_eq!(other["result"]["resultType"], "input_required", "{other}");
-    bridge.close_bridge().await;
+    bridge.close().await;
 }

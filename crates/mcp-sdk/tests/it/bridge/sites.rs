@@ -1,6 +1,8 @@
 //! Every way in which a client can talk to one of our servers through a bridge.
 
-use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer};
+use thruway_mcp_sdk::{
+    Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer,
+};
 
 use crate::client::sites::Site;
 
@@ -16,19 +18,19 @@ pub(super) fn options(era: EraChoice) -> BridgeOptions {
 }
 
 /// A bridge to `server`, which is in the same process: all that it says comes on one stream.
-pub(super) async fn in_memory(server: &McpServer, options: BridgeOptions) -> McpServer {
+pub(super) async fn in_memory(server: &McpServer, options: BridgeOptions) -> Bridge {
     let server = server.clone();
-    McpServer::bridge(options, move |builder| Ok(builder.server(&server))).await.unwrap()
+    Bridge::connect(options, move |builder| Ok(builder.server(&server))).await.unwrap()
 }
 
 /// A bridge to the server at `url`.
-pub(super) async fn over_http(url: &str, options: BridgeOptions) -> McpServer {
+pub(super) async fn over_http(url: &str, options: BridgeOptions) -> Bridge {
     let url = url.to_owned();
-    McpServer::bridge(options, move |builder| Ok(builder.http(&url))).await.unwrap()
+    Bridge::connect(options, move |builder| Ok(builder.http(&url))).await.unwrap()
 }
 
 /// Bridges of all kinds to `server`, which `site` serves, each with what it is.
-pub(super) async fn bridges(server: &McpServer, site: &Site) -> Vec<(String, McpServer)> {
+pub(super) async fn bridges(server: &McpServer, site: &Site) -> Vec<(String, Bridge)> {
     let mut bridges = Vec::new();
     for far in FAR_ERAS {
         bridges.push((format!("to {far:?} in memory"), in_memory(server, options(far)).await));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpServer};
+use thruway_mcp_sdk::{Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -55,13 +55,13 @@ impl TaskServer {
         builder.unix_stream(near)
     }
 
-    pub(super) async fn bridge(&self) -> McpServer {
+    pub(super) async fn bridge(&self) -> Bridge {
         self.bridge_with(options(EraChoice::Legacy)).await
     }
 
-    pub(super) async fn bridge_with(&self, options: BridgeOptions) -> McpServer {
+    pub(super) async fn bridge_with(&self, options: BridgeOptions) -> Bridge {
         let server = self.clone();
-        McpServer::bridge(options, move |builder| Ok(server.connect(builder))).await.unwrap()
+        Bridge::connect(options, move |builder| Ok(server.connect(builder))).await.unwrap()
     }
 
     /// Lets the latest connection bring a task to an end.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{CacheHint, CacheScope, Resource, SubscriptionFilter, Tool, ToolAnnotations};
 use thruway_mcp_sdk::{
-    BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions,
+    Bridge, BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer,
+    McpServerOptions,
 };
 
 use crate::fixtures::{Nothing, server_with};
@@ -182,7 +183,7 @@ async fn tools_are_listed_anew_when_a_server_misses_a_header() {
     let far = McpClientOptions { era: EraChoice::Modern, ..McpClientOptions::default() };
     let options = BridgeOptions { client: far, ..BridgeOptions::default() };
     let site = url.clone();
-    let bridge = McpServer::bridge(options, move |builder| Ok(builder.http(&site))).await.unwrap();
+    let bridge = Bridge::connect(options, move |builder| Ok(builder.http(&site))).await.unwrap();
     let near = McpClient::builder().era(EraChoice::Modern).http(&url);
     let beyond = McpClient::builder().era(EraChoice::Modern).server(&bridge);
     for header in 0..3 {

@@ -1,24 +1,28 @@
 //! Messages of a server on their way to the client of a bridge whose request they belong to.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
+use crate::client::{Unsent, UnsentMessage};
 use crate::dispatch::Said;
+use crate::session::DroppedMessages;
 
 /// Messages that wait until the client of one request reads them. Their number and their bytes are limited.
 #[derive(Clone, Debug)]
-pub(crate) struct Outbox {
+pub(in crate::bridge) struct Outbox {
     sender: mpsc::Sender<Said>,
     shared: Arc<Shared>,
 }
 
 /// An outbox that does not keep the response of its request open.
 #[derive(Clone, Debug)]
-pub(crate) struct WeakOutbox {
+pub(in crate::bridge) struct WeakOutbox {
     sender: mpsc::WeakSender<Said>,
     shared: Arc<Shared>,
 }
@@ -35,35 +39,14 @@ struct Shared {
 /// A message for an outbox that is full. The reader of the server's stream waits until it is delivered, and
 /// reads no further meanwhile.
 #[derive(Debug)]
-#[must_use = "the message is lost unless it is delivered"]
-pub(crate) struct Unsent {
+struct WaitingMessage {
     outbox: Outbox,
     message: Vec<u8>,
 }
 
-/// Counts the messages that a bridge drops, and logs them.
-#[derive(Default, Debug)]
-pub(crate) struct DroppedMessages {
-    count: AtomicU64,
-    logged: Mutex<Option<Instant>>,
-}
-
-/// Limits the time that the reader of a stream waits for clients that do not read.
-///
-/// A stream that serves one client waits for it without limit: only that client is affected. The wait is part
-/// of the calls whose answers come on the stream, so it ends with their timeouts. A stream that serves
-/// several clients waits for [`WAIT_MAX`] at once and for a tenth of the time in the long run, so that a
-/// client that does not read delays the others only briefly.
-#[derive(Debug)]
-pub(super) struct WaitBudget {
-    is_shared: bool,
-    left: Duration,
-    updated: Instant,
-}
-
 impl Outbox {
     /// Returns the outbox of a request, and the messages for its response.
-    pub(crate) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<Said>) {
+    pub(in crate::bridge) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<Said>) {
         let (sender, messages) = mpsc::channel(MESSAGES_MAX);
         let bytes = Arc::new(Semaphore::new(BYTES_MAX as usize));
         let shared = Arc::new(Shared { bytes, is_stalled: AtomicBool::new(false), dropped: dropped.clone() });
@@ -72,10 +55,11 @@ impl Outbox {
 
     /// Sends a message, or returns it if the outbox is full. A message for a request that has ended is
     /// discarded: its client does not wait for it.
-    pub(crate) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
+    pub(in crate::bridge) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
         let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
         let (Ok(bytes), Ok(place)) = (bytes, self.sender.try_reserve()) else {
-            return (!self.sender.is_closed()).then(|| Unsent { outbox: self.clone(), message });
+            return (!self.sender.is_closed())
+                .then(|| Box::new(WaitingMessage { outbox: self.clone(), message }) as Unsent);
         };
         place.send(Said::Forwarded { message, _capacity: bytes });
         self.shared.is_stalled.store(false, Ordering::Relaxed);
@@ -83,16 +67,21 @@ impl Outbox {
     }
 
     /// Returns the channel, for questions: these wait for their turn in any case.
-    pub(crate) const fn sender(&self) -> &mpsc::Sender<Said> {
+    pub(in crate::bridge) const fn sender(&self) -> &mpsc::Sender<Said> {
         &self.sender
     }
 
+    /// Returns the number by which unsent messages name the reader of this outbox.
+    pub(in crate::bridge) fn reader(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     /// Returns the counter of the bridge.
-    pub(crate) fn dropped(&self) -> Arc<DroppedMessages> {
+    pub(in crate::bridge) fn dropped(&self) -> Arc<DroppedMessages> {
         self.shared.dropped.clone()
     }
 
-    pub(crate) fn downgrade(&self) -> WeakOutbox {
+    pub(in crate::bridge) fn downgrade(&self) -> WeakOutbox {
         WeakOutbox { sender: self.sender.downgrade(), shared: self.shared.clone() }
     }
 
@@ -116,37 +105,36 @@ impl Outbox {
 
 impl WeakOutbox {
     /// Returns the outbox if its request is still open.
-    pub(crate) fn upgrade(&self) -> Option<Outbox> {
+    pub(in crate::bridge) fn upgrade(&self) -> Option<Outbox> {
         Some(Outbox { sender: self.sender.upgrade()?, shared: self.shared.clone() })
     }
 
     /// Returns the counter for messages that have no request to go to.
-    pub(crate) fn dropped(&self) -> &DroppedMessages {
+    pub(in crate::bridge) fn dropped(&self) -> &DroppedMessages {
         &self.shared.dropped
     }
 }
 
-impl Unsent {
-    /// Returns `true` if the message waits for the reader of `outbox`.
-    pub(crate) fn is_for(&self, outbox: &Outbox) -> bool {
-        self.outbox.sender.same_channel(&outbox.sender)
+impl UnsentMessage for WaitingMessage {
+    fn reader(&self) -> usize {
+        self.outbox.reader()
     }
 
-    /// Waits until the outbox has capacity, or its request has ended.
-    pub(super) async fn deliver(self) {
-        self.outbox.send_when_read(self.message).await;
+    fn deliver(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move { self.outbox.send_when_read(self.message).await })
     }
 
-    /// Waits for at most `limit`, then drops the message. A client that has used up such a limit gets no
-    /// further time until it reads again.
-    async fn deliver_within(self, limit: Duration) {
-        let Outbox { shared, .. } = &self.outbox;
-        let limit = if shared.is_stalled.load(Ordering::Relaxed) { Duration::ZERO } else { limit };
-        let is_stalled = timeout(limit, self.outbox.send_when_read(self.message)).await.is_err();
-        shared.is_stalled.store(is_stalled, Ordering::Relaxed);
-        if is_stalled {
-            shared.dropped.note(1, "a client does not read the response to its request");
-        }
+    /// A client that has used up such a limit gets no further time until it reads again.
+    fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let Outbox { shared, .. } = &self.outbox;
+            let limit = if shared.is_stalled.load(Ordering::Relaxed) { Duration::ZERO } else { limit };
+            let is_stalled = timeout(limit, self.outbox.send_when_read(self.message)).await.is_err();
+            shared.is_stalled.store(is_stalled, Ordering::Relaxed);
+            if is_stalled {
+                shared.dropped.note(1, "a client does not read the response to its request");
+            }
+        })
     }
 }
 
@@ -155,65 +143,18 @@ fn permits(message: &[u8]) -> u32 {
     u32::try_from(message.len()).unwrap_or(BYTES_MAX).min(BYTES_MAX)
 }
 
-impl DroppedMessages {
-    /// Returns the number of messages dropped so far.
-    pub(crate) fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// Counts dropped messages, and logs the count at most once per [`LOG_INTERVAL`]: a client decides how
-    /// many there are.
-    pub(crate) fn note(&self, messages: u64, reason: &'static str) {
-        if messages == 0 {
-            return;
-        }
-        let count = self.count.fetch_add(messages, Ordering::Relaxed) + messages;
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.is_some_and(|logged| logged.elapsed() < LOG_INTERVAL) {
-            return;
-        }
-        *logged = Some(Instant::now());
-        drop(logged);
-        tracing::warn!(dropped_total = count, "dropped messages of the server behind the bridge: {reason}");
-    }
-}
-
-impl WaitBudget {
-    pub(super) fn new(is_shared: bool) -> Self {
-        Self { is_shared, left: WAIT_MAX, updated: Instant::now() }
-    }
-
-    /// Delivers a message, or drops it when the budget is used up.
-    pub(super) async fn deliver(&mut self, unsent: Unsent) {
-        if !self.is_shared {
-            return unsent.deliver().await;
-        }
-        let began = Instant::now();
-        self.left = (self.left + (began - self.updated) / REFILL_DIVISOR).min(WAIT_MAX);
-        unsent.deliver_within(self.left).await;
-        self.updated = Instant::now();
-        self.left = self.left.saturating_sub(self.updated - began);
-    }
-}
-
 /// Number of messages of one request that wait for its client.
 const MESSAGES_MAX: usize = 4096;
 
 /// Number of their bytes; one larger message may wait alone.
 const BYTES_MAX: u32 = 1 << 20;
 
-/// Longest time that a client that does not read delays the other clients of its server.
-const WAIT_MAX: Duration = Duration::from_millis(500);
-
-/// The budget regains a tenth of the time that passes.
-const REFILL_DIVISOR: u32 = 10;
-
-/// Shortest time between two log lines about dropped messages.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
-
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::client::{WAIT_MAX, WaitBudget};
 
     fn outbox() -> (Outbox, mpsc::Receiver<Said>, Arc<DroppedMessages>) {
         let dropped = Arc::default();

@@ -1,0 +1,209 @@
+//! The backend that calls the handlers of this process.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde_json::{Map, Value};
+use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
+use thruway_mcp::params::{self, Params};
+use thruway_mcp::schema::{
+    JsonObject, ListCapability, ResourcesCapability, ServerCapabilities, SubscribeRequestParams,
+    TASKS_EXTENSION, methods,
+};
+use thruway_mcp::{Era, Revision, modern};
+use thruway_message::FieldLines;
+
+use super::reply::write_json_result;
+use super::{Answering, Reply, Status, tasks};
+use crate::ask::{BoundRequest, Rounds};
+use crate::backend::{Accepted, Backend, LegacyRequest, Listening, ModernRequest, WantedNotifications};
+use crate::handlers::{Call, ClientSide};
+use crate::registry::Registry;
+use crate::server::{Change, ServerCore};
+use crate::session::Session;
+
+/// The tools, resources and prompts of this process.
+#[derive(Default)]
+pub(crate) struct LocalBackend {
+    registry: ArcSwap<Registry>,
+}
+
+impl LocalBackend {
+    /// Replaces the registry by an edited copy. `edit` may be called several times, with a new copy each time.
+    pub(crate) fn change<R>(&self, mut edit: impl FnMut(&mut Registry) -> R) -> R {
+        let mut outcome = None;
+        self.registry.rcu(|registry| {
+            let mut registry = Registry::clone(registry);
+            outcome = Some(edit(&mut registry));
+            registry
+        });
+        outcome.expect("it was edited at least once")
+    }
+
+    /// Returns `true` if there are tasks, or tools whose calls become tasks.
+    fn has_tasks(&self, core: &ServerCore) -> bool {
+        let registry = self.registry.load();
+        registry.tools.entries().iter().any(|tool| tool.task_support().is_some()) || !core.tasks.is_empty()
+    }
+
+    fn subscribe(&self, incoming: &LegacyRequest<'_>) -> Result<(), Error> {
+        let params: SubscribeRequestParams = params::parse(incoming.request.params)?;
+        let session = incoming.session.ok_or_else(no_session)?;
+        let registry = self.registry.load();
+        let is_known = registry.resources.find(&params.uri).is_some()
+            || registry.templates.entries().iter().any(|template| template.matches(&params.uri));
+        if !is_known {
+            return Err(Error::new(ErrorCode::RESOURCE_NOT_FOUND, "there is no such resource"));
+        }
+        if !session.subscription.add(Change::Resource(params.uri.into())) {
+            return Err(Error::invalid_params("too many subscriptions in one session"));
+        }
+        Ok(())
+    }
+
+    fn call_modern(&self, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
+        let ModernRequest { core, request, params, caller, .. } = *incoming;
+        let id = &request.id;
+        let registry = self.registry.load();
+        if let Some(headers) = incoming.headers
+            && request.method == methods::TOOLS_CALL
+            && let Err(error) = check_param_headers(&registry, headers, params)
+        {
+            return Some(Reply::error(output, id, &error));
+        }
+        let rounds = match begin(incoming) {
+            Ok(rounds) => rounds,
+            Err(error) => return Some(Reply::error(output, id, &error)),
+        };
+        let call = Call::new(incoming.revision, &request.method, params, ClientSide::Modern(&rounds), caller);
+        let answering = Answering::Modern { core: core.clone(), rounds: rounds.clone() };
+        let reply = answering.handle(&registry, request, params, &call, output);
+        reply.map(|reply| reply.counted(core, caller, request, params, output))
+    }
+}
+
+impl Backend for LocalBackend {
+    /// Lists the kinds that the server has entries of, or may add entries of.
+    fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities {
+        let registry = self.registry.load();
+        let options = &core.options;
+        let has_resources = !registry.resources.is_empty() || !registry.templates.is_empty();
+        let has_completions = !registry.completions.is_empty();
+        let has_tools = !registry.tools.is_empty() || options.may_add_tools;
+        let has_prompts = !registry.prompts.is_empty() || options.may_add_prompts;
+        let list = ListCapability { list_changed: Some(true) };
+        let resources = ResourcesCapability { subscribe: Some(true), list_changed: Some(true) };
+        let mut capabilities = ServerCapabilities {
+            tools: has_tools.then_some(list),
+            resources: (has_resources || options.may_add_resources).then_some(resources),
+            prompts: has_prompts.then_some(list),
+            completions: has_completions.then(JsonObject::new),
+            logging: Some(JsonObject::new()),
+            ..ServerCapabilities::default()
+        };
+        if revision.era() == Era::Modern && self.has_tasks(core) {
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION.into(), JsonObject::new().into());
+        }
+        capabilities
+    }
+
+    fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error> {
+        let registry = self.registry.load();
+        match params.name.as_deref().and_then(|name| registry.tools.find(name)) {
+            Some(tool) if !tool.param_headers().is_empty() => {
+                modern::check_present_param_headers(headers, tool.param_headers(), &arguments(params)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_legacy(&self, incoming: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
+        let LegacyRequest { core, session, revision, request, params, caller } = *incoming;
+        let outcome = match &*request.method {
+            methods::RESOURCES_SUBSCRIBE => self.subscribe(incoming),
+            methods::RESOURCES_UNSUBSCRIBE => unsubscribe(incoming),
+            _ => {
+                let client = session.map_or(ClientSide::Unknown, ClientSide::Legacy);
+                let call = Call::new(revision, &request.method, params, client, caller);
+                let answering = Answering::Legacy { core: core.clone(), revision };
+                return answering.handle(&self.registry.load(), request, params, &call, output);
+            }
+        };
+        match outcome {
+            Ok(()) => write_json_result(output, &request.id, &Value::Object(Map::new())),
+            Err(error) => write_error(output, Some(&request.id), &error),
+        }
+        Some(Reply::Now(Status::Ok))
+    }
+
+    fn handle_modern(&self, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
+        match &*incoming.request.method {
+            methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => {
+                self.has_tasks(incoming.core).then(|| tasks::handle_request(incoming, output))
+            }
+            _ => self.call_modern(incoming, output),
+        }
+    }
+
+    /// Removes the tasks that the caller may not see from the subscription.
+    fn listen(
+        &self,
+        incoming: &ModernRequest<'_>,
+        mut wanted: WantedNotifications,
+    ) -> Result<Listening, Error> {
+        let task_ids = &mut wanted.tasks.task_ids;
+        let tasks =
+            if task_ids.is_empty() { None } else { incoming.core.tasks.subscribe(task_ids, incoming.caller) };
+        Ok(Listening::Now(Accepted { wanted, tasks, ..Accepted::default() }))
+    }
+}
+
+fn unsubscribe(incoming: &LegacyRequest<'_>) -> Result<(), Error> {
+    let params: SubscribeRequestParams = params::parse(incoming.request.params)?;
+    let session: &Arc<Session> = incoming.session.ok_or_else(no_session)?;
+    session.subscription.remove(&Change::Resource(params.uri.into()));
+    Ok(())
+}
+
+fn no_session() -> Error {
+    Error::new(ErrorCode::INVALID_REQUEST, "there is no session to subscribe in")
+}
+
+fn check_param_headers(
+    registry: &Registry,
+    headers: FieldLines<'_>,
+    params: &Params<'_>,
+) -> Result<(), Error> {
+    let Some(tool) = params.name.as_deref().and_then(|name| registry.tools.find(name)) else { return Ok(()) };
+    if tool.param_headers().is_empty() {
+        return Ok(());
+    }
+    modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
+}
+
+/// Returns the answers that earlier rounds have brought, for methods whose handlers may ask the client.
+fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
+    let ModernRequest { core, request, params, caller, .. } = *incoming;
+    let method = &*request.method;
+    let may_ask = matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ);
+    if !may_ask {
+        return Ok(Arc::default());
+    }
+    Rounds::resume(params, &core.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
+}
+
+/// Returns the arguments as a value. A handler whose type skips members that are too deep, or numbers that a value cannot hold,
+/// could still read them; their headers could not be checked then.
+fn arguments(params: &Params<'_>) -> Result<Value, Error> {
+    let Some(raw) = params.arguments else { return Ok(Value::Null) };
+    let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");
+    serde_json::from_str(raw.get()).map_err(unreadable)
+}
+
+impl fmt::Debug for LocalBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalBackend").finish_non_exhaustive()
+    }
+}
