@@ -6,17 +6,18 @@ use syn::ext::IdentExt;
 use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
 
 use crate::attribute::Attribute;
+use crate::library::Library;
 
 /// An expression that is the definition of the tool.
-pub(crate) fn definition(attribute: &Attribute, function: &ItemFn) -> TokenStream {
+pub(crate) fn definition(library: Library, attribute: &Attribute, function: &ItemFn) -> TokenStream {
     let own_name = function.sig.ident.unraw().to_string();
     let name = attribute.name.as_ref().map_or_else(|| own_name.to_token_stream(), ToTokens::to_token_stream);
     let title = attribute.title.iter();
     let description = attribute.description.as_ref().map(ToTokens::to_token_stream);
     let description = description.or_else(|| documentation(&function.attrs)).into_iter();
-    let annotations = annotations(attribute).into_iter();
+    let annotations = annotations(library, attribute).into_iter();
     quote! {
-        ::thruway_mcp_sdk::schema::Tool::new(#name)
+        #library::schema::Tool::new(#name)
             #(.with_title(#title))*
             #(.with_description(#description))*
             #(.with_annotations(#annotations))*
@@ -24,7 +25,7 @@ pub(crate) fn definition(attribute: &Attribute, function: &ItemFn) -> TokenStrea
 }
 
 /// How the tool behaves, if the author says anything about it.
-fn annotations(attribute: &Attribute) -> Option<TokenStream> {
+fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     let hints = [
         ("read_only_hint", &attribute.read_only),
         ("destructive_hint", &attribute.destructive),
@@ -37,7 +38,7 @@ fn annotations(attribute: &Attribute) -> Option<TokenStream> {
         .map(|(name, hint)| quote!(#name: ::core::option::Option::Some(#hint)))
         .collect();
     let others = quote!(..::core::default::Default::default());
-    (!said.is_empty()).then(|| quote!(::thruway_mcp_sdk::schema::ToolAnnotations { #(#said,)* #others }))
+    (!said.is_empty()).then(|| quote!(#library::schema::ToolAnnotations { #(#said,)* #others }))
 }
 
 /// The documentation without the blank that its lines begin with. A line may also be an `include_str!`, which only the

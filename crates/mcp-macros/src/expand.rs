@@ -12,37 +12,42 @@ use syn::{Ident, ItemFn, ReturnType};
 use crate::attribute::Attribute;
 use crate::definition::definition;
 use crate::function::{Function, Input};
+use crate::library::Library;
 use crate::parameter::{Kind, Member, Told};
 use crate::rule::{Broken, Rule};
 
 /// Makes a tool of a function. What is wrong is said by the compiler, in the place where it is.
-pub(crate) fn tool(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+pub(crate) fn tool(library: Library, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
         let error = Rule::NoFunction.at(item).into_compile_error();
         return quote!(#error #item);
     };
-    let offered = offered(attribute, &mut function).unwrap_or_else(syn::Error::into_compile_error);
+    let offered = offered(library, attribute, &mut function).unwrap_or_else(syn::Error::into_compile_error);
     // The function is there in any case, so that nothing is reported that is not wrong.
     quote!(#function #offered)
 }
 
 /// What is written beside a function, whose parameters lose the attributes that are not for the compiler.
-pub(crate) fn offered(attribute: TokenStream, function: &mut ItemFn) -> syn::Result<TokenStream> {
+pub(crate) fn offered(
+    library: Library,
+    attribute: TokenStream,
+    function: &mut ItemFn,
+) -> syn::Result<TokenStream> {
     let mut broken = Broken::default();
     let attribute = broken.note(syn::parse2(attribute)).unwrap_or_default();
     let taken = broken.note(Function::take(function)).unwrap_or_default();
-    broken.or_else(|| offer(&attribute, &taken, function))
+    broken.or_else(|| offer(library, &attribute, &taken, function))
 }
 
 /// The type, and how it is offered.
-fn offer(attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
+fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
     let (name, visibility) = (&function.sig.ident, &function.vis);
     let conditions: Vec<_> = function.attrs.iter().filter(|other| other.path().is_ident("cfg")).collect();
     let documentation = format!("The tool that [`{0}`](fn@{0}) is.", name.unraw());
-    let arguments = arguments(&taken.input, name);
-    let definition = definition(attribute, function);
-    let scopes = scopes(attribute);
-    let added = added(attribute, taken, function);
+    let arguments = arguments(library, &taken.input, name);
+    let definition = definition(library, attribute, function);
+    let scopes = scopes(library, attribute);
+    let added = added(library, attribute, taken, function);
     quote! {
         #(#conditions)*
         #[doc = #documentation]
@@ -54,11 +59,11 @@ fn offer(attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStr
         const _: () = {
             #arguments
 
-            impl ::thruway_mcp_sdk::Offer for #name {
+            impl #library::Offer for #name {
                 fn offer(
                     self,
-                    __server: &::thruway_mcp_sdk::McpServer,
-                ) -> ::core::result::Result<(), ::thruway_mcp_sdk::RegistrationError> {
+                    __server: &#library::McpServer,
+                ) -> ::core::result::Result<(), #library::RegistrationError> {
                     let __definition = #definition;
                     #scopes
                     #added
@@ -69,17 +74,19 @@ fn offer(attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStr
 }
 
 /// The type that the arguments are read as, unless the author wrote one.
-fn arguments(input: &Input, title: &Ident) -> Option<TokenStream> {
+fn arguments(library: Library, input: &Input, title: &Ident) -> Option<TokenStream> {
     let Input::Members(members) = input else { return None };
     let title = title.unraw().to_string();
     let members = members.iter().map(|Member { attributes, name, kind }| {
         let kind = &kind.owned;
         quote!(#(#attributes)* #name: #kind)
     });
+    let path = |name: &str| format!("::{}::expansion::{name}", library.name());
+    let (serde, schemars) = (path("serde"), path("schemars"));
     Some(quote! {
-        #[derive(::thruway_mcp_sdk::expansion::serde::Deserialize, ::thruway_mcp_sdk::expansion::schemars::JsonSchema)]
-        #[serde(crate = "::thruway_mcp_sdk::expansion::serde")]
-        #[schemars(crate = "::thruway_mcp_sdk::expansion::schemars", rename = #title)]
+        #[derive(#library::expansion::serde::Deserialize, #library::expansion::schemars::JsonSchema)]
+        #[serde(crate = #serde)]
+        #[schemars(crate = #schemars, rename = #title)]
         struct __Arguments {
             #(#members,)*
         }
@@ -87,10 +94,10 @@ fn arguments(input: &Input, title: &Ident) -> Option<TokenStream> {
 }
 
 /// Scopes come before the tool, which nobody may call without them.
-fn scopes(attribute: &Attribute) -> Option<TokenStream> {
+fn scopes(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     let scopes = attribute.scopes.as_ref()?;
     Some(quote! {
-        let _ = ::thruway_mcp_sdk::McpServer::require_scopes(
+        let _ = #library::McpServer::require_scopes(
             ::core::clone::Clone::clone(__server),
             __definition.name.as_str(),
             [#scopes],
@@ -99,33 +106,33 @@ fn scopes(attribute: &Attribute) -> Option<TokenStream> {
 }
 
 /// Adds the tool to the server.
-fn added(attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
-    let handler = handler(taken, function);
+fn added(library: Library, attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
+    let handler = handler(library, taken, function);
     match &attribute.task_support {
-        None => quote!(::thruway_mcp_sdk::McpServer::add_tool(__server, __definition, #handler)),
+        None => quote!(#library::McpServer::add_tool(__server, __definition, #handler)),
         Some(support) => {
-            quote!(::thruway_mcp_sdk::McpServer::add_task_tool(__server, __definition, #support, #handler))
+            quote!(#library::McpServer::add_task_tool(__server, __definition, #support, #handler))
         }
     }
 }
 
 /// A closure that calls the function. Of an `async` one, it keeps what the function is lent until that is done.
-fn handler(taken: &Function, function: &ItemFn) -> TokenStream {
+fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let input = match &taken.input {
-        Input::None => quote!(::thruway_mcp_sdk::NoInput),
+        Input::None => quote!(#library::NoInput),
         Input::Members(_) => quote!(__Arguments),
         Input::Whole(kind) => kind.owned.clone(),
     };
-    let answer = answer(taken, function);
+    let answer = answer(library, taken, function);
     match (taken.told, function.sig.asyncness) {
-        (Some(Told::Call), _) => quote!(|__input: #input, __told: &::thruway_mcp_sdk::Call<'_>| #answer),
+        (Some(Told::Call), _) => quote!(|__input: #input, __told: &#library::Call<'_>| #answer),
         (None, None) => quote!(|__input: #input| #answer),
-        _ => quote!(|__input: #input, __told: ::thruway_mcp_sdk::Context| async move { #answer }),
+        _ => quote!(|__input: #input, __told: #library::Context| async move { #answer }),
     }
 }
 
 /// Calls the function. That its answer can be one is said in the place of its type: there, the compiler says if it is not.
-fn answer(taken: &Function, function: &ItemFn) -> TokenStream {
+fn answer(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let mut values = match &taken.input {
         Input::None => Vec::new(),
         Input::Members(members) => members.iter().map(value_of_member).collect(),
@@ -142,7 +149,8 @@ fn answer(taken: &Function, function: &ItemFn) -> TokenStream {
     name.set_span(place.resolved_at(name.span()));
     let place = place.resolved_at(Span::call_site());
     let awaited = function.sig.asyncness.map(|_| quote_spanned!(place=> .await));
-    quote_spanned!(place=> ::thruway_mcp_sdk::expansion::answer(#name(#(#values),*) #awaited))
+    let library = library.at(place);
+    quote_spanned!(place=> #library::expansion::answer(#name(#(#values),*) #awaited))
 }
 
 fn value_of_member(Member { name, kind, .. }: &Member) -> TokenStream {

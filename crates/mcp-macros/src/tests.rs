@@ -5,6 +5,7 @@ use quote::ToTokens;
 use syn::ItemFn;
 
 use crate::expand::{offered, tool};
+use crate::library::Library;
 use crate::rule::Rule;
 
 fn tokens(text: &str) -> TokenStream {
@@ -14,12 +15,12 @@ fn tokens(text: &str) -> TokenStream {
 /// What is written beside a function, in tokens with blanks between them.
 fn written(attribute: &str, function: &str) -> String {
     let mut function: ItemFn = syn::parse_str(function).unwrap();
-    offered(tokens(attribute), &mut function).unwrap().to_string()
+    offered(Library::Sdk, tokens(attribute), &mut function).unwrap().to_string()
 }
 
 fn errors(attribute: &str, function: &str) -> Vec<String> {
     let mut function: ItemFn = syn::parse_str(function).unwrap();
-    let error = offered(tokens(attribute), &mut function).unwrap_err();
+    let error = offered(Library::Sdk, tokens(attribute), &mut function).unwrap_err();
     error.into_iter().map(|error| error.to_string()).collect()
 }
 
@@ -137,7 +138,7 @@ fn an_error_says_what_would_be_right() {
 
 #[test]
 fn what_is_no_function_stays_as_it_is() {
-    let written = tool(TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
+    let written = tool(Library::Sdk, TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
     assert!(written.contains("compile_error") && written.contains("is for functions"), "{written}");
     assert!(written.ends_with(&tokens("struct Add { a: f64 }").to_string()), "{written}");
 }
@@ -147,7 +148,7 @@ fn what_is_no_function_stays_as_it_is() {
 fn a_function_is_there_even_if_it_is_no_tool() {
     let item =
         tokens("/** Adds. */ fn add(#[serde(default)] a: f64, #[allow(unused)] (b, c): (f64, f64)) {}");
-    let written = tool(TokenStream::new(), &item).to_string();
+    let written = tool(Library::Sdk, TokenStream::new(), &item).to_string();
     let function = tokens("/** Adds. */ fn add(a: f64, #[allow(unused)] (b, c): (f64, f64)) {}").to_string();
     assert!(written.starts_with(&function) && written.contains("compile_error"), "{written}");
 }
