@@ -5,6 +5,7 @@
 pub mod acme;
 mod authority;
 pub mod heap;
+mod issuer;
 mod lock;
 pub mod ocsp;
 mod pipe;
@@ -16,5 +17,6 @@ pub mod transcript;
 pub mod upstream;
 
 pub use authority::Authority;
+pub use issuer::Issuer;
 pub use pipe::{DrivenEnd, Peer, pipe};
 pub use random::Random;

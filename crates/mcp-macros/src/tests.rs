@@ -190,7 +190,7 @@ fn a_macro_may_have_put_groups_around_types() {
         |text: &str| proc_macro2::Group::new(proc_macro2::Delimiter::None, tokens(text)).into_token_stream();
     let (call, text) = (group("&Call<'_>"), group("&str"));
     let mut function: ItemFn = syn::parse_quote!(fn f(a: #text, call: #call) {});
-    let written = offered(TokenStream::new(), &mut function).unwrap().to_string();
+    let written = offered(Library::Sdk, TokenStream::new(), &mut function).unwrap().to_string();
     assert!(
         written.contains("a : :: std :: string :: String") && written.contains("f (& __input . a , __told)"),
         "{written}"

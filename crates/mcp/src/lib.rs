@@ -21,6 +21,14 @@ pub mod modern;
 pub mod legacy;
 pub mod dual_era;
 
+// how messages are framed
+pub mod stdio;
+pub mod content_types;
+
+// schemas of arguments and results
+#[cfg(feature = "json-schema")]
+pub mod json_schema;
+
 // the headers that mirror the body
 pub mod header_value;
 pub mod param_headers;

@@ -34,7 +34,7 @@ const TABLE: &[Row] = &[
     row(
         "thruway-mcp",
         &["thruway-message"],
-        Others::OnlyWithoutStd(&["base64", "memchr", "serde", "serde_json"]),
+        Others::OnlyWithoutStd(&["base64", "jsonschema", "memchr", "serde", "serde_json"]),
     ),
     // engine
     row("thruway-net", &[], Others::Any),
@@ -43,15 +43,51 @@ const TABLE: &[Row] = &[
     // products
     row("thruway-mcp-macros", &[], Others::Only(&["proc-macro2", "quote", "syn"])),
     row(
-        "thruway-mcp-sdk",
+        "thruway-mcp-server",
         &[
             "thruway-message",
             "thruway-jwt",
             "thruway-mcp",
             "thruway-mcp-macros",
             "thruway-server",
+            "thruway-net",
+        ],
+        Others::Any,
+    ),
+    row(
+        "thruway-mcp-client",
+        // The server is for its tests.
+        &["thruway-message", "thruway-mcp", "thruway-client", "thruway-net", "thruway-mcp-server"],
+        Others::Any,
+    ),
+    row(
+        "thruway-mcp-gateway",
+        &[
+            "thruway-message",
+            "thruway-jwt",
+            "thruway-mcp",
+            "thruway-mcp-server",
+            "thruway-mcp-client",
             "thruway-client",
             "thruway-net",
+            // For its tests.
+            "thruway-server",
+        ],
+        Others::Any,
+    ),
+    row(
+        "thruway-mcp-sdk",
+        &[
+            "thruway-mcp",
+            "thruway-mcp-macros",
+            "thruway-mcp-server",
+            "thruway-mcp-client",
+            "thruway-mcp-gateway",
+            "thruway-net",
+            // For its tests.
+            "thruway-message",
+            "thruway-server",
+            "thruway-client",
         ],
         Others::Any,
     ),

@@ -1,0 +1,565 @@
+//! Sends the token along, and gets another one when the server refuses it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use thruway_client::{Request, Response};
+use thruway_message::StatusCode;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use super::challenge::Challenge;
+use super::dpop::DpopKey;
+use super::error::{OAuthError, quoted};
+use super::fetch::Fetch;
+use super::grants::{Applicant, is_client_unknown};
+use super::kept::{Kept, Turn};
+use super::login::OFFLINE_ACCESS;
+use super::logins::Logins;
+use super::parties::{Known, Parties, identity_of};
+use super::random::unix_time;
+use super::scopes::Scopes;
+use super::server::ServerMetadata;
+use super::store::{StoredClient, StoredToken};
+use super::token::{TokenResponse, request_token};
+use super::url::{HttpUrl, Reach};
+use super::{Grant, OAuth};
+
+/// The authorization of a client at one URL.
+pub(crate) struct Authorizer {
+    server_url: Box<str>,
+    kept: Kept,
+    /// `None` if tokens cannot be sent there.
+    server: Option<HttpUrl>,
+    oauth: OAuth,
+    fetch: Fetch,
+    standing: ArcSwap<Standing>,
+    /// One at a time gets a token; the others wait for what comes of it.
+    turn: Mutex<Known>,
+    /// Held while a refresh token is given away, by whoever has begun that or by nobody any more.
+    renewing: Arc<Mutex<()>>,
+    logins: Logins,
+}
+
+/// What a request is sent with. A request that is refused finds out by it whether there is a newer one.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    token: Option<Arc<Token>>,
+    /// Whether the token has ended and cannot be renewed: it is not sent any more.
+    is_over: bool,
+    /// Why there is no other one.
+    failure: Option<OAuthError>,
+}
+
+/// A token in use.
+struct Token {
+    stored: StoredToken,
+    key: Option<Arc<DpopKey>>,
+    /// What the server wants the next proof to say (RFC 9449 §9).
+    nonce: StdMutex<Option<String>>,
+    /// Whether a grant was given for it just now, so that there is no better one.
+    is_fresh: bool,
+    /// Whether the server has taken it.
+    is_accepted: AtomicBool,
+}
+
+/// How often a request was sent again.
+#[derive(Default, Debug)]
+pub(crate) struct Attempts {
+    tokens: u32,
+    nonces: u32,
+}
+
+/// What a server wants.
+#[derive(Debug)]
+pub(crate) enum Demand {
+    /// The number in the proof that it has just said.
+    Nonce,
+    /// A token, or another one.
+    Token(Challenge),
+    /// More scopes.
+    Scopes(Challenge),
+}
+
+impl Authorizer {
+    pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
+        let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
+        let kept = Kept::new(oauth.store.clone(), oauth.grant.store_key(server_url));
+        let stored = server.as_ref().and_then(|_| kept.news()).filter(|token| token.is_for(&oauth));
+        let known = Known::of(stored.as_ref(), &oauth);
+        let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
+        let reach = server.as_ref().map_or(Reach::Internet, HttpUrl::reach);
+        Self {
+            server_url: server_url.into(),
+            kept,
+            server,
+            fetch: Fetch::new(oauth.http.clone(), reach),
+            oauth,
+            standing: ArcSwap::from_pointee(Standing { token, is_over: false, failure: None }),
+            turn: Mutex::new(known),
+            renewing: Arc::default(),
+            logins: Logins::default(),
+        }
+    }
+
+    /// Until when a person was logging in, for whom nobody should lose patience.
+    pub(crate) fn waited_until(&self) -> Option<Instant> {
+        self.logins.last()
+    }
+
+    /// What the next request is sent with.
+    pub(crate) fn standing(&self) -> Arc<Standing> {
+        self.standing.load_full()
+    }
+
+    /// Adds the token to a request to `url`, if that is of the server: it is for no other.
+    pub(crate) fn sign<'c>(
+        &self,
+        standing: &Standing,
+        method: &str,
+        url: &str,
+        request: Request<'c>,
+    ) -> Result<Request<'c>, OAuthError> {
+        let (Some(token), Some(server)) = (standing.sent(), &self.server) else { return Ok(request) };
+        let Some(url) = HttpUrl::parse(url).filter(|url| url.has_origin_of(server)) else {
+            return Ok(request);
+        };
+        let access_token = &token.stored.access_token;
+        let Some(key) = &token.key else {
+            return Ok(request.field("Authorization", format!("Bearer {access_token}")));
+        };
+        let nonce = token.nonce();
+        let proof = key.proof(method, &url, nonce.as_deref(), Some(access_token))?;
+        Ok(request.field("Authorization", format!("DPoP {access_token}")).field("DPoP", proof))
+    }
+
+    /// Gets what a server wants that has refused a request with `used`, so that the request can be sent again.
+    pub(crate) async fn satisfy(
+        self: &Arc<Self>,
+        used: &Arc<Standing>,
+        demand: &Demand,
+        attempts: &mut Attempts,
+    ) -> Result<(), OAuthError> {
+        let is_nonce = matches!(demand, Demand::Nonce);
+        let count = if is_nonce { &mut attempts.nonces } else { &mut attempts.tokens };
+        *count += 1;
+        if *count > ATTEMPTS_MAX {
+            return Err(demand.refusal());
+        }
+        if is_nonce { Ok(()) } else { self.replace(used, demand).await }
+    }
+
+    /// What is known, for one at a time. A renewal that nobody waits for any more comes to its end first.
+    async fn take_turn(&self) -> MutexGuard<'_, Known> {
+        let known = self.turn.lock().await;
+        drop(self.renewing.lock().await);
+        known
+    }
+
+    /// Gets a token that may be what the server wants, unless somebody else has tried meanwhile.
+    async fn replace(self: &Arc<Self>, used: &Arc<Standing>, demand: &Demand) -> Result<(), OAuthError> {
+        let mut known = self.take_turn().await;
+        let current = self.standing.load_full();
+        if !Arc::ptr_eq(&current, used) {
+            return current.failure.clone().map_or(Ok(()), Err);
+        }
+        let outcome = self.obtain(&mut known, demand).await;
+        if let Err(failure) = &outcome {
+            let Standing { token, is_over, .. } = &*self.standing.load_full();
+            let (token, is_over) = (token.clone(), *is_over);
+            self.standing.store(Arc::new(Standing { token, is_over, failure: Some(failure.clone()) }));
+        }
+        outcome
+    }
+
+    async fn obtain(self: &Arc<Self>, known: &mut Known, demand: &Demand) -> Result<(), OAuthError> {
+        let turn = self.kept.take_turn().await;
+        if self.take_news() && self.has_what_is_wanted(demand) {
+            return Ok(());
+        }
+        let used = self.standing.load_full();
+        let last = used.token.as_deref();
+        let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
+        let server = self.server.as_ref().ok_or_else(insecure)?;
+        // Who gives the same again is refused the same again.
+        if !demand.may_be_satisfied(used.sent()) {
+            return Err(demand.refusal());
+        }
+        let challenge = demand.challenge();
+        let last_issuer = last.map(|token| token.stored.issuer.as_str());
+        let parties =
+            Parties::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
+        let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
+        if let (Demand::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
+            let renewed = self.refresh(known, last, parties.metadata.clone(), turn).await;
+            // Nobody logs in because there is no way to renew it just now.
+            if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
+                return renewed;
+            }
+        } else {
+            // A login takes too long to keep others waiting.
+            drop(turn);
+        }
+        // Where the store locks nothing, another one may have been quicker.
+        if self.take_news() && self.has_what_is_wanted(demand) {
+            return Ok(());
+        }
+        let scopes = self.scopes(challenge, &parties, last);
+        let (response, client) = self.apply(known, &parties, &scopes).await?;
+        self.keep(Token::of(response, parties, client, scopes));
+        Ok(())
+    }
+
+    /// Takes the token that somebody else has kept meanwhile, if there is one. Returns whether there was.
+    fn take_news(&self) -> bool {
+        let news = self.server.as_ref().and_then(|_| self.kept.news());
+        let news = news.filter(|token| token.is_for(&self.oauth)).and_then(|news| Token::restore(news).ok());
+        news.map(|token| self.put(token)).is_some()
+    }
+
+    /// Whether the token that there is may be what the server wants, which has not seen it yet.
+    fn has_what_is_wanted(&self, demand: &Demand) -> bool {
+        let standing = self.standing.load();
+        standing.sent().is_some_and(|token| match demand {
+            Demand::Scopes(_) => !demand.may_be_satisfied(Some(token)),
+            Demand::Nonce | Demand::Token(_) => !token.ends_soon(),
+        })
+    }
+
+    /// Gets a token, as a client that registers itself again if it was forgotten since it did so before.
+    async fn apply(
+        &self,
+        known: &mut Known,
+        parties: &Parties,
+        scopes: &Scopes,
+    ) -> Result<(TokenResponse, StoredClient), OAuthError> {
+        let issuer = &parties.metadata.issuer;
+        loop {
+            let before = known.registered(issuer);
+            let (identity, client) = known.client(&self.fetch, parties, &self.oauth, scopes).await?;
+            let applicant = Applicant {
+                fetch: &self.fetch,
+                oauth: &self.oauth,
+                parties,
+                identity: &identity,
+                client: &client,
+                scopes,
+                logins: &self.logins,
+            };
+            match applicant.apply().await {
+                Ok(response) => return Ok((response, client)),
+                Err(error) => {
+                    let is_unknown = is_client_unknown(&error);
+                    // Whom it does not know an authorization server may tell so, and send nobody back.
+                    if is_unknown || error == OAuthError::LoginTimedOut {
+                        known.forget(issuer);
+                    }
+                    // One that has just been registered would be refused again.
+                    if !is_unknown || before.as_deref() != Some(&*client.id) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is asked for: what the server wants now or in general, what it wanted before, and what the user wants.
+    fn scopes(&self, challenge: &Challenge, parties: &Parties, last: Option<&Token>) -> Scopes {
+        let wanted = &self.oauth.scopes;
+        let general = parties.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());
+        let named = challenge.scopes.as_ref().or(general).cloned().unwrap_or_default();
+        let before = last.map_or_else(Scopes::default, Token::scopes);
+        let mut scopes = before.union(&named).union(wanted);
+        let supported = &parties.metadata.scopes_supported;
+        let is_login = matches!(self.oauth.grant, Grant::Login(_));
+        if is_login && !scopes.is_empty() && supported.iter().any(|scope| scope == OFFLINE_ACCESS) {
+            scopes.add(OFFLINE_ACCESS);
+        }
+        scopes
+    }
+
+    /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what it wants.
+    pub(crate) async fn renew(self: &Arc<Self>, standing: &Arc<Standing>) -> Arc<Standing> {
+        let mut known = self.take_turn().await;
+        if !Arc::ptr_eq(&self.standing.load(), standing) {
+            return self.standing.load_full();
+        }
+        let turn = self.kept.take_turn().await;
+        self.take_news();
+        let current = self.standing.load_full();
+        let Some(token) = current.token.clone().filter(|_| current.ends_soon()) else {
+            return current;
+        };
+        let renewed = async {
+            if token.stored.refresh_token.is_none() {
+                return Err(OAuthError::TokenInvalid);
+            }
+            let issuer = &token.stored.issuer;
+            // Only who said nothing about itself when the token was got may say nothing now.
+            let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
+            let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
+            self.refresh(&mut known, &token, metadata, turn).await
+        };
+        // It may do for as long as it lasts; and where the store locks nothing, another one may have been quicker.
+        if renewed.await.is_err_and(|error| error.is_refusal()) && !self.take_news() {
+            let token = Some(token.clone());
+            self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
+        }
+        self.standing.load_full()
+    }
+
+    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both. That may be done once with most
+    /// of them, and the next one is in the answer: it is taken whoever stops to wait. It is our `turn` until it is kept.
+    async fn refresh(
+        self: &Arc<Self>,
+        known: &mut Known,
+        token: &Arc<Token>,
+        metadata: ServerMetadata,
+        turn: Turn,
+    ) -> Result<(), OAuthError> {
+        let issuer = metadata.issuer.clone();
+        let is_renewing = self.renewing.clone().lock_owned().await;
+        let (authorizer, token) = (self.clone(), token.clone());
+        let renewal = tokio::spawn(async move {
+            let _is_renewing = is_renewing;
+            let renewed = authorizer.renewed(&token, &metadata).await;
+            let outcome = renewed.map(|token| authorizer.keep(token));
+            drop(turn);
+            outcome
+        });
+        let outcome = renewal.await.unwrap_or(Err(OAuthError::TokenInvalid));
+        if outcome.as_ref().is_err_and(is_client_unknown) {
+            // Nobody logs in to a client that is known to be unknown.
+            known.forget(&issuer);
+        }
+        outcome
+    }
+
+    /// What comes for the refresh token of `token`.
+    async fn renewed(&self, token: &Token, metadata: &ServerMetadata) -> Result<Token, OAuthError> {
+        let (stored, key) = (&token.stored, &token.key);
+        let refresh_token = stored.refresh_token.clone().ok_or(OAuthError::TokenInvalid)?;
+        let form = vec![
+            ("grant_type", "refresh_token".to_owned()),
+            ("refresh_token", refresh_token),
+            ("resource", stored.resource.clone()),
+        ];
+        let identity = identity_of(stored, &self.oauth, metadata);
+        let response = request_token(&self.fetch, metadata, &identity, key.as_deref(), form).await?;
+        let response = response.validate(key.is_some())?;
+        if key.is_some() != response.is_dpop() {
+            return Err(OAuthError::TokenUnbound);
+        }
+        Ok(Token::renewed(response, stored, key.clone()))
+    }
+
+    fn keep(&self, token: Token) {
+        self.kept.save(&token.stored);
+        self.put(token);
+    }
+
+    fn put(&self, token: Token) {
+        self.standing.store(Arc::new(Standing {
+            token: Some(Arc::new(token)),
+            is_over: false,
+            failure: None,
+        }));
+    }
+}
+
+impl Standing {
+    /// Whether the token should be renewed before it is sent.
+    pub(crate) fn ends_soon(&self) -> bool {
+        !self.is_over && self.token.as_ref().is_some_and(|token| token.ends_soon())
+    }
+
+    /// What the server wants that has answered in this way; nothing if it has taken what it was sent.
+    pub(crate) fn demand(&self, response: &Response) -> Option<Demand> {
+        demand(self.sent(), response)
+    }
+
+    /// The token that requests are sent with.
+    fn sent(&self) -> Option<&Token> {
+        self.token.as_deref().filter(|_| !self.is_over)
+    }
+}
+
+fn demand(token: Option<&Token>, response: &Response) -> Option<Demand> {
+    let nonce = response.field("dpop-nonce").and_then(|nonce| nonce.as_str());
+    let has_nonce = token.zip(nonce).is_some_and(|(token, nonce)| token.learn_nonce(nonce));
+    match response.status() {
+        StatusCode::UNAUTHORIZED => {
+            let challenge = Challenge::of(response.head().field_lines);
+            let wants_nonce = has_nonce && challenge.is_error("use_dpop_nonce");
+            Some(if wants_nonce { Demand::Nonce } else { Demand::Token(challenge) })
+        }
+        StatusCode::FORBIDDEN => {
+            let challenge = Challenge::of(response.head().field_lines);
+            challenge.is_error("insufficient_scope").then_some(Demand::Scopes(challenge))
+        }
+        _ => {
+            if let Some(token) = token {
+                token.is_accepted.store(true, Ordering::Relaxed);
+            }
+            None
+        }
+    }
+}
+
+impl Demand {
+    fn challenge(&self) -> &Challenge {
+        static NONE: Challenge =
+            Challenge { is_dpop: false, error: None, scopes: None, resource_metadata: None };
+        match self {
+            Self::Token(challenge) | Self::Scopes(challenge) => challenge,
+            Self::Nonce => &NONE,
+        }
+    }
+
+    /// Whether another token could be one that the server takes, if this was the last one.
+    fn may_be_satisfied(&self, last: Option<&Token>) -> bool {
+        let Some(last) = last else { return true };
+        match self {
+            Self::Nonce => false,
+            Self::Token(_) => !last.is_fresh || last.is_accepted.load(Ordering::Relaxed),
+            Self::Scopes(challenge) => {
+                let wanted = challenge.scopes.clone().unwrap_or_default();
+                !last.scopes().is_superset_of(&wanted)
+            }
+        }
+    }
+
+    const fn refusal(&self) -> OAuthError {
+        match self {
+            Self::Nonce | Self::Token(_) => OAuthError::TokenRejected,
+            Self::Scopes(_) => OAuthError::ScopeInsufficient,
+        }
+    }
+}
+
+impl Token {
+    fn of(response: TokenResponse, parties: Parties, client: StoredClient, scopes: Scopes) -> Self {
+        let Parties { resource, metadata, key } = parties;
+        let stored = StoredToken {
+            issuer: metadata.issuer,
+            resource: resource.identifier,
+            is_dpop: key.is_some(),
+            expires_at: expires_at(&response),
+            scopes: granted(scopes, &response).to_string(),
+            dpop_key: key.as_ref().map(|key| key.to_text()),
+            client,
+            access_token: response.access_token,
+            refresh_token: response.refresh_token,
+        };
+        Self::new(stored, key, true)
+    }
+
+    /// What has come for the refresh token of `before`.
+    fn renewed(response: TokenResponse, before: &StoredToken, key: Option<Arc<DpopKey>>) -> Self {
+        let stored = StoredToken {
+            expires_at: expires_at(&response),
+            scopes: granted(Scopes::parse(&before.scopes), &response).to_string(),
+            access_token: response.access_token,
+            // It is replaced, or goes on to be valid.
+            refresh_token: response.refresh_token.or_else(|| before.refresh_token.clone()),
+            ..before.clone()
+        };
+        Self::new(stored, key, false)
+    }
+
+    fn restore(stored: StoredToken) -> Result<Self, OAuthError> {
+        let key = stored.dpop_key.as_deref().map(DpopKey::restore).transpose()?;
+        if stored.is_dpop != key.is_some() {
+            return Err(OAuthError::KeyInvalid);
+        }
+        Ok(Self::new(stored, key.map(Arc::new), false))
+    }
+
+    const fn new(stored: StoredToken, key: Option<Arc<DpopKey>>, is_fresh: bool) -> Self {
+        Self { stored, key, nonce: StdMutex::new(None), is_fresh, is_accepted: AtomicBool::new(false) }
+    }
+
+    fn ends_soon(&self) -> bool {
+        let can_refresh = self.stored.refresh_token.is_some();
+        let soon = unix_time() + if can_refresh { SOON_SECONDS } else { 0 };
+        self.stored.expires_at.is_some_and(|end| end <= soon)
+    }
+
+    fn scopes(&self) -> Scopes {
+        Scopes::parse(&self.stored.scopes)
+    }
+
+    fn nonce(&self) -> Option<String> {
+        self.nonce.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers what the server wants the next proof to say, if there are proofs.
+    fn learn_nonce(&self, nonce: &str) -> bool {
+        if self.key.is_some() {
+            *self.nonce.lock().unwrap_or_else(PoisonError::into_inner) = Some(nonce.to_owned());
+        }
+        self.key.is_some()
+    }
+}
+
+fn expires_at(response: &TokenResponse) -> Option<u64> {
+    // Zero means that nothing is known, if it means anything.
+    let seconds = response.expires_in().filter(|seconds| *seconds > 0);
+    seconds.map(|seconds| unix_time().saturating_add(seconds))
+}
+
+fn granted(scopes: Scopes, response: &TokenResponse) -> Scopes {
+    scopes.union(&response.scope.as_deref().map(Scopes::parse).unwrap_or_default())
+}
+
+impl fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorizer").field("oauth", &self.oauth).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stored.fmt(f)
+    }
+}
+
+/// How often a request gets another token.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A token that ends sooner could end on the way.
+const SOON_SECONDS: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use thruway_client::Client;
+
+    use super::super::{LoopbackRedirect, MemoryTokenStore, TokenStore as _};
+    use super::*;
+
+    #[test]
+    fn a_token_is_sent_to_its_server_only() {
+        let stored = serde_json::json!({
+            "issuer": "https://as.example", "resource": "https://mcp.example/mcp", "access_token": "confidential",
+            "is_dpop": false, "expires_at": null, "refresh_token": null, "scopes": "", "dpop_key": null,
+            "client": {"id": "id", "secret": null, "method": "none", "redirect_uri": null, "scopes": ""},
+        });
+        let store = MemoryTokenStore::default();
+        store.save("https://mcp.example/mcp", &serde_json::from_value(stored).unwrap());
+        let oauth = OAuth::login(LoopbackRedirect::new(|_| {})).store(store);
+        let authorizer = Authorizer::new(oauth, "https://mcp.example/mcp");
+        let client = Client::new();
+        let is_sent_to = |url: &str| {
+            let request = authorizer.sign(&authorizer.standing(), "GET", url, client.get(url)).unwrap();
+            format!("{request:?}").contains("confidential")
+        };
+        assert!(is_sent_to("https://mcp.example/mcp") && is_sent_to("https://MCP.example:443/messages?id=1"));
+        for url in
+            ["http://mcp.example/mcp", "https://evil.example/mcp", "https://mcp.example:444/mcp", "/mcp"]
+        {
+            assert!(!is_sent_to(url), "{url}");
+        }
+    }
+}

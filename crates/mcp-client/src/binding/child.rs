@@ -1,0 +1,149 @@
+//! A server that the client starts itself, and ends as the specification says: its input is closed, then it is told to end,
+//! then it is killed.
+
+use std::fmt;
+use std::io;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use thruway_mcp::stdio::{Line, Lines};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::ChildStderr;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::super::error::McpClientError;
+use super::Ends;
+
+/// Is told each line of what a child process writes to its standard error.
+pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A child process. It is killed if nobody has seen it out.
+pub(crate) struct Child {
+    process: tokio::process::Child,
+}
+
+/// How a child is started, and how often it was.
+pub(crate) struct Origin {
+    command: tokio::process::Command,
+    on_stderr: Option<OnStderr>,
+    exit_wait: Duration,
+    started: Instant,
+    /// How often it was started again without having lived for long.
+    restarts: u32,
+}
+
+impl Origin {
+    /// Starts `command`, whose standard error goes where it says, or to `on_stderr`.
+    pub(crate) fn start(
+        mut command: Command,
+        on_stderr: Option<OnStderr>,
+        exit_wait: Duration,
+    ) -> io::Result<(Self, Ends)> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if on_stderr.is_some() {
+            command.stderr(Stdio::piped());
+        }
+        let mut command = tokio::process::Command::from(command);
+        command.kill_on_drop(true);
+        let mut origin = Self { command, on_stderr, exit_wait, started: Instant::now(), restarts: 0 };
+        let ends = origin.spawn()?;
+        Ok((origin, ends))
+    }
+
+    /// Starts another child in the place of one that has died: at once, then after longer and longer pauses, then not at
+    /// all.
+    pub(super) async fn start_again(&mut self) -> Result<Ends, McpClientError> {
+        if self.started.elapsed() > LIFE_LONG {
+            self.restarts = 0;
+        }
+        if self.restarts >= RESTARTS_MAX {
+            return Err(McpClientError::TooManyRestarts);
+        }
+        let pause = if self.restarts == 0 { Duration::ZERO } else { PAUSE * (1 << self.restarts) };
+        self.restarts += 1;
+        sleep(pause).await;
+        self.started = Instant::now();
+        self.spawn().map_err(|error| McpClientError::Start(error.kind()))
+    }
+
+    fn spawn(&mut self) -> io::Result<Ends> {
+        let mut process = self.command.spawn()?;
+        if let (Some(stderr), Some(on_stderr)) = (process.stderr.take(), &self.on_stderr) {
+            tokio::spawn(tell_lines(stderr, on_stderr.clone()));
+        }
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let input = process.stdout.take().ok_or_else(closed)?.into_owned_fd()?;
+        let output = process.stdin.take().ok_or_else(closed)?.into_owned_fd()?;
+        Ok(Ends {
+            input: Box::new(pipe::Receiver::from_owned_fd(input)?),
+            output: Box::new(pipe::Sender::from_owned_fd(output)?),
+            child: Some(Child { process }),
+            exit_wait: self.exit_wait,
+        })
+    }
+}
+
+impl Child {
+    /// Waits until it has ended; once its input is closed, which is when `writing` ends, for no longer than it may take.
+    pub(super) async fn see_out(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
+        tokio::select! {
+            _ = self.process.wait() => return,
+            _ = writing => {}
+        }
+        if timeout(exit_wait, self.process.wait()).await.is_ok() {
+            return;
+        }
+        if let Some(pid) = self.process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
+            // Its id is its own until it has been waited for.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if timeout(exit_wait, self.process.wait()).await.is_err() {
+            let _ = self.process.kill().await;
+        }
+    }
+}
+
+/// Reads what comes, whether or not it is lines, so that the child never waits for it.
+async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
+    let mut lines = Lines::with_bytes_max(STDERR_LINE_BYTES_MAX);
+    while stderr.read_buf(lines.room()).await.is_ok_and(|read| read > 0) {
+        while let Some(line) = lines.next() {
+            match line {
+                Line::Whole(line) => on_stderr(&String::from_utf8_lossy(line)),
+                Line::TooLong => on_stderr("(a line that is too long)"),
+                Line::Passed(_) => {}
+            }
+        }
+    }
+    if let Some(Line::Whole(line)) = lines.rest() {
+        on_stderr(&String::from_utf8_lossy(line));
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origin").field("restarts", &self.restarts).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child").field("id", &self.process.id()).finish()
+    }
+}
+
+/// The longest line of the standard error that is told.
+const STDERR_LINE_BYTES_MAX: usize = 64 << 10;
+
+/// A child that has lived for so long did not die of how it was started.
+const LIFE_LONG: Duration = Duration::from_mins(1);
+
+/// How often a child is started again that dies early.
+const RESTARTS_MAX: u32 = 5;
+
+/// The second time it is started again after twice this, then after twice as long each time.
+const PAUSE: Duration = Duration::from_millis(50);

@@ -1,0 +1,349 @@
+//! Streamable HTTP: each message is a request of its own, whose response is the answer, or a stream of events that ends with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use bytes::{Bytes, BytesMut};
+use thruway_client::{Client, ClientError, Destination, Request, Response, Timeouts};
+use thruway_mcp::json_rpc::{self, Id, Message};
+use thruway_message::{FieldLinesBuf, Method, StatusCode};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::super::authorization::{Attempts, Authorizer, OAuth};
+use super::super::conversation::Conversation;
+use super::super::error::McpClientError;
+use super::super::handlers::Direction;
+use super::super::incoming::outcome;
+use super::super::reading::{Read, Wanted};
+use super::http_events::take_batch;
+use super::http_sse::OpenStream;
+use super::{Outgoing, Purpose, Received};
+use thruway_mcp::content_types::{ACCEPTED_BY_CLIENTS, is_media_type};
+
+/// An MCP endpoint.
+#[derive(Debug)]
+pub(crate) struct Http {
+    client: Client,
+    url: Box<str>,
+    /// What every request has besides.
+    fields: Vec<(String, String)>,
+    /// Where requests go, and those that bring a message; why they cannot is said when there is one.
+    endpoint: Result<Endpoint, ClientError>,
+    /// The stream that brings everything, from a server that knows no other binding.
+    pub(super) stream: ArcSwapOption<OpenStream>,
+    authorizer: Option<Arc<Authorizer>>,
+}
+
+/// An MCP endpoint, ready for requests.
+#[derive(Debug)]
+struct Endpoint {
+    any: Destination,
+    post: Destination,
+}
+
+impl Http {
+    pub(crate) fn new(
+        client: Client,
+        url: &str,
+        fields: Vec<(String, String)>,
+        oauth: Option<OAuth>,
+    ) -> Self {
+        // A fragment is for whoever reads the URL: no server has one.
+        let url = url.split_once('#').map_or(url, |(before, _)| before);
+        let authorizer = oauth.map(|oauth| Authorizer::of(oauth, url));
+        let endpoint = Endpoint::new(url, &fields);
+        Self { client, url: url.into(), fields, endpoint, stream: ArcSwapOption::empty(), authorizer }
+    }
+
+    /// Until when a person was logging in, for whom nobody should lose patience.
+    pub(super) fn waited_until(&self) -> Option<Instant> {
+        self.authorizer.as_ref().and_then(|authorizer| authorizer.waited_until())
+    }
+
+    pub(super) async fn exchange<R: Wanted>(
+        &self,
+        conversation: &Arc<Conversation>,
+        id: i64,
+        mut outgoing: Outgoing,
+    ) -> Result<Received<R>, McpClientError> {
+        let response = self.post(&mut outgoing).await?;
+        let session_id = response.field("mcp-session-id").and_then(|id| id.as_str()).map(str::to_owned);
+        let answer = match kind_of(&response) {
+            Kind::Json => answer(conversation, id, response, &outgoing).await?,
+            Kind::Events if response.status().is_success() => {
+                Read::Raw(Box::pin(self.answer_in_events(conversation, id, response, &outgoing)).await?)
+            }
+            Kind::JsonLines if response.status().is_success() => return Err(framing_invalid()),
+            Kind::Events | Kind::JsonLines | Kind::Other => {
+                return Err(refusal(response.status(), &outgoing));
+            }
+        };
+        Ok(Received { answer, session_id })
+    }
+
+    /// Sends a message that is not answered.
+    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<(), McpClientError> {
+        let response = self.post(&mut outgoing).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(McpClientError::Status(status));
+        }
+        // Read, so that the connection can be used again.
+        let _ = response.collect(REFUSAL_BYTES_MAX).await;
+        Ok(())
+    }
+
+    pub(super) async fn end_session(&self, field_lines: FieldLinesBuf) -> Result<(), McpClientError> {
+        let timeouts = Timeouts { total: Some(FAREWELL), ..Timeouts::default() };
+        let request = self.client.request_to(Method::Delete, &self.endpoint()?.any);
+        let mut request = request.field_lines(&field_lines).timeouts(timeouts);
+        if let Some(authorizer) = &self.authorizer {
+            request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), &self.url, request)?;
+        }
+        // Servers may refuse it (405), may have ended the session before (404), and nobody logs in to say good-bye (401).
+        request.send().await?;
+        Ok(())
+    }
+
+    /// Reads what the server says by itself in a session.
+    pub(super) fn listen(
+        self: &Arc<Self>,
+        conversation: &Arc<Conversation>,
+        field_lines: FieldLinesBuf,
+    ) -> AbortHandle {
+        let listening = self.clone().listen_on(Arc::downgrade(conversation), field_lines);
+        conversation.spawn(listening).abort_handle()
+    }
+
+    async fn post(&self, outgoing: &mut Outgoing) -> Result<Response, McpClientError> {
+        let idle = if outgoing.purpose == Purpose::Subscribe { SUBSCRIPTION_SILENCE } else { FOR_EVER };
+        let timeouts = Timeouts { head: FOR_EVER, content_idle: idle, ..Timeouts::default() };
+        let content = Bytes::from(std::mem::take(&mut outgoing.octets));
+        let destination = &self.endpoint()?.post;
+        let request = || {
+            self.client
+                .request_to(Method::Post, destination)
+                .field_lines(&outgoing.field_lines)
+                .content(content.clone())
+                .idempotent(outgoing.purpose != Purpose::Act)
+                .timeouts(timeouts)
+        };
+        self.send_request(Method::Post, &self.url, request).await
+    }
+
+    /// Sends a request to `url`, as often as the server wants another token for it.
+    pub(super) async fn send_request<'c>(
+        &'c self,
+        method: Method<'static>,
+        url: &str,
+        request: impl Fn() -> Request<'c>,
+    ) -> Result<Response, McpClientError> {
+        match &self.authorizer {
+            None => Ok(request().send().await?),
+            Some(authorizer) => Box::pin(send_signed(authorizer, method, url, request)).await,
+        }
+    }
+
+    /// Asks for a stream of events, from after the event `last_event_id` on.
+    pub(super) async fn get(
+        &self,
+        field_lines: &FieldLinesBuf,
+        last_event_id: &str,
+    ) -> Result<Response, McpClientError> {
+        let timeouts = Timeouts { content_idle: SUBSCRIPTION_SILENCE, ..Timeouts::default() };
+        let destination = &self.endpoint()?.any;
+        let request = || {
+            let request = self.client.request_to(Method::Get, destination).field_lines(field_lines);
+            let request = request.field("Accept", "text/event-stream").timeouts(timeouts);
+            if last_event_id.is_empty() { request } else { request.field("Last-Event-ID", last_event_id) }
+        };
+        self.send_request(Method::Get, &self.url, request).await
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn endpoint(&self) -> Result<&Endpoint, McpClientError> {
+        self.endpoint.as_ref().map_err(|error| error.clone().into())
+    }
+
+    /// Another place on the same server for messages.
+    pub(super) fn destination(&self, url: &str) -> Result<Destination, ClientError> {
+        destination(url, &self.fields)?.field("Content-Type", "application/json")
+    }
+
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Endpoint {
+    fn new(url: &str, fields: &[(String, String)]) -> Result<Self, ClientError> {
+        let any = destination(url, fields)?;
+        let post = any.clone().field("Content-Type", "application/json")?;
+        Ok(Self { any, post: post.field("Accept", ACCEPTED_BY_CLIENTS)? })
+    }
+}
+
+/// Where requests with `fields` go.
+fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, ClientError> {
+    fields
+        .iter()
+        .try_fold(Destination::parse(url)?, |destination, (name, value)| destination.field(name, value))
+}
+
+/// Sends a request with the token that there is, and again as often as the server wants another one.
+async fn send_signed<'c>(
+    authorizer: &Arc<Authorizer>,
+    method: Method<'static>,
+    url: &str,
+    request: impl Fn() -> Request<'c>,
+) -> Result<Response, McpClientError> {
+    let mut attempts = Attempts::default();
+    let mut standing = authorizer.standing();
+    if standing.ends_soon() {
+        standing = Box::pin(authorizer.renew(&standing)).await;
+    }
+    loop {
+        let response = authorizer.sign(&standing, method.as_str(), url, request())?.send().await?;
+        let Some(demand) = standing.demand(&response) else { return Ok(response) };
+        drop(response);
+        // Apart, so that requests that are not refused carry nothing of it.
+        Box::pin(authorizer.satisfy(&standing, &demand, &mut attempts)).await?;
+        standing = authorizer.standing();
+    }
+}
+
+/// What the content of a response is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Json,
+    Events,
+    /// One message a line, which no revision knows.
+    JsonLines,
+    Other,
+}
+
+pub(super) fn kind_of(response: &Response) -> Kind {
+    let value = response.field("content-type").map_or(&b""[..], |value| value.as_bytes());
+    if is_media_type(value, b"application/json") {
+        Kind::Json
+    } else if is_media_type(value, b"text/event-stream") {
+        Kind::Events
+    } else if JSON_LINES.iter().any(|expected| is_media_type(value, expected.as_bytes())) {
+        Kind::JsonLines
+    } else {
+        Kind::Other
+    }
+}
+
+/// The answer to request `id`, if the content of `response` is one.
+async fn answer<R: Wanted>(
+    conversation: &Arc<Conversation>,
+    id: i64,
+    response: Response,
+    outgoing: &Outgoing,
+) -> Result<Read<R>, McpClientError> {
+    let status = response.status();
+    let content = match outgoing.purpose {
+        Purpose::Subscribe => collect_message(response, conversation.options.message_bytes_max).await?,
+        Purpose::Act | Purpose::Read => response.collect(conversation.options.message_bytes_max).await?,
+    };
+    conversation.incoming.handlers.trace(Direction::Received, &content);
+    if let Some(result) = R::read(&content, id) {
+        return Ok(Read::Complete(result));
+    }
+    let answer = match json_rpc::parse(&content) {
+        Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
+        // The server could not, or would not, read whose answer it is.
+        Ok(Message::Response(response))
+            if response.id.is_none() && !is_end_of_session(status, outgoing) && !is_passing(status) =>
+        {
+            outcome(&response)
+        }
+        _ if status.is_success() => take_batch(conversation, id, &content, &mut conversation.wait_budget())
+            .await?
+            .ok_or(McpClientError::MessageInvalid),
+        _ => Err(refusal(status, outgoing)),
+    };
+    answer.map(Read::Raw)
+}
+
+/// Collects the content of a response, which is one message and no stream. JSON lines are recognized by the
+/// first of them: their end may never come.
+async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Bytes, McpClientError> {
+    let mut content = BytesMut::new();
+    let mut is_first_line = true;
+    while let Some(piece) = response.next().await {
+        let piece = piece?;
+        if content.len() + piece.len() > bytes_max {
+            return Err(McpClientError::MessageTooLarge);
+        }
+        let searched = content.len();
+        content.extend_from_slice(&piece);
+        let line_end = content[searched..].iter().position(|byte| *byte == b'\n');
+        if let Some(line_end) = line_end.filter(|_| is_first_line) {
+            is_first_line = false;
+            let first_line = json_rpc::parse(&content[..searched + line_end]);
+            if matches!(first_line, Ok(Message::Notification(_) | Message::Request(_))) {
+                return Err(framing_invalid());
+            }
+        }
+    }
+    Ok(content.freeze())
+}
+
+/// Logs that the server sends JSON lines, and returns the error that says so.
+pub(super) fn framing_invalid() -> McpClientError {
+    tracing::warn!("the server sends JSON lines; a response must be one JSON message or an event stream");
+    McpClientError::FramingInvalid
+}
+
+fn refusal(status: StatusCode, outgoing: &Outgoing) -> McpClientError {
+    if is_end_of_session(status, outgoing) {
+        McpClientError::SessionEnded
+    } else {
+        McpClientError::Status(status)
+    }
+}
+
+fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
+    outgoing.has_session && status == StatusCode::NOT_FOUND
+}
+
+/// Whether a server, or whoever is in its place, says that it is not to be had just now. Of 500 that is not known: what comes with
+/// it may be about the request.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// The media types in use for JSON lines.
+const JSON_LINES: [&str; 5] = [
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonlines",
+    "application/jsonlines",
+];
+
+/// The call has a deadline of its own.
+const FOR_EVER: Duration = Duration::MAX;
+
+/// A stream that brings nothing for so long, not even a comment, is asked for again: it may be dead.
+const SUBSCRIPTION_SILENCE: Duration = Duration::from_mins(5);
+
+/// How long a server may take to end a session.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How much is read of what nobody wants to know.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;

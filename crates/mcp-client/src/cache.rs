@@ -1,0 +1,161 @@
+//! Results that a server allows to be kept (2026-07-28): lists, resources, and what the server is.
+//!
+//! A client speaks for one caller, so that what is for this caller alone is kept like what is for everybody.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thruway_mcp::schema::methods;
+use tokio::time::Instant;
+
+use super::handlers::ServerNotification;
+use super::incoming::Answer;
+
+/// Results that may be kept, by their methods and parameters.
+#[derive(Default, Debug)]
+pub(super) struct Cache(Mutex<Kept>);
+
+#[derive(Default, Debug)]
+struct Kept {
+    all: HashMap<Key, Entry>,
+    bytes: usize,
+}
+
+/// What a result was asked for by.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key {
+    method: &'static str,
+    params: Box<str>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    answer: Answer,
+    until: Instant,
+}
+
+/// What a result says of how long it may be kept.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Hint {
+    #[serde(default)]
+    ttl_ms: Option<i64>,
+}
+
+/// What a request is known by, if its result may be kept.
+pub(super) fn key(method: &'static str, params: &impl Serialize) -> Option<Key> {
+    let params = if is_cacheable(method) { serde_json::to_string(params).ok()? } else { return None };
+    Some(Key { method, params: params.into() })
+}
+
+/// Whether results of this method say how long they may be kept.
+pub fn is_cacheable(method: &str) -> bool {
+    matches!(
+        method,
+        methods::TOOLS_LIST
+            | methods::PROMPTS_LIST
+            | methods::RESOURCES_LIST
+            | methods::RESOURCES_TEMPLATES_LIST
+            | methods::RESOURCES_READ
+    )
+}
+
+impl Cache {
+    /// The result, if it was kept and is not too old.
+    pub(super) fn find(&self, key: &Key) -> Option<Answer> {
+        let mut kept = self.kept();
+        let entry = kept.all.get(key)?;
+        if entry.until > Instant::now() {
+            return Some(entry.answer.clone());
+        }
+        kept.remove(key);
+        None
+    }
+
+    /// Keeps a result for as long as it says.
+    pub(crate) fn keep(&self, key: Key, answer: &Answer) {
+        let ttl = serde_json::from_str(answer.get()).ok().and_then(|hint: Hint| hint.ttl_ms);
+        let ttl = ttl.and_then(|ttl| u64::try_from(ttl).ok()).map(Duration::from_millis).unwrap_or_default();
+        let bytes = bytes_of(&key, answer);
+        if ttl.is_zero() || bytes > BYTES_MAX {
+            return;
+        }
+        let now = Instant::now();
+        let mut kept = self.kept();
+        kept.remove(&key);
+        if kept.bytes + bytes > BYTES_MAX {
+            kept.make_room(now, bytes);
+        }
+        kept.bytes += bytes;
+        kept.all.insert(key, Entry { answer: answer.clone(), until: now + ttl.min(TTL_MAX) });
+    }
+
+    /// Keeps no longer what has changed.
+    pub(super) fn forget(&self, told: &ServerNotification) {
+        let is_changed = |key: &Key| match told {
+            ServerNotification::ToolsListChanged => key.method == methods::TOOLS_LIST,
+            ServerNotification::PromptsListChanged => key.method == methods::PROMPTS_LIST,
+            ServerNotification::ResourcesListChanged => {
+                matches!(key.method, methods::RESOURCES_LIST | methods::RESOURCES_TEMPLATES_LIST)
+            }
+            ServerNotification::ResourceUpdated(updated) => {
+                key.method == methods::RESOURCES_READ && key.is_about(&updated.uri)
+            }
+            ServerNotification::Message(_) | ServerNotification::Other { .. } => false,
+        };
+        let mut kept = self.kept();
+        let changed: Vec<_> = kept.all.keys().filter(|key| is_changed(key)).cloned().collect();
+        for key in &changed {
+            kept.remove(key);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, key: &Key) {
+        if let Some(entry) = self.all.remove(key) {
+            self.bytes -= bytes_of(key, &entry.answer);
+        }
+    }
+
+    /// Forgets what is too old, and everything if that is not enough.
+    fn make_room(&mut self, now: Instant, bytes: usize) {
+        let overdue: Vec<_> =
+            self.all.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
+        for key in &overdue {
+            self.remove(key);
+        }
+        if self.bytes + bytes > BYTES_MAX {
+            *self = Self::default();
+        }
+    }
+}
+
+impl Key {
+    fn is_about(&self, uri: &str) -> bool {
+        #[derive(Deserialize)]
+        struct Uri {
+            uri: String,
+        }
+        serde_json::from_str(&self.params).is_ok_and(|params: Uri| params.uri == uri)
+    }
+}
+
+fn bytes_of(key: &Key, answer: &Answer) -> usize {
+    key.params.len() + answer.get().len() + ENTRY_BYTES
+}
+
+/// How much is kept.
+const BYTES_MAX: usize = 16 << 20;
+
+/// What an entry takes besides.
+const ENTRY_BYTES: usize = 200;
+
+/// Servers may say what they like; the clock may not be able to.
+const TTL_MAX: Duration = Duration::from_hours(24);

@@ -1,0 +1,365 @@
+//! What all clones of a client have in common, and one request with its answer.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use thruway_mcp::json_rpc::write_notification;
+use thruway_mcp::schema::{CancelledNotificationParams, LoggingLevel, RequestId, methods};
+use thruway_message::FieldLinesBuf;
+use tokio::runtime::{self, Handle};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::binding::{Binding, Outgoing, Received};
+use super::cache::Cache;
+use super::deadline::{Patience, Progress};
+use super::eras::{Era, Spoken};
+use super::error::McpClientError;
+use super::handlers::{Direction, Handlers};
+use super::incoming::{Incoming, Waiting};
+use super::options::McpClientOptions;
+use super::param_headers::ListedParamHeaders;
+use super::party::Party;
+use super::reading::Wanted;
+use super::resubscription::{Resubscription, UriLocks};
+use super::subscription::Queue;
+use super::tools::KnownTools;
+
+/// What all clones of a client have in common.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) options: McpClientOptions,
+    pub(super) binding: Binding,
+    pub(super) incoming: Incoming,
+    /// Where the client was made: a stream is read and written there.
+    pub(super) runtime: Handle,
+    /// What is known of tools.
+    pub(super) tools: KnownTools,
+    /// The headers that calls of the tools must have, for calls that are forwarded.
+    pub(super) param_headers: ListedParamHeaders,
+    /// Results that may be kept (2026-07-28).
+    pub(super) cache: Cache,
+    /// What was agreed upon with the server.
+    spoken: ArcSwapOption<Spoken>,
+    /// The negotiation that is under way, if one is.
+    negotiation: Mutex<Option<Negotiation>>,
+    pub(super) resubscription: Resubscription,
+    pub(super) subscribing: UriLocks,
+    /// The era of the server, once it is known: it outlives a session.
+    pub(super) era: std::sync::OnceLock<Era>,
+    last_id: AtomicI64,
+    /// How often the other end has gone and was, or will be, started again.
+    losses: AtomicU64,
+    /// From which level on log messages are wanted, one more than its place among all; 0 for none.
+    log_level: AtomicU8,
+}
+
+/// What a negotiation has come to.
+type Agreed = Result<Arc<Spoken>, McpClientError>;
+
+/// What will come of a negotiation, and the runtime that it is in.
+#[derive(Debug)]
+struct Negotiation {
+    outcome: watch::Receiver<Option<Agreed>>,
+    runtime: runtime::Id,
+}
+
+/// Who waits for the answer of one request, and for how long.
+pub(super) struct Waiter {
+    pub(super) patience: Patience,
+    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) queue: Option<Arc<Queue>>,
+    /// Who is asked and told, if that is not the client itself.
+    pub(super) party: Option<Arc<dyn Party>>,
+    /// `true` for a request of somebody else, such as the client of a bridge.
+    pub(super) is_forwarded: bool,
+    /// Whether the server is told when nobody waits any more.
+    pub(super) cancels: bool,
+}
+
+/// Lets a request be forgotten, and cancels it if nobody has waited to its end.
+struct InFlight<'c> {
+    conversation: &'c Arc<Conversation>,
+    id: i64,
+    cancels: bool,
+}
+
+impl Conversation {
+    pub(crate) fn new(
+        options: McpClientOptions,
+        binding: Binding,
+        handlers: Handlers,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            binding,
+            incoming: Incoming::new(handlers),
+            runtime,
+            tools: KnownTools::default(),
+            param_headers: ListedParamHeaders::default(),
+            cache: Cache::default(),
+            spoken: ArcSwapOption::empty(),
+            negotiation: Mutex::default(),
+            resubscription: Resubscription::default(),
+            subscribing: UriLocks::default(),
+            era: std::sync::OnceLock::new(),
+            last_id: AtomicI64::new(0),
+            losses: AtomicU64::new(0),
+            log_level: AtomicU8::new(0),
+        })
+    }
+
+    /// What was agreed upon with the server. If nothing was, it is now.
+    pub(super) async fn spoken(self: &Arc<Self>, patience: Patience) -> Agreed {
+        match self.spoken.load_full() {
+            Some(spoken) => Ok(spoken),
+            // Apart, so that those who come later carry nothing of it.
+            None => Box::pin(self.wait_to_agree(patience)).await,
+        }
+    }
+
+    async fn wait_to_agree(self: &Arc<Self>, patience: Patience) -> Agreed {
+        let mut negotiation = self.negotiation();
+        let agreed = pin!(async {
+            let agreed = negotiation.wait_for(Option::is_some).await.ok();
+            let gone =
+                || if self.is_stranded() { McpClientError::RuntimeEnded } else { McpClientError::Closed };
+            agreed.and_then(|agreed| agreed.clone()).unwrap_or_else(|| Err(gone()))
+        });
+        patience.wait(None, || false, || self.binding.waited_until(), agreed).await
+    }
+
+    /// The negotiation that is under way, or that begins now. All who wait have what comes of it, and it comes to its end
+    /// whoever stops to wait: the next call would have to begin it again.
+    fn negotiation(self: &Arc<Self>) -> watch::Receiver<Option<Agreed>> {
+        let mut under_way = self.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = self.runtime_of_tasks().id();
+        // Another runtime may not go on; and there may be nobody any more who could tell.
+        let is_useful = |one: &&Negotiation| one.runtime == runtime && one.outcome.has_changed().is_ok();
+        if let Some(negotiation) = under_way.as_ref().filter(is_useful) {
+            return negotiation.outcome.clone();
+        }
+        let (tell, outcome) = watch::channel(None);
+        *under_way = Some(Negotiation { outcome: outcome.clone(), runtime });
+        let conversation = self.clone();
+        self.spawn(async move {
+            let agreed = conversation.negotiate().await;
+            tell.send_replace(Some(agreed));
+            let mut under_way = conversation.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
+            under_way.take();
+        });
+        outcome
+    }
+
+    async fn negotiate(self: &Arc<Self>) -> Agreed {
+        if let Some(spoken) = self.current() {
+            return Ok(spoken);
+        }
+        if let Some(reason) = self.incoming.closed() {
+            return Err(reason);
+        }
+        self.binding.reopen(self).await?;
+        let spoken = Arc::new(Spoken::negotiate(self).await?);
+        if let Some(reason) = self.incoming.closed() {
+            // Whoever has closed it meanwhile knew of no session.
+            let _ = spoken.end(self).await;
+            return Err(reason);
+        }
+        if let Some(other) = self.current() {
+            // Agreed upon in another runtime meanwhile.
+            let _ = spoken.end(self).await;
+            return Ok(other);
+        }
+        let _ = self.era.set(spoken.era());
+        self.spoken.store(Some(spoken.clone()));
+        spoken.begin(self);
+        Ok(spoken)
+    }
+
+    /// Does `task` beside calls.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime_of_tasks().spawn(task)
+    }
+
+    /// Where tasks are: for a stream where that is, else where the call is, as the runtime of who has made the client may have
+    /// ended, or stand still.
+    fn runtime_of_tasks(&self) -> Handle {
+        let current = if let Binding::Http(_) = self.binding { Handle::try_current().ok() } else { None };
+        current.unwrap_or_else(|| self.runtime.clone())
+    }
+
+    /// Whether the runtime has ended that the stream to the server is in.
+    pub(super) fn is_stranded(&self) -> bool {
+        if let Binding::Http(_) = self.binding {
+            return false;
+        }
+        // Which ends at once what it is given then.
+        let task = self.runtime.spawn(std::future::pending::<()>());
+        let is_stranded = task.is_finished();
+        task.abort();
+        is_stranded
+    }
+
+    /// Nothing is agreed upon any more, if `spoken` was.
+    pub(super) fn forget(&self, spoken: &Arc<Spoken>) {
+        let current = self.spoken.load();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, spoken)) {
+            self.spoken.compare_and_swap(&*current, None);
+        }
+    }
+
+    /// Ends the session, and sees a child out. No other one is begun.
+    pub(super) async fn close(self: &Arc<Self>) {
+        if let Binding::Http(_) = self.binding {
+            // Nothing else ends there by itself.
+            self.incoming.close(&McpClientError::Closed);
+        }
+        if let Some(spoken) = self.spoken.swap(None) {
+            // The server forgets the session by itself at some time.
+            let _ = spoken.end(self).await;
+        }
+        self.binding.close().await;
+        // It may have gone before, and be about to be started again.
+        self.incoming.close(&McpClientError::Closed);
+    }
+
+    /// The other end has gone, and will be started again: nothing is agreed upon with that one.
+    pub(super) fn lose(self: &Arc<Self>) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        self.spoken.store(None);
+        self.param_headers.invalidate();
+        self.incoming.fail_all(&McpClientError::Closed);
+        if !self.incoming.queues().is_empty() {
+            self.resubscribe();
+        }
+    }
+
+    /// How often the other end has been lost.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    /// Begins another session, if the one whose messages have these field lines has ended and nobody has noticed.
+    pub(super) fn renew(self: &Arc<Self>, field_lines: &FieldLinesBuf) {
+        let is_its = |current: &Arc<Spoken>| current.field_lines().octets() == field_lines.octets();
+        if let Some(current) = self.current().filter(is_its) {
+            self.forget(&current);
+            self.resubscribe();
+        }
+    }
+
+    pub(super) fn current(&self) -> Option<Arc<Spoken>> {
+        self.spoken.load_full()
+    }
+
+    /// Whether the server may send requests.
+    pub(super) fn is_legacy(&self) -> bool {
+        self.era.get() != Some(&Era::Modern)
+    }
+
+    pub(super) fn next_id(&self) -> i64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LoggingLevel> {
+        let place = usize::from(self.log_level.load(Ordering::Relaxed));
+        LoggingLevel::ALL.get(place.checked_sub(1)?).copied()
+    }
+
+    pub(crate) fn set_log_level(&self, level: LoggingLevel) {
+        let place = LoggingLevel::ALL.iter().position(|one| *one == level);
+        let place = place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or(0);
+        self.log_level.store(place, Ordering::Relaxed);
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Cancel safety
+    /// The request is given up if the future is dropped, and the server is told if `waiter` says so.
+    pub(super) async fn exchange<R: Wanted>(
+        self: &Arc<Self>,
+        id: i64,
+        outgoing: Outgoing,
+        waiter: Waiter,
+    ) -> Result<Received<R>, McpClientError> {
+        self.incoming.handlers.trace(Direction::Sent, &outgoing.octets);
+        let (sender, answer) = self.binding.has_common_stream().then(oneshot::channel).unzip();
+        let progress = waiter.progress.clone();
+        let Waiter { progress: reported, queue, party, is_forwarded, .. } = waiter;
+        let waiting =
+            Waiting { answer: sender, progress: reported, queue, party, is_forwarded, ..Waiting::default() };
+        self.incoming.expect(id, waiting)?;
+        let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
+        let answer = pin!(self.binding.exchange(self, id, outgoing, answer));
+        let outcome = waiter
+            .patience
+            .wait(
+                progress.as_deref(),
+                || self.incoming.is_questioned(),
+                || self.binding.waited_until(),
+                answer,
+            )
+            .await;
+        in_flight.cancels &= outcome.as_ref().is_err_and(|error| {
+            matches!(
+                error,
+                McpClientError::AnswerLost | McpClientError::MessageTooLarge | McpClientError::TimedOut
+            )
+        });
+        outcome
+    }
+
+    /// Sends a message that is not answered, in whatever was agreed upon.
+    pub(super) async fn send(self: &Arc<Self>, octets: Vec<u8>) -> Result<(), McpClientError> {
+        self.send_with(octets, self.field_lines()).await
+    }
+
+    /// The same, with these headers.
+    pub(super) async fn send_with(
+        self: &Arc<Self>,
+        octets: Vec<u8>,
+        field_lines: FieldLinesBuf,
+    ) -> Result<(), McpClientError> {
+        let sending = self.binding.send(self.outgoing(octets, field_lines));
+        tokio::time::timeout(self.options.timeout, sending).await.map_err(|_| McpClientError::TimedOut)?
+    }
+
+    fn outgoing(&self, octets: Vec<u8>, field_lines: FieldLinesBuf) -> Outgoing {
+        self.incoming.handlers.trace(Direction::Sent, &octets);
+        Outgoing { octets, field_lines, ..Outgoing::default() }
+    }
+
+    fn field_lines(&self) -> FieldLinesBuf {
+        self.current().map(|spoken| spoken.field_lines().clone()).unwrap_or_default()
+    }
+
+    async fn cancel(self: Arc<Self>, id: i64) {
+        let params = CancelledNotificationParams {
+            request_id: RequestId::Integer(id),
+            reason: Some("nobody waits any more".to_owned()),
+            meta: None,
+        };
+        let mut octets = Vec::new();
+        write_notification(&mut octets, methods::NOTIFICATIONS_CANCELLED, &params);
+        let sending = self.binding.try_send(self.outgoing(octets, self.field_lines()));
+        // Who does not take it in time is not worth more of it.
+        let _ = tokio::time::timeout(self.options.timeout, sending).await;
+    }
+}
+
+/// Who drops the future of a call gives the call up, and the specification wants the server to hear of it: that is decided
+/// here because there is no other place that learns of it.
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.conversation.incoming.forget(self.id);
+        if self.cancels {
+            self.conversation.spawn(self.conversation.clone().cancel(self.id));
+        }
+    }
+}

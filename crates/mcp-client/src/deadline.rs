@@ -1,0 +1,143 @@
+//! How long an answer is waited for.
+
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use thruway_mcp::schema::ProgressNotificationParams;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, sleep_until};
+
+use super::error::McpClientError;
+use super::unsent::Unsent;
+
+/// Receives reports of progress. Returns the message that a bridge makes of one if its client has to read
+/// first.
+pub type OnProgress = Arc<dyn Fn(ProgressNotificationParams) -> Option<Unsent> + Send + Sync>;
+
+/// The progress of a request.
+pub struct Progress {
+    last: Mutex<Option<Instant>>,
+    on_progress: OnProgress,
+}
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// From the beginning, or the last progress.
+    pub(super) timeout: Duration,
+    /// In all.
+    pub(super) timeout_max: Duration,
+}
+
+impl Progress {
+    pub(super) fn new(on_progress: OnProgress) -> Self {
+        Self { last: Mutex::new(None), on_progress }
+    }
+
+    pub(super) fn handle(&self, params: ProgressNotificationParams) -> Option<Unsent> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        (self.on_progress)(params)
+    }
+
+    fn last(&self) -> Option<Instant> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Patience {
+    /// Waits for `answer`, for longer if there was progress or a question is being answered. While a person logs in, no time runs:
+    /// that has a time of its own, and `waited_until` tells its end.
+    ///
+    /// # Errors
+    /// That of `answer`, or that it took too long.
+    pub(super) async fn wait<T>(
+        self,
+        progress: Option<&Progress>,
+        is_questioned: impl Fn() -> bool,
+        waited_until: impl Fn() -> Option<Instant>,
+        mut answer: Pin<&mut impl Future<Output = Result<T, McpClientError>>>,
+    ) -> Result<T, McpClientError> {
+        let began = Instant::now();
+        let mut latest = later(began, self.timeout_max);
+        let mut deadline = later(began, self.timeout).min(latest);
+        let mut sleep = pin!(sleep_until(deadline));
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut answer => return outcome,
+                // A server that says something all the time takes all the turns that there are.
+                () = unconstrained(&mut sleep) => {}
+            }
+            let waited_until = waited_until();
+            latest = waited_until.map_or(latest, |until| latest.max(later(until, self.timeout)));
+            let last = if is_questioned() { Some(Instant::now()) } else { progress.and_then(Progress::last) };
+            let last = last.max(waited_until);
+            let extended = last.map_or(deadline, |last| later(last, self.timeout)).min(latest);
+            if extended <= deadline {
+                return Err(McpClientError::TimedOut);
+            }
+            deadline = extended;
+            sleep.as_mut().reset(deadline);
+        }
+    }
+}
+
+/// When `duration` has passed since `instant`. What is longer than anybody waits is for ever.
+pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
+    instant + duration.min(FOR_EVER)
+}
+
+/// Longer than anybody waits, and short enough to be added to the time.
+pub(super) const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("last", &self.last()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    async fn answered_after(answer: u64, login: Option<u64>) -> Result<(), McpClientError> {
+        let second = Duration::from_secs(1);
+        let patience = Patience { timeout: second, timeout_max: second };
+        let end = login.map(|millis| Instant::now() + Duration::from_millis(millis));
+        let answer = pin!(async {
+            sleep(Duration::from_millis(answer)).await;
+            Ok(())
+        });
+        patience.wait(None, || false, || end.map(|end| end.min(Instant::now())), answer).await
+    }
+
+    /// Such a time and the clock together were more than an instant holds: the call panicked.
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_time_is_for_ever() {
+        let patience = Patience { timeout: Duration::MAX, timeout_max: Duration::MAX };
+        let answer = std::pin::pin!(async {
+            sleep(Duration::from_hours(1)).await;
+            Ok(())
+        });
+        let login_ended = Some(Instant::now());
+        assert_eq!(patience.wait(None, || true, || login_ended, answer).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_runs_from_the_end_of_a_login() {
+        assert_eq!(answered_after(900, None).await, Ok(()));
+        assert_eq!(answered_after(1100, None).await, Err(McpClientError::TimedOut));
+        for login in [200, 900, 1500, 5000] {
+            assert_eq!(answered_after(login + 900, Some(login)).await, Ok(()), "{login}");
+            assert_eq!(
+                answered_after(login + 1100, Some(login)).await,
+                Err(McpClientError::TimedOut),
+                "{login}"
+            );
+        }
+    }
+}

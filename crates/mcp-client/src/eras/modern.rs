@@ -1,0 +1,172 @@
+//! The modern era: every request says all about itself, and the server asks by not answering yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use thruway_client::ClientError;
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::Id;
+use thruway_mcp::modern::{RequestWriter, ResultType, Round, SaidOfRequest, append_headers, result_type};
+use thruway_mcp::schema::{DiscoverResult, InputRequiredResult, RequestParams, methods};
+use thruway_message::FieldLinesBuf;
+use tokio::sync::OnceCell;
+
+use super::super::binding::{Outgoing, Purpose};
+use super::super::cache;
+use super::super::conversation::{Conversation, Waiter};
+use super::super::deadline::Patience;
+use super::super::error::McpClientError;
+use super::super::incoming::Answer;
+use super::super::reading::{Read, Wanted};
+use super::{Call, version_line};
+
+/// A server of the modern era.
+#[derive(Debug)]
+pub(crate) struct Modern {
+    pub(super) revision: Revision,
+    /// The headers of a message that is no request.
+    pub(super) field_lines: FieldLinesBuf,
+    writer: RequestWriter,
+    discovered: OnceCell<DiscoverResult>,
+}
+
+impl Modern {
+    pub(crate) fn new(conversation: &Conversation, revision: Revision) -> Result<Self, McpClientError> {
+        let options = &conversation.options;
+        let writer = RequestWriter::new(revision, &options.capabilities, &options.client_info)
+            .map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let field_lines = version_line(revision)?;
+        Ok(Self { revision, field_lines, writer, discovered: OnceCell::new() })
+    }
+
+    /// Sends a request as often as the server asks before it answers.
+    pub(super) async fn perform<R: Wanted, P: Serialize>(
+        &self,
+        conversation: &Arc<Conversation>,
+        call: &Call<'_, P>,
+    ) -> Result<Read<R>, McpClientError> {
+        let key =
+            if conversation.options.keeps_results { cache::key(call.method, &call.params) } else { None };
+        if let Some(kept) = key.as_ref().and_then(|key| conversation.cache.find(key)) {
+            return Ok(Read::Raw(kept));
+        }
+        let knows_tasks = conversation.options.capabilities.has_tasks();
+        let mut round = Round::default();
+        for _ in 0..=conversation.options.rounds_max {
+            let answer = match self.exchange(conversation, call, &round).await? {
+                Read::Raw(answer) => answer,
+                complete @ Read::Complete(_) => return Ok(complete),
+            };
+            match result_type(&answer) {
+                Ok(ResultType::Complete) => {
+                    // What was answered after questions is for these answers.
+                    if let Some(key) = key.filter(|_| round == Round::default()) {
+                        conversation.cache.keep(key, &answer);
+                    }
+                    return Ok(Read::Raw(answer));
+                }
+                // Only tools become tasks, for clients that say that they know such.
+                Ok(ResultType::Task) if knows_tasks && call.method == methods::TOOLS_CALL => {
+                    return Ok(Read::Raw(answer));
+                }
+                Ok(ResultType::InputRequired) if may_ask(call.method) => {
+                    round = Box::pin(self::answer(conversation, &answer)).await?;
+                }
+                _ => {
+                    return Err(McpClientError::result_invalid(
+                        &"its `resultType` is not one to be expected",
+                    ));
+                }
+            }
+        }
+        Err(McpClientError::TooManyRounds)
+    }
+
+    async fn exchange<R: Wanted, P: Serialize>(
+        &self,
+        conversation: &Arc<Conversation>,
+        call: &Call<'_, P>,
+        round: &Round,
+    ) -> Result<Read<R>, McpClientError> {
+        let id = conversation.next_id();
+        let mut octets = Vec::with_capacity(REQUEST_BYTES);
+        let said = SaidOfRequest {
+            wants_progress: call.progress.is_some(),
+            log_level: conversation.log_level(),
+            meta: call.meta,
+        };
+        self.writer
+            .write(&mut octets, &Id::Integer(id), call.method, &call.params, said, round)
+            .map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let outgoing = self.outgoing(octets, call.method, call.name, &call.mirrored)?;
+        let waiter = Waiter {
+            patience: call.patience,
+            progress: call.progress.clone(),
+            queue: call.queue.clone(),
+            party: None,
+            is_forwarded: false,
+            // Over HTTP, to close the response says it; and a server that does not know the question is not told more.
+            cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
+        };
+        Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
+    }
+
+    /// A request that has been written; `mirrored` are the headers that mirror its arguments.
+    pub(super) fn outgoing(
+        &self,
+        octets: Vec<u8>,
+        method: &str,
+        name: Option<&str>,
+        mirrored: &FieldLinesBuf,
+    ) -> Result<Outgoing, McpClientError> {
+        let mut field_lines = FieldLinesBuf::new();
+        field_lines.append_lines(&self.field_lines);
+        append_headers(&mut field_lines, method, name).map_err(ClientError::FieldInvalid)?;
+        field_lines.append_lines(mirrored);
+        Ok(Outgoing { octets, field_lines, purpose: Purpose::of_method(method), ..Outgoing::default() })
+    }
+
+    /// What the server is and can do; it is asked once.
+    pub(super) async fn discover(
+        &self,
+        conversation: &Arc<Conversation>,
+        patience: Patience,
+    ) -> Result<&DiscoverResult, McpClientError> {
+        let ask = || async {
+            let call = Call::new(methods::SERVER_DISCOVER, RequestParams::default(), patience);
+            let answer = self.perform(conversation, &call).await?.into_raw();
+            serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
+        };
+        self.discovered.get_or_try_init(ask).await
+    }
+}
+
+/// Whether a request of this method may be answered by questions.
+pub fn may_ask(method: &str) -> bool {
+    matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
+}
+
+/// Answers what the server asks.
+async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round, McpClientError> {
+    let questions: InputRequiredResult =
+        serde_json::from_str(questions.get()).map_err(|error| McpClientError::result_invalid(&error))?;
+    if questions.input_requests.is_none() && questions.request_state.is_none() {
+        return Err(McpClientError::result_invalid(&"it asks for input, and does not say which"));
+    }
+    let input_responses = match questions.input_requests {
+        None => None,
+        Some(requests) => {
+            let mut responses = BTreeMap::new();
+            for (key, request) in requests {
+                let answered = conversation.incoming.handlers.answer(request).await;
+                responses.insert(key, answered.map_err(McpClientError::QuestionFailed)?);
+            }
+            Some(responses)
+        }
+    };
+    Ok(Round { input_responses, request_state: questions.request_state })
+}
+
+/// Room for an ordinary request.
+const REQUEST_BYTES: usize = 512;

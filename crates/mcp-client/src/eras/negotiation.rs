@@ -1,0 +1,188 @@
+//! Which era a server speaks: it is asked in the modern one, and its refusal tells.
+
+use std::sync::Arc;
+
+use thruway_mcp::json_rpc::{Error, ErrorCode};
+use thruway_mcp::schema::DiscoverResult;
+use thruway_mcp::{Era, Revision};
+
+use super::super::conversation::Conversation;
+use super::super::deadline::Patience;
+use super::super::error::McpClientError;
+use super::super::options::EraChoice;
+use super::{Legacy, Modern, Spoken};
+
+impl Spoken {
+    /// Agrees with the server upon how to speak.
+    pub(crate) async fn negotiate(conversation: &Arc<Conversation>) -> Result<Self, McpClientError> {
+        match conversation.options.era {
+            EraChoice::Modern => Modern::new(conversation, Revision::LATEST).map(Self::Modern),
+            EraChoice::Revision(revision) if revision.era() == Era::Modern => {
+                Modern::new(conversation, revision).map(Self::Modern)
+            }
+            EraChoice::Revision(revision) => legacy(conversation, revision, true).await,
+            EraChoice::Legacy => legacy(conversation, Revision::LATEST_LEGACY, false).await,
+            // Who has lost a session does not ask again.
+            EraChoice::Auto if conversation.era.get() == Some(&Era::Legacy) => {
+                legacy(conversation, Revision::LATEST_LEGACY, false).await
+            }
+            EraChoice::Auto => probe(conversation).await,
+        }
+    }
+}
+
+async fn legacy(
+    conversation: &Arc<Conversation>,
+    requested: Revision,
+    is_pinned: bool,
+) -> Result<Spoken, McpClientError> {
+    let mut outcome = Legacy::initialize(conversation, requested, is_pinned).await;
+    if let Err(McpClientError::Status(status)) = outcome
+        && is_refusal_of_era(status.as_u16())
+        && conversation.binding.open_stream(conversation).await?
+    {
+        // A server that knows HTTP with SSE only.
+        outcome = Legacy::initialize(conversation, requested, is_pinned).await;
+    }
+    outcome.map(Spoken::Legacy)
+}
+
+/// Asks in the modern era what the server is.
+async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientError> {
+    let modern = Modern::new(conversation, Revision::LATEST)?;
+    let options = &conversation.options;
+    let is_stream = conversation.binding.has_common_stream();
+    // Who does not answer the question is to have time for the handshake.
+    let timeout = if is_stream { options.probe_timeout.min(options.timeout / 2) } else { options.timeout };
+    let patience = Patience { timeout, timeout_max: timeout };
+    let outcome = modern.discover(conversation, patience).await;
+    let was_silent = matches!(outcome, Err(McpClientError::Closed | McpClientError::TimedOut));
+    let decision = match outcome {
+        // A server may end at what it does not know.
+        Err(McpClientError::Closed) if conversation.binding.can_reopen() => {
+            conversation.binding.reopen(conversation).await?;
+            Decision::Legacy(Revision::LATEST_LEGACY)
+        }
+        outcome => decide(outcome, is_stream)?,
+    };
+    let revision = match decision {
+        Decision::Modern => return Ok(Spoken::Modern(modern)),
+        Decision::Legacy(revision) => revision,
+    };
+    match legacy(conversation, revision, false).await {
+        // A server that was slow to start has read by now what it was asked first, and goes by that.
+        Err(McpClientError::Server(error))
+            if was_silent && error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
+        {
+            let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
+            match decide(modern.discover(conversation, patience).await, is_stream)? {
+                Decision::Modern => Ok(Spoken::Modern(modern)),
+                Decision::Legacy(_) => Err(McpClientError::Server(error)),
+            }
+        }
+        outcome => outcome,
+    }
+}
+
+/// What follows from the answer.
+#[derive(PartialEq, Eq, Debug)]
+enum Decision {
+    Modern,
+    Legacy(Revision),
+}
+
+/// How to speak to a server that has answered the probe in this way: any answer that is none of the modern era is one of the
+/// legacy era (2026-07-28, versioning), but for failures that say nothing of it.
+fn decide(
+    outcome: Result<&DiscoverResult, McpClientError>,
+    is_stream: bool,
+) -> Result<Decision, McpClientError> {
+    match outcome {
+        Ok(result) => latest_of(result.supported_versions.iter().map(String::as_str)),
+        Err(McpClientError::Server(error)) => match error.code {
+            ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => latest_of(supported(&error)),
+            ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                Err(McpClientError::Server(error))
+            }
+            _ => Ok(Decision::Legacy(Revision::LATEST_LEGACY)),
+        },
+        Err(McpClientError::Status(status)) if is_refusal_of_era(status.as_u16()) => {
+            Ok(Decision::Legacy(Revision::LATEST_LEGACY))
+        }
+        Err(McpClientError::TimedOut) if is_stream => Ok(Decision::Legacy(Revision::LATEST_LEGACY)),
+        Err(McpClientError::ResultInvalid(_)) => Ok(Decision::Legacy(Revision::LATEST_LEGACY)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns `true` if a server that does not know an era answers with this status. Missing credentials and a
+/// lack of time say nothing about the era.
+pub const fn is_refusal_of_era(status: u16) -> bool {
+    matches!(status, 400..=499) && !matches!(status, 401 | 403 | 407 | 408 | 429)
+}
+
+fn latest_of<'v>(versions: impl Iterator<Item = &'v str>) -> Result<Decision, McpClientError> {
+    let latest = versions.filter_map(|version| version.parse::<Revision>().ok()).max();
+    match latest {
+        Some(Revision::LATEST) => Ok(Decision::Modern),
+        Some(revision) if revision.era() == Era::Legacy => Ok(Decision::Legacy(revision)),
+        _ => Err(McpClientError::UnsupportedRevision),
+    }
+}
+
+fn supported(error: &Error) -> impl Iterator<Item = &str> {
+    let versions = error.data.as_ref().and_then(|data| data["supported"].as_array());
+    versions.into_iter().flatten().filter_map(|version| version.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use thruway_message::StatusCode;
+
+    fn refused(code: ErrorCode, data: serde_json::Value) -> Result<Decision, McpClientError> {
+        decide(Err(McpClientError::Server(Error::new(code, "no").with_data(data))), false)
+    }
+
+    const LEGACY: Result<Decision, McpClientError> = Ok(Decision::Legacy(Revision::LATEST_LEGACY));
+
+    #[test]
+    fn the_latest_revision_of_a_server_is_spoken() {
+        let says = |versions: &[&str]| {
+            let supported_versions = versions.iter().map(|&version| version.into()).collect();
+            decide(Ok(&DiscoverResult { supported_versions, ..DiscoverResult::default() }), false)
+        };
+        assert_eq!(says(&["2025-06-18", "2026-07-28", "2030-01-01"]), Ok(Decision::Modern));
+        assert_eq!(says(&["2025-06-18", "2025-03-26"]), Ok(Decision::Legacy(Revision::R20250618)));
+        assert_eq!(says(&["2030-01-01"]), Err(McpClientError::UnsupportedRevision));
+        let unsupported = ErrorCode::UNSUPPORTED_PROTOCOL_VERSION;
+        assert_eq!(refused(unsupported, json!({"supported": ["2025-11-25"]})), LEGACY);
+        assert_eq!(refused(unsupported, json!({"supported": [7]})), Err(McpClientError::UnsupportedRevision));
+    }
+
+    #[test]
+    fn any_other_refusal_is_of_the_legacy_era() {
+        for code in [ErrorCode::METHOD_NOT_FOUND, ErrorCode::INVALID_REQUEST, ErrorCode(0)] {
+            assert_eq!(refused(code, json!({})), LEGACY);
+        }
+        for status in [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED] {
+            assert_eq!(decide(Err(McpClientError::Status(status)), false), LEGACY);
+        }
+        assert_eq!(decide(Err(McpClientError::TimedOut), true), LEGACY);
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_era_is_an_error() {
+        for error in [
+            McpClientError::Status(StatusCode::UNAUTHORIZED),
+            McpClientError::Status(StatusCode::FORBIDDEN),
+            McpClientError::Status(StatusCode::INTERNAL_SERVER_ERROR),
+            McpClientError::TimedOut,
+            McpClientError::Closed,
+            McpClientError::Server(Error::new(ErrorCode::HEADER_MISMATCH, "no")),
+        ] {
+            assert_eq!(decide(Err(error.clone()), false), Err(error));
+        }
+    }
+}

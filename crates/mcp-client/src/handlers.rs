@@ -1,0 +1,151 @@
+//! What the user of a client is asked and told by the server.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use thruway_mcp::json_rpc::{Error, ErrorCode, Notification, Request};
+use thruway_mcp::params;
+use thruway_mcp::schema::{
+    CreateMessageRequest, ElicitRequest, InputRequest, InputResponse, JsonObject, ListRootsRequest,
+    LoggingMessageNotificationParams, ResourceUpdatedNotificationParams, methods,
+};
+
+use super::party::Party;
+use super::unsent::Unsent;
+
+/// What a server tells by itself.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum ServerNotification {
+    /// A log message.
+    Message(LoggingMessageNotificationParams),
+    /// There are other tools now.
+    ToolsListChanged,
+    /// There are other prompts now.
+    PromptsListChanged,
+    /// There are other resources now.
+    ResourcesListChanged,
+    /// A resource has changed.
+    ResourceUpdated(ResourceUpdatedNotificationParams),
+    /// Anything else.
+    Other {
+        /// What it is about.
+        method: String,
+        /// What there is to say.
+        params: JsonObject,
+    },
+}
+
+/// An answer in the making.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<InputResponse, Error>> + Send>>;
+
+/// What is called with questions and notifications of the server.
+#[derive(Clone, Default)]
+pub(super) struct Handlers {
+    pub(super) answer: Option<Arc<dyn Fn(InputRequest) -> Answering + Send + Sync>>,
+    pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
+    pub(super) trace: Option<OnMessage>,
+    /// Who is asked what belongs to no request, instead of `answer`.
+    pub(super) party: Option<Arc<dyn Party>>,
+    /// Who is told of tasks (2025-11-25), instead of `notify`.
+    pub(super) tasks: Option<OnTask>,
+    /// Receives log messages that belong to no party, instead of `notify`.
+    pub(super) logs: Option<OnLog>,
+    /// `true` if several clients of a bridge share this client.
+    pub(super) is_shared: bool,
+}
+
+/// Receives each notification about a task. Returns the message for the client of a bridge if it has to read
+/// first.
+pub type OnTask = Arc<dyn Fn(&Notification<'_>) -> Option<Unsent> + Send + Sync>;
+
+/// Receives log messages that belong to no party, and the origin of each.
+pub type OnLog = Arc<dyn Fn(&Notification<'_>, LogOrigin) + Send + Sync>;
+
+/// How a log message that belongs to no party has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogOrigin {
+    /// With no response, while no call is in flight.
+    OutsideOfCalls,
+    /// With no response, while calls are in flight: it may belong to one of them.
+    DuringCalls,
+    /// With the response to a request that a bridge has sent itself.
+    OwnRequest,
+}
+
+/// Is shown each message.
+pub(super) type OnMessage = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
+
+/// Which way a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// To the server.
+    Sent,
+    /// From the server.
+    Received,
+}
+
+impl Handlers {
+    /// Answers a question.
+    pub(super) async fn answer(&self, question: InputRequest) -> Result<InputResponse, Error> {
+        match &self.answer {
+            Some(answer) => answer(question).await,
+            None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked")),
+        }
+    }
+
+    /// Shows a message as it is on the wire.
+    pub(super) fn trace(&self, direction: Direction, octets: &[u8]) {
+        if let Some(trace) = &self.trace {
+            trace(direction, octets);
+        }
+    }
+
+    pub(super) fn notify(&self, notification: ServerNotification) {
+        if let Some(notify) = &self.notify {
+            notify(notification);
+        }
+    }
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").finish_non_exhaustive()
+    }
+}
+
+/// The question that a request of the server is, in the legacy era.
+pub(super) fn question(request: &Request<'_>) -> Result<InputRequest, Error> {
+    match &*request.method {
+        methods::ELICITATION_CREATE => {
+            Ok(InputRequest::Elicit(ElicitRequest { params: params::parse(request.params)? }))
+        }
+        methods::SAMPLING_CREATE_MESSAGE => {
+            Ok(InputRequest::CreateMessage(CreateMessageRequest { params: params::parse(request.params)? }))
+        }
+        methods::ROOTS_LIST => {
+            Ok(InputRequest::ListRoots(ListRootsRequest { params: Some(params::parse(request.params)?) }))
+        }
+        _ => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "no such method")),
+    }
+}
+
+/// What a notification says; `None` if it is malformed.
+pub(super) fn notification(notification: &Notification<'_>) -> Option<ServerNotification> {
+    Some(match &*notification.method {
+        methods::NOTIFICATIONS_MESSAGE => {
+            ServerNotification::Message(params::parse(notification.params).ok()?)
+        }
+        methods::NOTIFICATIONS_TOOLS_LIST_CHANGED => ServerNotification::ToolsListChanged,
+        methods::NOTIFICATIONS_PROMPTS_LIST_CHANGED => ServerNotification::PromptsListChanged,
+        methods::NOTIFICATIONS_RESOURCES_LIST_CHANGED => ServerNotification::ResourcesListChanged,
+        methods::NOTIFICATIONS_RESOURCES_UPDATED => {
+            ServerNotification::ResourceUpdated(params::parse(notification.params).ok()?)
+        }
+        method => ServerNotification::Other {
+            method: method.to_owned(),
+            params: params::parse(notification.params).ok()?,
+        },
+    })
+}

@@ -1,0 +1,557 @@
+//! What arrives: answers find those who wait for them, everything else finds its handler.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{self, Id, Message, Notification, Response, split_batch};
+use thruway_mcp::params::{self, meta_keys};
+use thruway_mcp::schema::{
+    CancelledNotificationParams, ProgressNotificationParams, RequestId, RequestParams, methods,
+};
+use thruway_net::{Admitted, LogLimit};
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+use super::cache::Cache;
+use super::conversation::Conversation;
+use super::deadline::Progress;
+use super::error::McpClientError;
+use super::handlers::{self, Direction, Handlers, LogOrigin};
+use super::party::Party;
+use super::questions::RESPONSES_MAX;
+use super::subscription::Queue;
+use super::unsent::{Unsent, WaitBudget};
+use thruway_mcp::stdio::Passed;
+
+/// The result of a request as it was sent.
+pub type Answer = Box<RawValue>;
+
+/// Who waits for what, and who is told the rest.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    table: Mutex<Table>,
+    pub(super) handlers: Handlers,
+    pub(super) questions: Arc<AtomicUsize>,
+    responses: Arc<AtomicUsize>,
+}
+
+#[derive(Default, Debug)]
+struct Table {
+    in_flight: HashMap<i64, Waiting, BuildHasherDefault<ById>>,
+    /// Why no answer can come any more.
+    closed: Option<McpClientError>,
+    /// Subscriptions of the legacy era, which are told what comes by itself.
+    queues: Vec<Arc<Queue>>,
+    /// Questions of the server that are being answered.
+    asked: Vec<(RequestId, oneshot::Sender<()>)>,
+    /// On a stream that several clients share: calls without an answer that their clients have given up, and
+    /// until when the server is expected to work on them. What it says without naming a request may belong to
+    /// one of them, so no other client may see it.
+    given_up: HashMap<i64, Instant, BuildHasherDefault<ById>>,
+}
+
+impl Table {
+    /// `true` if the server may still work on a call that its client has given up.
+    fn has_given_up(&mut self) -> bool {
+        if !self.given_up.is_empty() {
+            let now = Instant::now();
+            self.given_up.retain(|_, until| *until > now);
+        }
+        !self.given_up.is_empty()
+    }
+}
+
+/// Finds requests by their ids, which nobody else chooses.
+#[derive(Default)]
+struct ById(u64);
+
+/// Who waits for an answer.
+#[derive(Default, Debug)]
+pub(super) struct Waiting {
+    /// Where the answer goes if it comes on a stream that all requests have in common.
+    pub(super) answer: Option<oneshot::Sender<Result<Answer, McpClientError>>>,
+    /// Whether the answer has come: nothing that comes by itself belongs to it any more.
+    pub(super) is_answered: bool,
+    /// What is told of progress.
+    pub(super) progress: Option<Arc<Progress>>,
+    /// What is told of changes, if the request is a subscription.
+    pub(super) queue: Option<Arc<Queue>>,
+    /// Who is asked and told, if that is not the client itself.
+    pub(super) party: Option<Arc<dyn Party>>,
+    /// `true` for a request of somebody else, such as the client of a bridge.
+    pub(super) is_forwarded: bool,
+    /// Goes with this: who answers a question meanwhile learns by it that nobody waits any more.
+    pub(super) end: Option<watch::Sender<()>>,
+}
+
+/// A question of the server is being answered, or a request, while this lives.
+pub(super) struct Questioned(Arc<AtomicUsize>);
+
+impl Incoming {
+    pub(crate) fn new(handlers: Handlers) -> Self {
+        Self { table: Mutex::default(), handlers, questions: Arc::default(), responses: Arc::default() }
+    }
+
+    /// Lets `waiting` be found by the id of its request.
+    ///
+    /// # Errors
+    /// Nothing can come any more.
+    pub(super) fn expect(&self, id: i64, waiting: Waiting) -> Result<(), McpClientError> {
+        let mut table = self.table();
+        if let Some(reason) = &table.closed {
+            return Err(reason.clone());
+        }
+        table.in_flight.insert(id, waiting);
+        Ok(())
+    }
+
+    /// Nobody waits any more for the answer to request `id`.
+    pub(super) fn forget(&self, id: i64) {
+        let mut table = self.table();
+        let Some(waiting) = table.in_flight.remove(&id) else { return };
+        let is_call = waiting.is_forwarded && waiting.queue.is_none() && !waiting.is_answered;
+        if is_call && self.handlers.is_shared && table.given_up.len() < GIVEN_UP_MAX {
+            table.given_up.insert(id, Instant::now() + GIVEN_UP_FOR);
+        }
+    }
+
+    /// Nothing will come any more: everybody who waits is told why.
+    pub(super) fn close(&self, reason: &McpClientError) {
+        self.table().closed.get_or_insert_with(|| reason.clone());
+        self.fail_all(reason);
+        self.end_subscriptions(reason);
+    }
+
+    /// Subscriptions will be told no more, and why.
+    pub(super) fn end_subscriptions(&self, reason: &McpClientError) {
+        let mut table = self.table();
+        let legacy = std::mem::take(&mut table.queues);
+        let modern = table.in_flight.values().filter_map(|waiting| waiting.queue.clone());
+        legacy.into_iter().chain(modern).for_each(|queue| queue.end(reason.clone()));
+    }
+
+    /// Whoever waits for an answer is told that it cannot be had.
+    pub(super) fn fail_all(&self, reason: &McpClientError) {
+        let waiting: Vec<_> =
+            self.table().in_flight.values_mut().filter_map(|one| one.answer.take()).collect();
+        for answer in waiting {
+            // Who does not wait any more does not mind.
+            let _ = answer.send(Err(reason.clone()));
+        }
+    }
+
+    /// Fails request `id`, if it still waits for its answer.
+    pub(super) fn fail(&self, id: i64, reason: McpClientError) {
+        self.settle(id, Err(reason));
+    }
+
+    /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
+    pub(super) fn handle_passed(&self, passed: &Passed) {
+        match passed {
+            Passed::Answer(RequestId::Integer(id)) => self.settle(*id, Err(McpClientError::MessageTooLarge)),
+            // Ids of our requests are numbers.
+            Passed::Answer(RequestId::String(_)) | Passed::Request(_) | Passed::Other => {
+                static LIMIT: LogLimit = LogLimit::new();
+                if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                    tracing::warn!(suppressed, "dropped a message of the server: it is too large");
+                }
+            }
+            Passed::Unknown => self.fail_all(&McpClientError::AnswerLost),
+        }
+    }
+
+    /// Why no answer can come any more, if none can.
+    pub(super) fn closed(&self) -> Option<McpClientError> {
+        self.table().closed.clone()
+    }
+
+    /// Lets `queue` be told what comes by itself.
+    ///
+    /// # Errors
+    /// Nothing can come any more.
+    pub(super) fn subscribe(&self, queue: &Arc<Queue>) -> Result<(), McpClientError> {
+        let mut table = self.table();
+        if let Some(reason) = &table.closed {
+            return Err(reason.clone());
+        }
+        table.queues.push(queue.clone());
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe(&self, queue: &Arc<Queue>) {
+        self.table().queues.retain(|one| !Arc::ptr_eq(one, queue));
+    }
+
+    /// What the subscriptions of the legacy era are about.
+    pub(super) fn queues(&self) -> Vec<Arc<Queue>> {
+        self.table().queues.clone()
+    }
+
+    /// Whether a question of the server is being answered.
+    pub(super) fn is_questioned(&self) -> bool {
+        self.questions.load(Ordering::Relaxed) > 0
+    }
+
+    /// A question is being answered.
+    pub(super) fn question(&self) -> Questioned {
+        Questioned::new(&self.questions)
+    }
+
+    /// A request of the server is being answered, unless too many are.
+    pub(super) fn respond(&self) -> Option<Questioned> {
+        let is_too_much = self.responses.load(Ordering::Relaxed) >= RESPONSES_MAX;
+        (!is_too_much).then(|| Questioned::new(&self.responses))
+    }
+
+    /// Ready when the server gives its question `id` up, or has gone.
+    pub(super) fn given_up(&self, id: &RequestId) -> oneshot::Receiver<()> {
+        let (end, given_up) = oneshot::channel();
+        let mut table = self.table();
+        // Those that are answered meanwhile.
+        table.asked.retain(|(_, end)| !end.is_closed());
+        table.asked.push((id.clone(), end));
+        given_up
+    }
+
+    fn give_up(&self, notification: &Notification<'_>) {
+        if let Ok(params) = params::parse::<CancelledNotificationParams>(notification.params) {
+            self.table().asked.retain(|(id, _)| *id != params.request_id);
+        }
+    }
+
+    fn deliver(&self, response: &Response<'_>) {
+        if let Some(Id::Integer(id)) = response.id {
+            self.table().given_up.remove(&id);
+            self.settle(id, outcome(response));
+        }
+    }
+
+    /// Tells whoever waits for the answer to request `id`, if anybody still does.
+    fn settle(&self, id: i64, outcome: Result<Answer, McpClientError>) {
+        let mut table = self.table();
+        let Some(waiting) = table.in_flight.get_mut(&id) else { return };
+        waiting.is_answered = true;
+        let (answer, party) = (waiting.answer.take(), waiting.party.clone());
+        drop(table);
+        // Who answers again is not heard again.
+        if let (Some(_), Some(party), Ok(answer)) = (&answer, &party, &outcome) {
+            party.hear(answer);
+        }
+        if let Some(answer) = answer {
+            let _ = answer.send(outcome);
+        }
+    }
+
+    /// Whom something is for that came with the answer to request `of`, or by itself.
+    pub(super) fn party(&self, of: Option<i64>) -> Option<Arc<dyn Party>> {
+        let mut table = self.table();
+        if let Some(id) = of {
+            return table.in_flight.get(&id)?.party.clone();
+        }
+        if table.has_given_up() {
+            return None;
+        }
+        // A subscription is told in its own way, and what has no party is for nobody else.
+        let requests = table.in_flight.values();
+        let requests = requests.filter(|waiting| waiting.queue.is_none() && !waiting.is_answered);
+        let mut parties = requests.map(|waiting| waiting.party.as_ref());
+        let first = parties.next()??;
+        parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
+    }
+
+    /// Ready when nobody waits any more for what came with the answer to request `of`, or to any that the party with this
+    /// key has sent.
+    pub(super) fn forgotten(&self, of: Option<i64>, key: u64) -> impl Future<Output = ()> + Send + use<> {
+        let mut table = self.table();
+        let waiting = table.in_flight.iter_mut().filter(|(id, waiting)| {
+            let is_its = waiting.party.as_ref().is_some_and(|party| party.key() == key);
+            is_its && of.is_none_or(|of| of == **id)
+        });
+        let ends: Vec<_> = waiting
+            .map(|(_, waiting)| waiting.end.get_or_insert_with(|| watch::channel(()).0).subscribe())
+            .collect();
+        async move {
+            for mut end in ends {
+                // Nothing is ever sent: it fails when the sender has gone.
+                let _ = end.changed().await;
+            }
+        }
+    }
+
+    /// Returns `true` if a message that came by itself belongs to no call: none is in flight.
+    fn is_outside_of_calls(&self) -> bool {
+        let is_call = |one: &Waiting| one.is_forwarded && one.queue.is_none() && !one.is_answered;
+        let mut table = self.table();
+        !table.has_given_up() && !table.in_flight.values().any(is_call)
+    }
+
+    /// Returns the origin of a log message that belongs to no party; `None` if it is for a client that has
+    /// asked for no messages, because it came with the response to that client's request.
+    fn origin_of_log(&self, of: Option<i64>) -> Option<LogOrigin> {
+        match of {
+            None if self.is_outside_of_calls() => Some(LogOrigin::OutsideOfCalls),
+            None => Some(LogOrigin::DuringCalls),
+            Some(id) => {
+                let is_own = self.table().in_flight.get(&id).is_some_and(|waiting| !waiting.is_forwarded);
+                is_own.then_some(LogOrigin::OwnRequest)
+            }
+        }
+    }
+
+    /// Handles a notification. Returns a message that has to be delivered before anything else is read.
+    fn handle_notification(
+        &self,
+        notification: &Notification<'_>,
+        of: Option<i64>,
+        cache: &Cache,
+    ) -> Option<Unsent> {
+        match &*notification.method {
+            methods::NOTIFICATIONS_PROGRESS => return self.handle_progress(notification),
+            methods::NOTIFICATIONS_MESSAGE => {
+                if let Some(party) = self.party(of) {
+                    return party.tell(notification);
+                }
+                if let Some(on_log) = &self.handlers.logs {
+                    if let Some(origin) = self.origin_of_log(of) {
+                        on_log(notification, origin);
+                    }
+                    return None;
+                }
+            }
+            methods::NOTIFICATIONS_TASKS_STATUS => {
+                if let Some(on_task) = &self.handlers.tasks {
+                    return on_task(notification);
+                }
+            }
+            methods::NOTIFICATIONS_CANCELLED => self.give_up(notification),
+            _ => {}
+        }
+        self.handle_change(notification, cache);
+        None
+    }
+
+    /// Passes what is neither progress nor for somebody else to subscriptions and to the user of the client.
+    fn handle_change(&self, notification: &Notification<'_>, cache: &Cache) {
+        let Some(told) = handlers::notification(notification) else { return };
+        cache.forget(&told);
+        match subscription_id(notification) {
+            Some(id) => {
+                let queue = self.table().in_flight.get(&id).and_then(|waiting| waiting.queue.clone());
+                if let Some(queue) = queue {
+                    queue.handle(&notification.method, &told);
+                }
+            }
+            None => self.queues().iter().for_each(|queue| queue.handle(&notification.method, &told)),
+        }
+        if notification.method != methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
+            self.handlers.notify(told);
+        }
+    }
+
+    fn handle_progress(&self, notification: &Notification<'_>) -> Option<Unsent> {
+        let params = params::parse::<ProgressNotificationParams>(notification.params).ok()?;
+        let RequestId::Integer(id) = params.progress_token else {
+            return self.handlers.tasks.as_ref().and_then(|on_task| on_task(notification));
+        };
+        let progress = self.table().in_flight.get(&id).and_then(|waiting| waiting.progress.clone());
+        progress?.handle(params)
+    }
+
+    /// What is done under it cannot be interrupted half-way by a panic of somebody else.
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hasher for ById {
+    fn write_i64(&mut self, id: i64) {
+        // Spread over all bits, of which a table looks at the highest and at the lowest.
+        self.0 = id.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.write_i64(i64::from(*octet));
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Questioned {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Questioned {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Conversation {
+    /// Handles a message from a stream that requests have in common. Waits for a client of a bridge that
+    /// reads slowly, as long as `budget` allows.
+    ///
+    /// # Errors
+    /// The bytes are no message.
+    pub(super) async fn handle_octets(
+        self: &Arc<Self>,
+        octets: &[u8],
+        budget: &mut WaitBudget,
+    ) -> Result<(), McpClientError> {
+        self.incoming.handlers.trace(Direction::Received, octets);
+        if let Ok(message) = json_rpc::parse(octets) {
+            if let Some(unsent) = self.handle_message(&message, None) {
+                budget.deliver(unsent).await;
+            }
+            return Ok(());
+        }
+        for message in self.batch(octets)? {
+            let message = json_rpc::parse(message.get().as_bytes());
+            let message = message.map_err(|_| McpClientError::MessageInvalid)?;
+            if let Some(unsent) = self.handle_message(&message, None) {
+                budget.deliver(unsent).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the budget for a stream that requests have in common.
+    pub(super) fn wait_budget(&self) -> WaitBudget {
+        WaitBudget::new(self.incoming.handlers.is_shared)
+    }
+
+    /// The messages of a batch, which servers of one revision may send.
+    ///
+    /// # Errors
+    /// It is none, or not to be had in this revision.
+    pub(super) fn batch<'o>(&self, octets: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
+        let has_batches = self.current().is_some_and(|spoken| spoken.revision().has_batches());
+        let batch = if has_batches { split_batch(octets) } else { None };
+        batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
+    }
+
+    /// Handles a message that came with the answer to request `of`, or by itself. Returns a message for a
+    /// client of a bridge that has to read first; the caller delivers it before it reads on.
+    pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) -> Option<Unsent> {
+        match message {
+            Message::Response(response) => self.incoming.deliver(response),
+            Message::Notification(notification) => {
+                if notification.method == methods::NOTIFICATIONS_TOOLS_LIST_CHANGED {
+                    self.param_headers.invalidate();
+                }
+                return self.incoming.handle_notification(notification, of, &self.cache);
+            }
+            Message::Request(request) => self.handle_request(request, of),
+        }
+        None
+    }
+}
+
+/// How long the server may work on a call that was given up: servers end most calls within that time.
+const GIVEN_UP_FOR: Duration = Duration::from_mins(5);
+
+/// How many of them are remembered.
+const GIVEN_UP_MAX: usize = 10_000;
+
+/// What came of a request.
+pub(super) fn outcome(response: &Response<'_>) -> Result<Answer, McpClientError> {
+    match &response.outcome {
+        Ok(result) => Ok((*result).to_owned()),
+        Err(error) => Err(McpClientError::Server(error.clone())),
+    }
+}
+
+/// Which subscription a notification belongs to.
+fn subscription_id(notification: &Notification<'_>) -> Option<i64> {
+    let params: RequestParams = params::parse(notification.params).ok()?;
+    params.meta?.get(meta_keys::SUBSCRIPTION_ID)?.as_i64()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Waker};
+
+    use thruway_mcp::json_rpc::Error;
+
+    use super::*;
+    use crate::party::RawAnswer;
+
+    struct One(u64);
+
+    impl Party for One {
+        fn key(&self) -> u64 {
+            self.0
+        }
+
+        fn ask(&self, _: &str, _: Option<&RawValue>) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
+            Box::pin(async { Err(Error::internal("nobody is asked here")) })
+        }
+
+        fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
+            None
+        }
+    }
+
+    fn incoming(parties: &[Option<u64>]) -> Incoming {
+        let incoming = Incoming::new(Handlers::default());
+        for (id, key) in (1..).zip(parties) {
+            let party = key.map(|key| Arc::new(One(key)) as Arc<dyn Party>);
+            incoming.expect(id, Waiting { party, ..Waiting::default() }).unwrap();
+        }
+        incoming
+    }
+
+    /// A request without a party was passed over: what was said because of it went to whoever else had sent one.
+    #[test]
+    fn what_belongs_to_no_request_is_for_the_only_party_that_has_sent_any() {
+        for (parties, expected) in [
+            (&[][..], None),
+            (&[Some(7)], Some(7)),
+            (&[Some(7), Some(7)], Some(7)),
+            (&[Some(7), Some(8)], None),
+            (&[Some(7), None], None),
+            (&[None], None),
+        ] {
+            let party = incoming(parties).party(None).map(|party| party.key());
+            assert_eq!(party, expected, "{parties:?}");
+        }
+        assert_eq!(incoming(&[Some(7), None]).party(Some(1)).map(|party| party.key()), Some(7));
+    }
+
+    /// A question that came right behind an answer was taken for one of the call that was just over.
+    #[test]
+    fn what_follows_upon_an_answer_does_not_belong_to_it() {
+        let incoming = incoming(&[Some(7), Some(8)]);
+        assert!(incoming.party(None).is_none());
+        incoming.settle(1, Err(McpClientError::Closed));
+        assert_eq!(incoming.party(None).map(|party| party.key()), Some(8));
+        incoming.settle(2, Err(McpClientError::Closed));
+        assert!(incoming.party(None).is_none());
+    }
+
+    #[test]
+    fn a_question_is_over_when_its_requests_are_forgotten() {
+        let incoming = incoming(&[Some(7), Some(7), Some(8)]);
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut of_first, mut of_any) =
+            (pin!(incoming.forgotten(Some(1), 7)), pin!(incoming.forgotten(None, 7)));
+        assert!(of_first.as_mut().poll(&mut context).is_pending());
+        incoming.forget(1);
+        assert!(of_first.as_mut().poll(&mut context).is_ready());
+        assert!(of_any.as_mut().poll(&mut context).is_pending());
+        incoming.forget(2);
+        assert!(of_any.as_mut().poll(&mut context).is_ready());
+    }
+}

@@ -1,0 +1,181 @@
+//! Lines and events of a server that should be messages and are not: they are logged, and the call that waits
+//! for one fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_mcp::schema::RequestId;
+use tokio::time::Instant;
+
+use super::conversation::Conversation;
+use super::error::McpClientError;
+use super::unsent::WaitBudget;
+use thruway_mcp::stdio::{Passed, passed};
+
+/// The invalid lines of one stream.
+#[derive(Default, Debug)]
+pub(super) struct InvalidLines {
+    /// Number of invalid lines since the last message.
+    in_a_row: usize,
+    /// Start of the period that `logged` counts in.
+    since: Option<Instant>,
+    logged: u32,
+    unlogged: u64,
+    has_byte_order_mark: bool,
+}
+
+/// What an invalid line was meant to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Meant {
+    /// The answer to this request.
+    Answer(i64),
+    /// A message, or a part of one. It could be the answer to any request.
+    AnyMessage,
+    /// A notification, a request, or text that is no message.
+    Other,
+}
+
+impl InvalidLines {
+    /// `true` if the server sends so many invalid lines that it speaks another protocol.
+    pub(super) const fn are_too_many(&self) -> bool {
+        self.in_a_row > INVALID_LINES_MAX
+    }
+
+    fn note(&mut self, line: &[u8]) {
+        self.in_a_row += 1;
+        if self.since.is_none_or(|since| since.elapsed() >= LOG_PERIOD) {
+            self.since = Some(Instant::now());
+            self.logged = 0;
+            if self.unlogged > 0 {
+                tracing::warn!("{} further invalid lines of the server were not logged", self.unlogged);
+                self.unlogged = 0;
+            }
+        }
+        if self.logged == LOGGED_LINES_MAX {
+            self.unlogged += 1;
+            return;
+        }
+        self.logged += 1;
+        let (length, shown) = (line.len(), shown(line));
+        tracing::warn!(
+            "ignored {length} bytes of the server that are not a JSON-RPC message in UTF-8 on one \
+             line: {shown}"
+        );
+    }
+}
+
+impl Conversation {
+    /// Handles a line or an event that should be a message. An invalid one is logged, and fails the calls
+    /// that it may have been the answer of. A byte order mark is skipped (RFC 8259 §8.1).
+    ///
+    /// Waits for the reader of a message as far as `budget` allows.
+    pub(super) async fn handle_line(
+        self: &Arc<Self>,
+        line: &[u8],
+        invalid: &mut InvalidLines,
+        budget: &mut WaitBudget,
+    ) {
+        let message = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        if message.len() < line.len() && !std::mem::replace(&mut invalid.has_byte_order_mark, true) {
+            tracing::warn!(
+                "the server sends byte order marks, which JSON-RPC does not allow; they are skipped"
+            );
+        }
+        if message.trim_ascii().is_empty() {
+            return;
+        }
+        if self.handle_octets(message, budget).await.is_ok() {
+            invalid.in_a_row = 0;
+            return;
+        }
+        invalid.note(message);
+        match meant(message) {
+            Meant::Answer(id) => self.incoming.fail(id, McpClientError::LineInvalid),
+            Meant::AnyMessage => self.incoming.fail_all(&McpClientError::LineInvalid),
+            Meant::Other => {}
+        }
+    }
+}
+
+/// Returns what an invalid line was meant to be. Programs print other text too, also JSON, which must not
+/// fail a call.
+fn meant(line: &[u8]) -> Meant {
+    // UTF-16 has a zero byte beside each ASCII character.
+    let text: Vec<_> = line.iter().copied().filter(|byte| *byte != 0).collect();
+    let text = text.trim_ascii();
+    let contains = |word: &[u8]| text.windows(word.len()).any(|window| window == word);
+    let has_version = contains(b"\"jsonrpc\"");
+    let is_object = text.starts_with(b"{");
+    let has_outcome = is_object && (contains(b"\"result\"") || contains(b"\"error\""));
+    match passed(text) {
+        // Ids of our requests are numbers.
+        Passed::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => {
+            Meant::Answer(id)
+        }
+        Passed::Request(_) | Passed::Other if is_object => Meant::Other,
+        // Servers print the requests that they receive, to debug them.
+        _ if (has_version && !contains(b"\"method\"")) || is_header_of_length(text) => Meant::AnyMessage,
+        _ => Meant::Other,
+    }
+}
+
+/// `true` for the header of the framing that language servers use: the message behind it does not end with a
+/// line feed.
+fn is_header_of_length(line: &[u8]) -> bool {
+    let name = line.get(..CONTENT_LENGTH.len());
+    name.is_some_and(|name| name.eq_ignore_ascii_case(CONTENT_LENGTH))
+}
+
+/// The beginning of a line, in printable ASCII.
+fn shown(line: &[u8]) -> String {
+    let shown = line[..line.len().min(SHOWN_BYTES_MAX)].escape_ascii();
+    if line.len() > SHOWN_BYTES_MAX { format!("`{shown}` …") } else { format!("`{shown}`") }
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+const CONTENT_LENGTH: &[u8] = b"Content-Length:";
+
+/// How many lines may be invalid between two messages: programs print greetings, but not for ever.
+const INVALID_LINES_MAX: usize = 1000;
+
+/// Maximum number of invalid lines that are logged in one [`LOG_PERIOD`].
+const LOGGED_LINES_MAX: u32 = 10;
+const LOG_PERIOD: Duration = Duration::from_mins(1);
+
+/// How much of an invalid line is logged.
+const SHOWN_BYTES_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_line_fails_the_call_that_it_was_meant_for_and_no_other_text_does() {
+        let utf16: Vec<u8> =
+            r#"{"jsonrpc":"2.0","id":7,"result":{}}"#.bytes().flat_map(|byte| [byte, 0]).collect();
+        for (line, expected) in [
+            (&b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":\"\xff\"}}"[..], Meant::Answer(7)),
+            (br#"{"id":7,"result":{}}"#, Meant::Answer(7)),
+            (br#"{"jsonrpc":"2.0","id":7,"result":{}} {}"#, Meant::Answer(7)),
+            (br#"{"jsonrpc":"2.0","id":7,"result":{"#, Meant::AnyMessage),
+            (&utf16, Meant::Answer(7)),
+            (br#"  "jsonrpc": "2.0","#, Meant::AnyMessage),
+            (br#"data: {"jsonrpc":"2.0","id":7,"result":{}}"#, Meant::AnyMessage),
+            (b"content-length: 42", Meant::AnyMessage),
+            (b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{\"a\":\"\xff\"}}", Meant::Other),
+            (br#"{"level":30,"id":7,"msg":"started"}"#, Meant::Other),
+            (b"{info} started", Meant::Other),
+            (br#"[debug] <- {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{}}"#, Meant::Other),
+            (b"Server is running on stdio", Meant::Other),
+        ] {
+            assert_eq!(meant(line), expected, "{}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_line_is_shown_in_part_and_in_printable_characters() {
+        assert_eq!(shown(b"a\xff\x1b[2J\r"), r"`a\xff\x1b[2J\r`");
+        let long = shown(&vec![b'x'; 1 << 20]);
+        assert!(long.len() < 2 * SHOWN_BYTES_MAX && long.ends_with('…'), "{long}");
+    }
+}

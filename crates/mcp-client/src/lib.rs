@@ -1,0 +1,76 @@
+//! MCP clients, in both eras of the protocol: over Streamable HTTP, over the standard input and output of a child process, and to
+//! a server in the same process.
+//!
+//! `thruway-mcp` reads and writes messages, and `thruway-client` speaks HTTP.
+#![forbid(unsafe_code)]
+
+// what users see
+mod client;
+mod options;
+mod error;
+mod handlers;
+mod builder;
+mod calls;
+mod tasks;
+mod legacy_tasks;
+mod subscription;
+mod resubscription;
+
+// a request and its answer
+mod conversation;
+mod party;
+mod unsent;
+mod forward;
+mod deadline;
+mod incoming;
+mod invalid_lines;
+mod reading;
+mod questions;
+mod pages;
+mod tools;
+mod param_headers;
+mod schema_cost;
+mod cache;
+
+// the eras
+mod eras;
+
+// OAuth
+mod authorization;
+
+// transports
+mod binding;
+
+/// How clients get tokens: OAuth 2.1.
+pub mod oauth {
+    pub use crate::authorization::{
+        IdentityProvider, Locking, LoggingIn, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,
+        PrivateKey, RegisteredClient, StoredToken, TokenLock, TokenStore, UserAgent,
+    };
+}
+
+/// Requests of other clients, which a gateway forwards as they are.
+pub mod forwarding {
+    pub use crate::cache::is_cacheable;
+    pub use crate::deadline::{OnProgress, Progress};
+    pub use crate::eras::{is_refusal_of_era, may_ask};
+    pub use crate::forward::{Onward, Sender, reporting};
+    pub use crate::handlers::{LogOrigin, OnLog, OnTask};
+    pub use crate::incoming::Answer;
+    pub use crate::pages::required_pages;
+    pub use crate::param_headers::ReceivedParamHeaders;
+    pub use crate::party::{Party, RawAnswer};
+    pub use crate::questions::empty_object;
+    pub use crate::unsent::{Unsent, UnsentMessage, WAIT_MAX, WaitBudget};
+}
+
+pub use builder::McpClientBuilder;
+pub use client::McpClient;
+pub use error::McpClientError;
+pub use handlers::{Direction, ServerNotification};
+pub use options::{EraChoice, McpClientOptions};
+pub use subscription::Subscription;
+pub use tasks::ToolOutcome;
+pub use thruway_mcp::{Revision, json_rpc, schema};
+
+pub(crate) use client::{is_header_mismatch, may_be_again};

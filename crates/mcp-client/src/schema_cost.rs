@@ -1,0 +1,231 @@
+//! What it costs at most to check a result against a schema that a server has sent: a few lines of schema can ask for more
+//! evaluations than there is time, or stack.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use thruway_mcp::schema::JsonObject;
+
+/// What the evaluation of a schema comes to, reckoned from above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SchemaCost {
+    /// How many evaluations of schemas it is, recursion apart.
+    evaluations: u64,
+    /// In how many ways it begins again below.
+    recursions: u64,
+}
+
+/// The way through a schema.
+struct Way<'s> {
+    root: &'s Value,
+    /// The references that are being followed, and how deep in the instance that began.
+    open: Vec<(&'s str, usize)>,
+    /// How deep in the instance this is.
+    depth: usize,
+    /// How deep in the schema.
+    nesting: usize,
+    /// How many schemas were looked at.
+    steps: u32,
+    known: HashMap<&'s str, SchemaCost>,
+}
+
+impl SchemaCost {
+    const NONE: Self = Self { evaluations: 0, recursions: 0 };
+    const ONE: Self = Self { evaluations: 1, recursions: 0 };
+    const RECURSION: Self = Self { evaluations: 0, recursions: 1 };
+    const TOO_MUCH: Self = Self { evaluations: u64::MAX, recursions: u64::MAX };
+
+    /// That of a schema whose references are as our own and most others are: to places within it.
+    pub(crate) fn of(schema: &JsonObject) -> Self {
+        let mut root = schema.clone();
+        root.shift_remove("$id");
+        let root = Value::Object(root);
+        Way { root: &root, open: Vec::new(), depth: 0, nesting: 0, steps: 0, known: HashMap::new() }
+            .cost(&root)
+    }
+
+    /// Whether it has no end.
+    pub(super) fn is_endless(self) -> bool {
+        self == Self::TOO_MUCH
+    }
+
+    /// Whether `instance` can be checked in good time.
+    pub(super) fn is_affordable(self, instance: &Value) -> bool {
+        let (values, depth) = size(instance);
+        let again = self.recursions.max(1).saturating_pow(depth).saturating_mul(u64::from(depth) + 1);
+        self.evaluations.saturating_mul(again).saturating_mul(values) <= EVALUATIONS_MAX
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self {
+            evaluations: self.evaluations.saturating_add(other.evaluations),
+            recursions: self.recursions.saturating_add(other.recursions),
+        }
+    }
+}
+
+impl<'s> Way<'s> {
+    fn cost(&mut self, schema: &'s Value) -> SchemaCost {
+        let Value::Object(keywords) = schema else { return SchemaCost::ONE };
+        self.steps += 1;
+        if self.nesting >= NESTING_MAX || self.steps > STEPS_MAX {
+            return SchemaCost::TOO_MUCH;
+        }
+        self.nesting += 1;
+        let cost = keywords
+            .iter()
+            .fold(SchemaCost::ONE, |cost, (keyword, value)| cost.and(self.cost_of(keyword, value)));
+        self.nesting -= 1;
+        cost
+    }
+
+    fn cost_of(&mut self, keyword: &str, value: &'s Value) -> SchemaCost {
+        match keyword {
+            "$ref" | "$dynamicRef" => self.follow(value),
+            // What is referred to from here on is somewhere else.
+            "$id" => SchemaCost::TOO_MUCH,
+            "allOf" | "anyOf" | "oneOf" | "dependencies" | "dependentSchemas" => self.all(value),
+            "if" | "then" | "else" | "not" => self.cost(value),
+            "properties" | "patternProperties" | "prefixItems" => self.below(|way| way.all(value)),
+            "additionalItems" | "items" => {
+                self.below(|way| if value.is_array() { way.all(value) } else { way.cost(value) })
+            }
+            "additionalProperties"
+            | "contains"
+            | "propertyNames"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => self.below(|way| way.cost(value)),
+            _ => SchemaCost::NONE,
+        }
+    }
+
+    /// All schemas of an object or an array.
+    fn all(&mut self, schemas: &'s Value) -> SchemaCost {
+        match schemas {
+            Value::Object(schemas) => {
+                schemas.values().fold(SchemaCost::NONE, |sum, one| sum.and(self.cost(one)))
+            }
+            Value::Array(schemas) => {
+                schemas.iter().fold(SchemaCost::NONE, |sum, one| sum.and(self.cost(one)))
+            }
+            _ => SchemaCost::NONE,
+        }
+    }
+
+    /// What is about values within the instance.
+    fn below(&mut self, cost: impl FnOnce(&mut Self) -> SchemaCost) -> SchemaCost {
+        self.depth += 1;
+        let cost = cost(self);
+        self.depth -= 1;
+        cost
+    }
+
+    fn follow(&mut self, reference: &'s Value) -> SchemaCost {
+        let reference = reference.as_str().unwrap_or_default();
+        if let Some(known) = self.known.get(reference) {
+            return *known;
+        }
+        if let Some((_, depth)) = self.open.iter().find(|(open, _)| *open == reference) {
+            // Back at the same value, it would go on for ever.
+            return if *depth == self.depth { SchemaCost::TOO_MUCH } else { SchemaCost::RECURSION };
+        }
+        let pointer = reference.strip_prefix('#').filter(|pointer| self.is_plain(pointer));
+        let target = pointer.and_then(|pointer| self.root.pointer(pointer));
+        let Some(target) = target else { return SchemaCost::TOO_MUCH };
+        self.open.push((reference, self.depth));
+        let cost = self.cost(target);
+        self.open.pop();
+        // What begins again depends on where it began.
+        if cost.recursions == 0 {
+            self.known.insert(reference, cost);
+        }
+        cost
+    }
+
+    /// Whether everybody finds the same at `pointer`: nothing in it is encoded, and what stands on the way has no name of its own.
+    fn is_plain(&self, pointer: &str) -> bool {
+        let has_id =
+            |end: usize| self.root.pointer(&pointer[..end]).is_some_and(|value| value.get("$id").is_some());
+        !pointer.contains('%') && !pointer.match_indices('/').skip(1).any(|(end, _)| has_id(end))
+    }
+}
+
+/// How many values there are in `instance`, and how deep.
+fn size(instance: &Value) -> (u64, u32) {
+    let sum = |(values, depth): (u64, u32), one: &Value| {
+        let (more, deeper) = size(one);
+        (values + more, depth.max(deeper + 1))
+    };
+    match instance {
+        Value::Array(values) => values.iter().fold((1, 0), sum),
+        Value::Object(values) => values.values().fold((1, 0), sum),
+        _ => (1, 0),
+    }
+}
+
+/// How many evaluations of schemas a result is worth: seconds, if it were as many.
+const EVALUATIONS_MAX: u64 = 300_000_000;
+
+/// How deep schemas lead into one another, by references too.
+const NESTING_MAX: usize = 200;
+
+/// How many schemas are looked at, those that are referred to each time.
+const STEPS_MAX: u32 = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn is_affordable(schema: &Value, instance: &Value) -> bool {
+        SchemaCost::of(schema.as_object().unwrap()).is_affordable(instance)
+    }
+
+    /// An object in an object, and so on.
+    fn deep(depth: usize) -> Value {
+        (0..depth).fold(json!({}), |inner, _| json!({"x": inner}))
+    }
+
+    #[test]
+    fn what_schemas_are_usually_like_is_affordable() {
+        let plain = json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"},
+            "b": {"type": "array", "items": {"$ref": "#/$defs/b"}}}, "$defs": {"b": {"anyOf": [{"type": "null"}, {"type": "object"}]}}});
+        let rows: Vec<_> = (0..100_000).map(|n| json!({"n": n})).collect();
+        assert!(is_affordable(&plain, &json!({"a": "a", "b": rows})));
+        let list = json!({"$ref": "#/$defs/list", "$defs": {"list": {"properties": {"x": {"$ref": "#/$defs/list"}}}}});
+        assert!(is_affordable(&list, &deep(100)));
+        let tree = json!({"$id": "https://a.example/tree", "properties": {"left": {"$ref": "#"}, "x": {"$ref": "#"}}});
+        assert!(is_affordable(&tree, &deep(8)));
+    }
+
+    #[test]
+    fn what_would_not_end_is_not() {
+        let doubling: Value = (0..60)
+            .map(|n| {
+                let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+                (format!("d{n}"), json!({"allOf": [next, next]}))
+            })
+            .chain([("d60".to_owned(), json!({}))])
+            .collect();
+        let tree = json!({"$ref": "#/$defs/t", "$defs": {"t": {
+            "allOf": [{"properties": {"x": {"$ref": "#/$defs/t"}}}, {"properties": {"x": {"$ref": "#/$defs/t"}}}]}}});
+        assert!(!is_affordable(&tree, &deep(60)));
+        let chain: Value =
+            (0..1000).map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)}))).collect();
+        for endless in [
+            json!({"$ref": "#/$defs/d0", "$defs": doubling}),
+            json!({"dependencies": {"a": {"$ref": "#/$defs/d0"}}, "$defs": doubling}),
+            json!({"$ref": "#/$defs/%61", "$defs": {"%61": {}, "a": {}}}),
+            json!({"$ref": "#/$defs/a/$defs/b", "$defs": {"a": {"$id": "a", "$defs": {"b": {}}}}}),
+            json!({"$ref": "#"}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}),
+            json!({"$ref": "#/$defs/d0", "$defs": chain}),
+            json!({"$ref": "#anchor", "$defs": {"a": {"$anchor": "anchor"}}}),
+            json!({"properties": {"x": {"$id": "other", "$ref": "#/$defs/a"}}}),
+            json!({"$ref": "https://a.example/"}),
+        ] {
+            assert!(!is_affordable(&endless, &json!({})), "{endless}");
+        }
+    }
+}

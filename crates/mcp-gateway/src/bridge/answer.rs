@@ -1,0 +1,195 @@
+//! What the far side has answered, for the near side.
+
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error, write_result};
+use thruway_mcp::members::{append_line, append_members};
+use thruway_mcp::modern::{ResultType, ResultWriter};
+use thruway_mcp::schema::{CacheHint, CallToolResult, GetPromptResult, methods};
+use thruway_mcp::{Era, Revision, legacy};
+
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, is_cacheable};
+use thruway_mcp_server::backend::Status;
+
+/// Which way an answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// What the client speaks.
+    pub(super) near: Revision,
+    /// What the server speaks.
+    pub(super) far: Revision,
+}
+
+/// Appends the response to request `id`.
+pub(super) fn write(
+    output: &mut Vec<u8>,
+    id: &Id<'_>,
+    way: Way,
+    method: &str,
+    results: &ResultWriter,
+    outcome: Result<Answer, McpClientError>,
+) -> Status {
+    match outcome {
+        Ok(answer) => {
+            let adapted = adapt(way, method, &answer);
+            let answer = adapted.as_ref().unwrap_or(&answer);
+            write_result(output, id, |output| translate(output, way, method, results, answer));
+            Status::Ok
+        }
+        Err(error) => {
+            let has_capacity = !error.is_of_capacity();
+            let error = translate_error(way, method, error_of(error));
+            write_error(output, Some(id), &error);
+            match way.near.era() {
+                Era::Legacy => Status::Ok,
+                Era::Modern if has_capacity => Status::of(&error),
+                Era::Modern => Status::Unavailable,
+            }
+        }
+    }
+}
+
+/// Returns the error for a request whose method the era of its client does not have.
+pub(super) fn no_method() -> Error {
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
+}
+
+/// Replaces what the client does not know, and leaves out what the server cannot keep; `None` if nothing has to be done.
+fn adapt(way: Way, method: &str, answer: &Answer) -> Option<Answer> {
+    let is_old = |revision: Revision| !revision.has_structured_output();
+    match method {
+        methods::TOOLS_LIST if is_old(way.far) && !is_old(way.near) => without_promises(answer, |_| false),
+        methods::TOOLS_LIST if way.near.era() == Era::Legacy && way.far.era() == Era::Modern => {
+            without_promises(answer, |schema| schema["type"] == "object")
+        }
+        methods::TOOLS_CALL if way.near < way.far && (is_old(way.near) || has_other_structure(answer)) => {
+            let mut result: CallToolResult = serde_json::from_str(answer.get()).ok()?;
+            legacy::downgrade_result(&mut result, way.near);
+            to_raw_value(&result).ok()
+        }
+        methods::PROMPTS_GET if is_old(way.near) && way.near < way.far => {
+            let mut result: GetPromptResult = serde_json::from_str(answer.get()).ok()?;
+            for message in &mut result.messages {
+                legacy::downgrade(std::slice::from_mut(&mut message.content), way.near);
+            }
+            to_raw_value(&result).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Whether there is structured content that may be no object, as the legacy era wants it.
+fn has_other_structure(answer: &Answer) -> bool {
+    answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
+}
+
+/// A list of tools that promise only what `may_be_promised`: servers from before there was structured content may promise
+/// it and do not send it, and clients from before 2026-07-28 know only objects.
+fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Option<Answer> {
+    if !answer.get().contains("\"outputSchema\"") {
+        return None;
+    }
+    let mut list: Value = serde_json::from_str(answer.get()).ok()?;
+    for tool in list.get_mut("tools")?.as_array_mut()? {
+        let tool = tool.as_object_mut()?;
+        if tool.get("outputSchema").is_some_and(|schema| !may_be_promised(schema)) {
+            tool.shift_remove("outputSchema");
+        }
+    }
+    to_raw_value(&list).ok()
+}
+
+fn translate(
+    output: &mut Vec<u8>,
+    way: Way,
+    method: &str,
+    results: &ResultWriter,
+    answer: &Answer,
+) -> Result<(), Error> {
+    let no_object = || Error::internal("the server behind this one has answered with no object");
+    if !answer.get().starts_with('{') {
+        return Err(no_object());
+    }
+    let start = output.len();
+    match (way.near.era(), way.far.era()) {
+        (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
+        // Most have nothing that would have to go.
+        (Era::Modern, Era::Legacy) if !says_more(answer.get()) => {
+            results.write(output, ResultType::Complete, cache_of(method), answer, None)?;
+            keep_on_line(&mut output[start..]);
+        }
+        (Era::Modern, Era::Legacy) => {
+            output.extend_from_slice(br#"{"resultType":"complete""#);
+            if cache_of(method).is_some() {
+                output.extend_from_slice(br#","ttlMs":0,"cacheScope":"private""#);
+            }
+            append_members(output, answer, |name, _| !is_modern(name)).map_err(|_| no_object())?;
+            output.push(b'}');
+        }
+        (Era::Legacy, Era::Modern) => {
+            output.push(b'{');
+            append_members(output, answer, |name, _| !is_modern(name)).map_err(|_| no_object())?;
+            output.push(b'}');
+        }
+    }
+    Ok(())
+}
+
+/// Whether a result may have what is written around it in the modern era.
+fn says_more(answer: &str) -> bool {
+    ["\"_meta\"", "\"resultType\"", "\"ttlMs\"", "\"cacheScope\""].iter().any(|name| answer.contains(name))
+}
+
+fn is_modern(member: &str) -> bool {
+    matches!(member, "resultType" | "ttlMs" | "cacheScope")
+}
+
+/// Within JSON, an end of a line is nothing but space.
+fn keep_on_line(octets: &mut [u8]) {
+    for octet in octets.iter_mut().filter(|octet| matches!(octet, b'\n' | b'\r')) {
+        *octet = b' ';
+    }
+}
+
+/// Servers of the legacy era do not say how long a result may be kept.
+fn cache_of(method: &str) -> Option<CacheHint> {
+    is_cacheable(method).then(CacheHint::default)
+}
+
+/// The eras have different codes for a resource that is not there, and only one has one for pages that are to be visited first.
+fn translate_error(way: Way, method: &str, mut error: Error) -> Error {
+    if way.near.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
+        // Whoever could be asked to visit them was.
+        error.code = ErrorCode::INTERNAL_ERROR;
+    }
+    if method != methods::RESOURCES_READ {
+        return error;
+    }
+    match (way.near.era(), way.far.era(), error.code) {
+        (Era::Modern, Era::Legacy, ErrorCode::RESOURCE_NOT_FOUND) => error.code = ErrorCode::INVALID_PARAMS,
+        (Era::Legacy, Era::Modern, ErrorCode::INVALID_PARAMS)
+            if error.data.as_ref().is_some_and(|data| data.get("uri").is_some()) =>
+        {
+            error.code = ErrorCode::RESOURCE_NOT_FOUND;
+        }
+        _ => {}
+    }
+    error
+}
+
+/// An error of the server is an error of the bridge; anything else is one of its own.
+pub(super) fn error_of(error: McpClientError) -> Error {
+    match error {
+        McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
+        McpClientError::ArgumentsInvalid => Error::invalid_params("`params` must be an object"),
+        McpClientError::TooManyServers => Error::internal(
+            "there are as many servers behind this one as there may be, all taken by other clients",
+        ),
+        McpClientError::TooManyServersOfCaller => Error::internal(
+            "this caller has as many servers behind this one as one caller may have: end a session or a \
+             subscription, or try again later",
+        ),
+        error => Error::internal(format!("the server behind this one: {error}")),
+    }
+}

@@ -1,0 +1,131 @@
+//! Task ids and `requestState` of a server of 2026-07-28, bound to the caller that received them.
+//!
+//! The server sees the bridge as one client, so it cannot tell one caller's task or `requestState` from
+//! another's. The bridge seals both before the caller gets them, and opens them when the caller returns them.
+//! It remembers nothing: bridges that stand in for each other only need the same
+//! [`state_key`](thruway_mcp_server::McpServerOptions::state_key).
+
+use serde_json::Value;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::modern::{ResultType, result_type};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::methods;
+
+use super::Upstream;
+use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward};
+use thruway_mcp_server::backend::Caller;
+use thruway_mcp_server::backend::{BoundRequest, RequestBinding, State, StateKey};
+
+/// Binds one request to its caller.
+pub(super) struct CallerBound {
+    key: StateKey,
+    caller: Caller,
+    /// The task that the request is about, as the caller knows it.
+    task_id: Option<String>,
+    request_state: Option<String>,
+}
+
+impl CallerBound {
+    pub(super) fn new(key: &StateKey, caller: &Caller, method: &str, params: &Params<'_>) -> Self {
+        Self {
+            key: key.clone(),
+            caller: caller.clone(),
+            task_id: params.task_id.as_deref().filter(|_| is_about_tasks(method)).map(str::to_owned),
+            request_state: params.request_state.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// Replaces the task id and the `requestState` that the caller sent by those of the server. `run` is the
+    /// [run](Upstream::run) of the server.
+    ///
+    /// # Errors
+    /// This caller did not receive them, or received the `requestState` for another request, or the server
+    /// process that worked at the task has ended.
+    pub(super) fn open(&self, onward: &mut Onward, run: &str) -> Result<(), McpClientError> {
+        if let Some(sealed) = &self.task_id {
+            let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
+            onward.params = replaced(&onward.params, TASK_ID, &id).ok_or_else(unknown_task)?;
+            onward.name = Some(id.into());
+            onward.is_of_process = true;
+        }
+        if let Some(sealed) = &self.request_state {
+            let state = self.key.open(sealed, &self.binding(onward)?).map_err(McpClientError::Server)?;
+            let state = state.relayed.ok_or_else(invalid_state)?;
+            onward.params = replaced(&onward.params, REQUEST_STATE, &state).ok_or_else(invalid_state)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the task id and the `requestState` of an answer by sealed ones. `run` is the run of the
+    /// server before the request was sent.
+    ///
+    /// # Errors
+    /// The answer is malformed, or it is about a task of a server process that has ended.
+    pub(super) fn seal(
+        &self,
+        answer: Answer,
+        onward: &Onward,
+        run: &str,
+        upstream: &Upstream,
+    ) -> Result<Answer, McpClientError> {
+        if self.task_id.is_some() && upstream.run() != run {
+            return Err(unknown_task());
+        }
+        // Most answers have neither. An answer that escapes the name stays as it is: the bridge refuses such
+        // an id.
+        if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
+            return Ok(answer);
+        }
+        match result_type(&answer) {
+            Ok(ResultType::InputRequired) => self.seal_state(answer, onward),
+            Ok(ResultType::Task) => self.seal_task(answer, run),
+            Ok(ResultType::Complete) if self.task_id.is_some() => self.seal_task(answer, run),
+            _ => Ok(answer),
+        }
+    }
+
+    fn seal_state(&self, answer: Answer, onward: &Onward) -> Result<Answer, McpClientError> {
+        let Some(state) = string_at(&answer, REQUEST_STATE) else { return Ok(answer) };
+        let sealed = self.key.seal(State::relayed(state), &self.binding(onward)?);
+        let sealed = sealed.map_err(McpClientError::Server)?;
+        Ok(replaced(&answer, REQUEST_STATE, &sealed).unwrap_or(answer))
+    }
+
+    fn seal_task(&self, answer: Answer, run: &str) -> Result<Answer, McpClientError> {
+        let Some(id) = string_at(&answer, TASK_ID) else { return Ok(answer) };
+        if id.len() > ID_BYTES_MAX {
+            return Err(McpClientError::result_invalid(&"the id of its task is too long"));
+        }
+        let sealed = self.key.seal_text(&id, &self.task_binding(run));
+        Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
+    }
+
+    /// Returns what the `requestState` of a request is bound to. Most requests have none, so it is made when it is needed.
+    fn binding(&self, onward: &Onward) -> Result<RequestBinding, McpClientError> {
+        let params = Params::parse(Some(&onward.params)).map_err(McpClientError::Server)?;
+        Ok(BoundRequest::new(&self.caller, &onward.method, &params).binding())
+    }
+
+    /// A task belongs to its caller. It also belongs to the server process: one that is started again may use
+    /// the same id for the task of another caller.
+    fn task_binding(&self, run: &str) -> RequestBinding {
+        RequestBinding::new(self.caller.principal().as_deref(), ["task of a bridge", run, ""], &Value::Null)
+    }
+}
+
+/// Returns `true` for the requests about a task that 2026-07-28 has.
+pub(super) fn is_about_tasks(method: &str) -> bool {
+    matches!(method, methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL)
+}
+
+fn unknown_task() -> McpClientError {
+    McpClientError::Server(Error::invalid_params("there is no such task of this caller, or it is lost"))
+}
+
+fn invalid_state() -> McpClientError {
+    McpClientError::Server(Error::invalid_params("`requestState` is not valid for this request"))
+}
+
+const REQUEST_STATE: &[&str] = &["requestState"];

@@ -1,0 +1,213 @@
+//! The server behind a bridge as it appears in one era. A server that speaks both eras appears twice, because
+//! some can do more in the legacy era, such as ask the client in the middle of a call.
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
+use thruway_mcp::{Era, Revision};
+use tokio::time::{Instant, timeout};
+
+use super::tasks::TasksOfSession;
+use super::upstreams::{Connect, Upstreams};
+use super::{BridgeOptions, Near};
+use thruway_mcp_client::forwarding::is_refusal_of_era;
+use thruway_mcp_client::{EraChoice, McpClientError};
+use thruway_mcp_server::backend::DroppedMessages;
+use thruway_mcp_server::backend::Shares;
+
+/// The server as it appears in one era.
+pub(crate) struct FarSide {
+    pub(super) revision: Revision,
+    pub(super) capabilities: ServerCapabilities,
+    pub(super) upstreams: Upstreams,
+}
+
+/// Makes far sides. All of them share the limit of [`servers_max`](BridgeOptions::servers_max).
+pub(super) struct Connector {
+    pub(super) options: BridgeOptions,
+    pub(super) connect: Connect,
+    pub(super) near: Near,
+    pub(super) places: Arc<Shares>,
+    pub(super) dropped: Arc<DroppedMessages>,
+    /// `true` once no server may be started any more.
+    pub(super) is_ending: Arc<AtomicBool>,
+}
+
+/// The far side for sessions of the legacy era, of a server that speaks the modern era.
+pub(super) struct LegacyFarSide {
+    side: OnceLock<Arc<FarSide>>,
+    probe: Mutex<Probe>,
+}
+
+/// Decides if the server is asked again for the legacy era.
+#[derive(Clone, Copy)]
+enum Probe {
+    /// No answer so far. It may be asked after this time.
+    DueAt(Instant),
+    Running,
+    /// The server has answered, or the operator has chosen the era.
+    Decided,
+}
+
+impl FarSide {
+    /// Connects to the server in `era` and asks it for its description.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or does not describe itself in this era.
+    pub(super) async fn connect(
+        connector: &Connector,
+        era: EraChoice,
+    ) -> Result<(Self, DiscoverResult), McpClientError> {
+        let mut upstreams = Upstreams::new(connector, era);
+        let first = upstreams.connect_first()?;
+        let described = async {
+            let discovered = first.client.discover().await?;
+            Ok((discovered, first.client.revision().await?))
+        };
+        match described.await {
+            Ok((discovered, revision)) => {
+                if era == EraChoice::Auto {
+                    // The era is known from here on: later connections do not ask again.
+                    let is_legacy = revision.era() == Era::Legacy;
+                    upstreams.era = if is_legacy { EraChoice::Legacy } else { EraChoice::Modern };
+                }
+                upstreams.put(first);
+                let capabilities = discovered.capabilities.clone();
+                Ok((Self { revision, capabilities, upstreams }, discovered))
+            }
+            Err(error) => {
+                first.client.clone().close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the counter of the messages that the bridge drops.
+    pub(crate) const fn dropped(&self) -> &Arc<DroppedMessages> {
+        self.upstreams.dropped()
+    }
+
+    /// Returns the era of the far side.
+    pub(super) const fn era(&self) -> Era {
+        self.revision.era()
+    }
+
+    /// Returns the capabilities of the server for clients that speak `near`.
+    pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
+        let mut capabilities = self.capabilities.clone();
+        capabilities.tasks = capabilities.tasks.filter(|_| self.passes_tasks(near));
+        capabilities
+    }
+
+    /// Returns `true` if clients that speak `near` know the same tasks as the server, those of 2025-11-25.
+    fn passes_tasks(&self, near: Revision) -> bool {
+        let is_known = near == Revision::R20251125 && self.revision == Revision::R20251125;
+        is_known && self.capabilities.has_calls_as_tasks()
+    }
+
+    /// Returns `true` if tasks of the server can be canceled.
+    fn can_cancel_tasks(&self) -> bool {
+        self.capabilities.tasks.as_ref().is_some_and(|tasks| tasks.contains_key("cancel"))
+    }
+
+    /// Returns the guard that cancels the tasks of a session when it ends, if its calls may become tasks.
+    pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
+        let number = self.upstreams.next_party();
+        let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
+        self.passes_tasks(near).then(tasks)
+    }
+
+    /// Asks the server for notifications about its lists. A server that sends none is left alone.
+    pub(crate) async fn watch_lists(&self) {
+        if let Ok(upstream) = self.upstreams.plain().await {
+            let _ = upstream.watch_lists().await;
+        }
+    }
+}
+
+impl LegacyFarSide {
+    /// Returns the state before the server was asked, or for good if `is_asked` is `false`.
+    pub(super) fn new(is_asked: bool) -> Self {
+        let probe = if is_asked { Probe::DueAt(Instant::now()) } else { Probe::Decided };
+        Self { side: OnceLock::new(), probe: Mutex::new(probe) }
+    }
+
+    /// Returns the far side, if the server speaks the legacy era.
+    pub(super) fn get(&self) -> Option<&Arc<FarSide>> {
+        self.side.get()
+    }
+
+    /// Sends `initialize` to the server, unless it has answered before or is being asked now.
+    /// `server/discover` is no substitute: some servers list only 2026-07-28 there, and accept `initialize`.
+    pub(super) async fn probe(&self, connector: &Connector, is_on_stream: bool) {
+        if !self.begin() {
+            return;
+        }
+        let wait = PROBE_WAIT.min(connector.options.client.timeout);
+        let outcome = timeout(wait, FarSide::connect(connector, EraChoice::Legacy)).await;
+        let is_decided = match outcome.unwrap_or(Err(McpClientError::TimedOut)) {
+            Ok((side, _)) => {
+                self.side.get_or_init(|| Arc::new(side));
+                true
+            }
+            Err(error) if is_refusal(&error, is_on_stream) => {
+                tracing::debug!("the server refuses `initialize`, legacy clients use 2026-07-28: {error}");
+                true
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "cannot learn whether the server speaks a legacy revision, legacy clients use 2026-07-28 until a \
+                     later attempt succeeds: {error}"
+                );
+                false
+            }
+        };
+        let next = if is_decided { Probe::Decided } else { Probe::DueAt(Instant::now() + PROBE_PAUSE) };
+        *self.probe.lock().unwrap_or_else(PoisonError::into_inner) = next;
+    }
+
+    fn begin(&self) -> bool {
+        let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = matches!(*probe, Probe::DueAt(at) if at <= Instant::now());
+        if is_due {
+            *probe = Probe::Running;
+        }
+        is_due
+    }
+
+    /// Returns `true` if the server may have to be asked again.
+    pub(super) fn is_undecided(&self) -> bool {
+        !matches!(*self.probe.lock().unwrap_or_else(PoisonError::into_inner), Probe::Decided)
+    }
+}
+
+/// Returns `true` if a server that has answered before does not speak the legacy era, and `false` for
+/// failures that may pass.
+fn is_refusal(error: &McpClientError, is_on_stream: bool) -> bool {
+    match error {
+        McpClientError::Status(status) => is_refusal_of_era(status.as_u16()),
+        // A child may end, or stay silent, at a method that it does not know.
+        McpClientError::Closed | McpClientError::TimedOut | McpClientError::TooManyRestarts => is_on_stream,
+        McpClientError::Server(_)
+        | McpClientError::UnsupportedRevision
+        | McpClientError::MessageInvalid
+        | McpClientError::ResultInvalid(_) => true,
+        _ => false,
+    }
+}
+
+impl fmt::Debug for FarSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FarSide").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+/// Longest time that a server of the modern era may take to accept `initialize`. The bridge starts after
+/// that.
+const PROBE_WAIT: Duration = Duration::from_secs(10);
+
+/// Shortest time between two attempts.
+const PROBE_PAUSE: Duration = Duration::from_secs(10);

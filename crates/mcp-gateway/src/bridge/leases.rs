@@ -1,0 +1,157 @@
+//! Servers for one call at a time: who asks on a stream that several calls share could not be told whom.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::value::to_raw_value;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{ElicitAction, ElicitResult, LoggingLevel, methods};
+use tokio::time::Instant;
+
+use super::upstream::Upstream;
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward, Party, required_pages};
+use thruway_mcp_server::backend::Holder;
+
+/// For whom a server is: it knows of its client what can be asked, and in the legacy era what was answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Lessee {
+    /// Who calls, where that is known: nobody else is told or asked what was meant for them.
+    pub(super) owner: Option<Arc<str>>,
+    /// What can be asked, as JSON.
+    pub(super) capabilities: Arc<str>,
+}
+
+/// Servers that wait for their next call.
+#[derive(Debug)]
+pub(super) struct Leases {
+    idle: Mutex<Vec<Idle>>,
+    idle_max: Duration,
+}
+
+#[derive(Debug)]
+struct Idle {
+    upstream: Arc<Upstream>,
+    lessee: Lessee,
+    since: Instant,
+}
+
+/// A server for one call. When it is dropped, the server waits for the next one.
+#[derive(Debug)]
+pub(super) struct Lease {
+    upstream: Arc<Upstream>,
+    lessee: Lessee,
+    leases: Arc<Leases>,
+    is_over: bool,
+}
+
+impl Leases {
+    pub(super) fn new(idle_max: Duration) -> Arc<Self> {
+        Arc::new(Self { idle: Mutex::default(), idle_max })
+    }
+
+    /// Takes a server of `lessee` that waits for a call, and counts it against `holder` from now on.
+    pub(super) fn take(self: &Arc<Self>, lessee: &Lessee, holder: &Holder) -> Option<Lease> {
+        self.sweep();
+        let mut idle = self.idle();
+        let place =
+            idle.iter().rposition(|one| one.lessee == *lessee && one.upstream.give_place_to(holder))?;
+        let Idle { upstream, lessee, .. } = idle.swap_remove(place);
+        Some(Lease { upstream, lessee, leases: self.clone(), is_over: false })
+    }
+
+    pub(super) fn lease(self: &Arc<Self>, lessee: Lessee, upstream: Arc<Upstream>) -> Lease {
+        Lease { upstream, lessee, leases: self.clone(), is_over: false }
+    }
+
+    /// Ends those that have waited for too long. The others count against no caller, unless subscriptions
+    /// keep them.
+    pub(super) fn sweep(&self) {
+        let is_useful = |one: &Idle| {
+            let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
+            is_fresh && !one.upstream.is_closed()
+        };
+        let mut idle = self.idle();
+        idle.retain(is_useful);
+        idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_place());
+    }
+
+    /// Ends the one that has waited for longest.
+    pub(super) fn end_one(&self) {
+        let mut idle = self.idle();
+        let unwatched = (0..idle.len()).filter(|place| !idle[*place].is_watched());
+        if let Some(place) = unwatched.min_by_key(|place| idle[*place].since) {
+            idle.swap_remove(place);
+        }
+    }
+
+    /// Returns the number of servers that wait, are kept by subscriptions, and that `is_counted` accepts.
+    pub(super) fn watched(&self, is_counted: impl Fn(&Upstream) -> bool) -> usize {
+        self.idle().iter().filter(|one| one.is_watched() && is_counted(&one.upstream)).count()
+    }
+
+    pub(super) fn end_all(&self) -> Vec<Arc<Upstream>> {
+        std::mem::take(&mut *self.idle()).into_iter().map(|one| one.upstream).collect()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Idle {
+    /// Whether somebody else holds it, as subscriptions do.
+    fn is_watched(&self) -> bool {
+        Arc::strong_count(&self.upstream) > 1
+    }
+}
+
+impl Lease {
+    /// Lets the server be used for a call, and returns it.
+    pub(super) fn give_back(mut self) -> Arc<Upstream> {
+        self.is_over = true;
+        self.upstream.clone()
+    }
+
+    /// Lets the server log for the call, from `level` on.
+    pub(super) async fn log_from(&self, level: LoggingLevel) {
+        self.upstream.log_from(level).await;
+    }
+
+    /// Forwards the call, once more if the server wants pages to be visited first and they were. If it comes to its end, the
+    /// server can be used for another one; the server of one that was given up may still be about to ask.
+    pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {
+        let mut outcome = self.upstream.client.forward(onward).await;
+        if let (Err(McpClientError::Server(error)), Some(party)) = (&outcome, &onward.party)
+            && has_visited(&**party, error).await
+        {
+            outcome = self.upstream.client.forward(onward).await;
+        }
+        self.is_over = matches!(outcome, Ok(_) | Err(McpClientError::Server(_)));
+        outcome
+    }
+}
+
+/// Asks whoever calls to visit the pages that `error` is about, one after another; whether there are any and all were visited.
+async fn has_visited(party: &dyn Party, error: &Error) -> bool {
+    let Some(pages) = required_pages(error) else { return false };
+    for page in pages {
+        let Ok(page) = to_raw_value(&page) else { return false };
+        let answered = party.ask(methods::ELICITATION_CREATE, Some(&page)).await;
+        let result = answered.ok().and_then(|answer| serde_json::from_str::<ElicitResult>(answer.get()).ok());
+        if result.is_none_or(|result| result.action != ElicitAction::Accept) {
+            return false;
+        }
+    }
+    true
+}
+
+/// There is no other place that learns that a call was given up.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.is_over && !self.upstream.is_closed() {
+            let (upstream, lessee) = (self.upstream.clone(), self.lessee.clone());
+            self.leases.idle().push(Idle { upstream, lessee, since: Instant::now() });
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Requests of clients of the legacy era.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error};
+use thruway_mcp::members::{append_line, append_member};
+use thruway_mcp::modern::{ResultType, result_type};
+use thruway_mcp::params::{self, Params};
+use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
+use thruway_mcp::{Era, Revision, dual_era};
+use tokio::sync::mpsc;
+
+use super::answer::{self, Way};
+use super::messages;
+use super::messages::onward;
+use super::outbox::Outbox;
+use super::session::BridgeSession;
+use super::session_party::SessionParty;
+use super::suspended::CallInFlight;
+use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
+use super::{BridgeCore, FarSide, Upstream};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward, Sender, empty_object, reporting};
+use thruway_mcp_server::backend::Holder;
+use thruway_mcp_server::backend::LegacyRequest;
+use thruway_mcp_server::backend::Session;
+use thruway_mcp_server::backend::{Change, ServerCore};
+use thruway_mcp_server::backend::{Exchange, Reply, Said, Status};
+
+/// Forwards a request; `None` if it is answered here.
+pub(super) fn handle_request(
+    bridge: &Arc<BridgeCore>,
+    incoming: &LegacyRequest<'_>,
+    output: &mut Vec<u8>,
+) -> Option<Reply> {
+    let LegacyRequest { core, session, revision, request, params, .. } = *incoming;
+    let state = session.and_then(|session| BridgeSession::of(session));
+    let far_side = state.map_or_else(|| bridge.far_side(Era::Legacy), BridgeSession::far_side);
+    let forwarding = Forwarding {
+        core: core.clone(),
+        far_side: far_side.clone(),
+        session: session.cloned(),
+        revision,
+        id: request.id.to_owned(),
+        _call: bridge.calls.begin(),
+    };
+    if tasks::is_about_tasks(&request.method) && state.and_then(BridgeSession::owner).is_none() {
+        return Some(refuse(output, request, &tasks::no_method()));
+    }
+    if !dual_era::has_request(Era::Legacy, &request.method) {
+        return Some(refuse(output, request, &answer::no_method()));
+    }
+    match &*request.method {
+        methods::PING => return None,
+        methods::LOGGING_SET_LEVEL => {
+            let session = note_level(session, request)?;
+            if far_side.era() == Era::Modern {
+                // It is said with each request.
+                return None;
+            }
+            return Some(Reply::Later(Exchange::new(forwarding.log(session), None)));
+        }
+        methods::RESOURCES_SUBSCRIBE | methods::RESOURCES_UNSUBSCRIBE => {
+            let subscribes = request.method == methods::RESOURCES_SUBSCRIBE;
+            let uri = params.uri.as_deref().unwrap_or_default().to_owned();
+            return Some(Reply::Later(Exchange::new(forwarding.watch(subscribes, uri), None)));
+        }
+        _ => {}
+    }
+    let mut onward = onward(request, params);
+    onward.sender = (far_side.era() == Era::Modern).then(|| sender(session));
+    let speaking = session.map(|session| Speaking::new(session, bridge, params));
+    let (speaking, messages) = speaking.unzip();
+    let exchange = match speaking {
+        Some(speaking) if tasks::is_about_tasks(&request.method) => {
+            let id = params.task_id.as_deref().map(Into::into);
+            Exchange::new(forwarding.forward_about_tasks(onward, speaking, id), messages)
+        }
+        Some(speaking) if speaking.owner().is_some() && is_to_be_task(request, params) => {
+            onward.params = request.params.map_or_else(empty_object, ToOwned::to_owned);
+            Exchange::new(forwarding.forward_as_task(onward, speaking), messages)
+        }
+        speaking => Exchange::new(forwarding.forward(onward, speaking), messages),
+    };
+    Some(Reply::Later(exchange))
+}
+
+/// Appends an error to `output`. Over HTTP its status is 200: in the legacy era, 404 tells a client that its session
+/// has ended (2025-11-25, session management).
+fn refuse(output: &mut Vec<u8>, request: &Request<'_>, error: &Error) -> Reply {
+    write_error(output, Some(&request.id), error);
+    Reply::Now(Status::Ok)
+}
+
+fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
+    request.method == methods::TOOLS_CALL && params.task.is_some()
+}
+
+/// Remembers what a session wants; `None` if there is none, or it is not said.
+fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
+    let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
+    let session = session?;
+    session.set_log_level(level);
+    Some(session.clone())
+}
+
+/// What the client said of itself when the session began.
+fn sender(session: Option<&Arc<Session>>) -> Sender {
+    match session {
+        Some(session) => Sender {
+            capabilities: session.capabilities_json().into(),
+            info: session.info_json().into(),
+            log_level: session.log_level().map(LoggingLevel::as_str),
+        },
+        None => Sender {
+            capabilities: "{}".into(),
+            info: concat!(r#"{"name":"thruway","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#).into(),
+            log_level: None,
+        },
+    }
+}
+
+/// The client of a session, and where it is told what belongs to one of its requests.
+pub(super) struct Speaking {
+    session: Arc<Session>,
+    outbox: Outbox,
+    progress_token: Option<RequestId>,
+    /// How long its answers are waited for.
+    wait: Duration,
+}
+
+impl Speaking {
+    fn new(session: &Arc<Session>, bridge: &BridgeCore, params: &Params<'_>) -> (Self, mpsc::Receiver<Said>) {
+        let (outbox, messages) = Outbox::new(&bridge.dropped);
+        let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
+        let wait = bridge.suspended.wait();
+        (Self { session: session.clone(), outbox, progress_token, wait }, messages)
+    }
+
+    /// Returns the party that its session, and all that the session holds, counts against.
+    pub(super) fn holder(&self) -> &Holder {
+        self.session.holder()
+    }
+
+    /// Whose its tasks are, if its calls may become some.
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        BridgeSession::of(&self.session).and_then(BridgeSession::owner)
+    }
+
+    /// Who is told of a task that the request becomes.
+    pub(super) fn listener(&self) -> Listener {
+        Listener::new(&self.session, &self.outbox, self.progress_token.clone())
+    }
+
+    /// Lets who is told of a task be told here.
+    pub(super) fn listen(&self, listener: &mut Listener) {
+        listener.listen_on(&self.outbox);
+    }
+
+    /// Who is asked and told while the request is handled.
+    pub(super) fn party(&self, names: Option<Names>, reserved: Option<Arc<Reserved>>) -> Arc<SessionParty> {
+        let (session, outbox, wait) = (self.session.clone(), self.outbox.clone(), self.wait);
+        Arc::new(SessionParty { session, outbox, wait, names, reserved })
+    }
+
+    pub(super) fn speak_for(&self, onward: &mut Onward, names: Option<Names>) {
+        if let Some(token) = self.progress_token.clone() {
+            let outbox = self.outbox.clone();
+            let report = move |params| messages::report(&outbox, &token, params);
+            onward.progress = Some(reporting(Arc::new(report)));
+        }
+        onward.party = Some(self.party(names, None));
+    }
+}
+
+/// A request that is being forwarded.
+pub(super) struct Forwarding {
+    core: Arc<ServerCore>,
+    far_side: Arc<FarSide>,
+    session: Option<Arc<Session>>,
+    revision: Revision,
+    id: RequestId,
+    _call: CallInFlight,
+}
+
+impl Forwarding {
+    async fn forward(self, mut onward: Onward, speaking: Option<Speaking>) -> (Vec<u8>, Status) {
+        let outcome = match self.upstream().await {
+            Ok(upstream) => {
+                if let Some(speaking) = speaking {
+                    speaking.speak_for(&mut onward, self.names(&speaking, upstream.number()));
+                }
+                self.exchange(&upstream, &mut onward).await
+            }
+            Err(error) => Err(error),
+        };
+        self.write(&onward.method, outcome)
+    }
+
+    pub(super) fn tasks(&self) -> &Arc<Tasks> {
+        &self.far_side.upstreams.tasks
+    }
+
+    /// How the client and the server with this number call tasks, if there may be any.
+    pub(super) fn names(&self, speaking: &Speaking, server: u64) -> Option<Names> {
+        speaking.owner().map(|owner| Names::new(self.tasks().clone(), owner.clone(), server))
+    }
+
+    /// Sends the request on, again with what the client has answered if the server asks by its answer.
+    async fn exchange(
+        &self,
+        upstream: &Arc<Upstream>,
+        onward: &mut Onward,
+    ) -> Result<Answer, McpClientError> {
+        for _ in 0..=ROUNDS_MAX {
+            let answer = upstream.client.forward(onward).await?;
+            if self.far_side.era() == Era::Legacy {
+                return Ok(answer);
+            }
+            match result_type(&answer) {
+                Ok(ResultType::Complete) => return Ok(answer),
+                Ok(ResultType::InputRequired) => onward.round = round(onward, &answer).await?,
+                Ok(ResultType::Task) | Err(_) => {
+                    return Err(McpClientError::result_invalid(
+                        &"its `resultType` is not one to be expected",
+                    ));
+                }
+            }
+        }
+        Err(McpClientError::TooManyRounds)
+    }
+
+    /// Lets the server log what the session wants to be told, besides what others want that it is there for.
+    async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
+        let outcome = match self.upstream().await {
+            Ok(upstream) => upstream.log_for(&session).await,
+            Err(error) => Err(error),
+        };
+        self.write(methods::LOGGING_SET_LEVEL, outcome.map(|()| empty_object()))
+    }
+
+    /// Lets the server of the session tell of changes of a resource, or tell no more.
+    async fn watch(self, subscribes: bool, uri: String) -> (Vec<u8>, Status) {
+        let outcome = match (&self.session, subscribes) {
+            (None, _) => Err(McpClientError::Server(Error::new(
+                ErrorCode::INVALID_REQUEST,
+                "there is no session to subscribe in",
+            ))),
+            (Some(session), false) => {
+                session.subscription.remove(&Change::Resource(uri.as_str().into()));
+                if let Some(state) = BridgeSession::of(session) {
+                    state.watches().remove(&uri);
+                }
+                Ok(())
+            }
+            (Some(session), true) => self.subscribe(session, uri).await,
+        };
+        self.write(methods::RESOURCES_READ, outcome.map(|()| empty_object()))
+    }
+
+    async fn subscribe(&self, session: &Arc<Session>, uri: String) -> Result<(), McpClientError> {
+        let change = Change::Resource(uri.as_str().into());
+        if !session.subscription.add(change.clone()) {
+            let error = Error::invalid_params("too many subscriptions in one session");
+            return Err(McpClientError::Server(error));
+        }
+        let outcome = match self.upstream().await {
+            Ok(upstream) => upstream.watch(&uri, session.holder()).await,
+            Err(error) => Err(error),
+        };
+        let Some(state) = BridgeSession::of(session) else { return outcome.map(drop) };
+        let mut watches = state.watches();
+        match outcome {
+            Ok(watch) => {
+                // Another subscription to the same may have failed meanwhile.
+                session.subscription.add(change);
+                watches.insert(uri, watch);
+                Ok(())
+            }
+            Err(error) => {
+                if !watches.contains_key(&uri) {
+                    session.subscription.remove(&change);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
+        self.far_side.upstreams.of_session(self.session.as_ref()).await
+    }
+
+    pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
+        let way = Way { near: self.revision, far: self.far_side.revision };
+        let mut output = Vec::new();
+        let id = Id::from(&self.id);
+        let status = answer::write(&mut output, &id, way, method, self.core.results(), outcome);
+        (output, status)
+    }
+}
+
+/// What the server asks by its answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Questions {
+    #[serde(default)]
+    input_requests: std::collections::BTreeMap<String, EmbeddedRequest>,
+    request_state: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct EmbeddedRequest {
+    method: String,
+    #[serde(default)]
+    params: Option<Box<RawValue>>,
+}
+
+/// Asks the client what the server asks by its answer, one after another. Returns what the next round brings.
+async fn round(onward: &Onward, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
+    let questions: Questions =
+        serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
+    let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked");
+    let mut responses = b"{".to_vec();
+    for (name, question) in questions.input_requests {
+        let party = onward.party.as_ref().ok_or_else(|| McpClientError::QuestionFailed(nobody()))?;
+        let answered = party.ask(&question.method, question.params.as_deref()).await;
+        append_member(&mut responses, &name, answered.map_err(McpClientError::QuestionFailed)?.get());
+    }
+    responses.push(b'}');
+    let mut round = br#""inputResponses":"#.to_vec();
+    append_line(&mut round, &String::from_utf8(responses).unwrap_or_default());
+    if let Some(state) = questions.request_state {
+        append_member(&mut round, "requestState", state.get());
+    }
+    Ok(round)
+}
+
+/// How often a server may ask before it answers.
+const ROUNDS_MAX: usize = 32;

@@ -1,0 +1,180 @@
+//! Log messages of a server that belong to no call, on their way to the clients that want them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::Notification;
+use thruway_mcp::params;
+use thruway_mcp::schema::LoggingLevel;
+
+use super::messages::one_line;
+use super::session::BridgeSession;
+use super::tasks::{Names, Tasks, is_related_to_task};
+use thruway_mcp_client::forwarding::{LogOrigin, OnLog};
+use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
+
+/// The clients that want the log messages of one server, also those that belong to no call.
+#[derive(Default, Debug)]
+pub(super) struct LogListeners(Mutex<State>);
+
+#[derive(Default, Debug)]
+struct State {
+    /// By their places in memory: nothing else is there while they are.
+    all: HashMap<usize, LogListener>,
+    /// Number of listeners at which those that have gone are removed.
+    sweep_at: usize,
+}
+
+#[derive(Clone, Debug)]
+enum LogListener {
+    /// A session of the legacy era.
+    Session(Weak<Session>),
+    /// A subscription of the modern era that asks for messages from a level on.
+    Subscription(Weak<LogInbox>, LoggingLevel),
+}
+
+/// A log message, as far as a bridge reads it.
+struct LogMessage<'n> {
+    level: LoggingLevel,
+    params: &'n RawValue,
+}
+
+impl LogListeners {
+    pub(super) fn add_session(&self, session: &Arc<Session>) {
+        let place = Arc::as_ptr(session).addr();
+        self.state().add(place, LogListener::Session(Arc::downgrade(session)));
+    }
+
+    /// Adds a subscription of the modern era. Returns its log messages.
+    pub(super) fn subscribe(&self, level: LoggingLevel) -> Arc<LogInbox> {
+        let inbox = Arc::new(LogInbox::default());
+        let place = Arc::as_ptr(&inbox).addr();
+        self.state().add(place, LogListener::Subscription(Arc::downgrade(&inbox), level));
+        inbox
+    }
+
+    /// Adds the listeners of a server that this server replaces.
+    pub(super) fn copy_from(&self, gone: &Self) {
+        let all = gone.state().all.clone();
+        self.state().all.extend(all);
+    }
+
+    /// Returns the lowest level that any listener wants.
+    pub(super) fn finest(&self) -> Option<LoggingLevel> {
+        self.state().all.values().filter_map(LogListener::level).min()
+    }
+
+    /// Returns the handler for log messages of a server that several clients use. It delivers a message only if
+    /// no call is in flight: otherwise the message may belong to the call of one client, and it does not say
+    /// which one.
+    pub(super) fn handler(
+        self: &Arc<Self>,
+        tasks: &Arc<Tasks>,
+        server: u64,
+        dropped: &Arc<DroppedMessages>,
+    ) -> OnLog {
+        let (listeners, tasks, dropped) = (self.clone(), tasks.clone(), dropped.clone());
+        Arc::new(move |notification, origin| {
+            let Some(message) = LogMessage::parse(notification) else { return };
+            if origin == LogOrigin::OutsideOfCalls {
+                dropped.note(listeners.deliver(&message, &tasks, server), NOT_READ);
+            } else if listeners.finest().is_some_and(|finest| message.level >= finest) {
+                dropped.note(1, if origin == LogOrigin::OwnRequest { OF_OWN_REQUEST } else { DURING_CALLS });
+            }
+        })
+    }
+
+    /// Passes a message to all that want it. Returns the number of older messages that were dropped.
+    fn deliver(&self, message: &LogMessage<'_>, tasks: &Arc<Tasks>, server: u64) -> u64 {
+        let listeners: Vec<_> = self.state().all.values().cloned().collect();
+        let is_of_task = is_related_to_task(message.params);
+        let params: Arc<RawValue> = one_line(message.params).into();
+        let mut dropped = 0;
+        for listener in listeners.iter().filter(|one| one.level().is_some_and(|level| message.level >= level))
+        {
+            match listener {
+                LogListener::Session(session) => {
+                    let Some(session) = session.upgrade() else { continue };
+                    let owner = BridgeSession::of(&session).and_then(BridgeSession::owner);
+                    let names = owner.map(|owner| Names::new(tasks.clone(), owner.clone(), server));
+                    if !is_of_task {
+                        dropped += session.note_log(params.clone());
+                    } else if let Some(params) = names.and_then(|names| names.told(message.params)) {
+                        dropped += session.note_log(one_line(&params).into());
+                    }
+                }
+                LogListener::Subscription(inbox, _) if !is_of_task => {
+                    dropped += inbox.upgrade().map_or(0, |inbox| inbox.push(params.clone()));
+                }
+                LogListener::Subscription(..) => {}
+            }
+        }
+        dropped
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, place: usize, listener: LogListener) {
+        if self.all.len() >= self.sweep_at {
+            self.all.retain(|_, listener| listener.level().is_some());
+            self.sweep_at = (2 * self.all.len()).max(SWEEP_MIN);
+        }
+        self.all.insert(place, listener);
+    }
+}
+
+impl LogListener {
+    /// Returns the level from which on the listener wants messages; `None` if it has gone.
+    fn level(&self) -> Option<LoggingLevel> {
+        match self {
+            Self::Session(session) => session.upgrade()?.log_level(),
+            Self::Subscription(inbox, level) => (inbox.strong_count() > 0).then_some(*level),
+        }
+    }
+}
+
+impl<'n> LogMessage<'n> {
+    fn parse(notification: &Notification<'n>) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Leveled {
+            level: LoggingLevel,
+        }
+        let Leveled { level } = params::parse(notification.params).ok()?;
+        Some(Self { level, params: notification.params? })
+    }
+}
+
+/// Returns the handler for log messages of a server that serves one session only.
+pub(super) fn handler_of_session(
+    session: &Arc<Session>,
+    names: Option<Names>,
+    dropped: &Arc<DroppedMessages>,
+) -> OnLog {
+    let (session, dropped) = (Arc::downgrade(session), dropped.clone());
+    Arc::new(move |notification, _| {
+        let (Some(session), Some(message)) = (session.upgrade(), LogMessage::parse(notification)) else {
+            return;
+        };
+        if session.log_level().is_some_and(|wanted| message.level >= wanted) {
+            let told = names.as_ref().and_then(|names| names.told(message.params));
+            let params = one_line(told.as_deref().unwrap_or(message.params));
+            dropped.note(session.note_log(params.into()), NOT_READ);
+        }
+    })
+}
+
+const NOT_READ: &str = "a client does not read messages outside of its requests";
+
+const DURING_CALLS: &str = "calls are in flight, so it is unknown to which client a log message belongs";
+
+const OF_OWN_REQUEST: &str =
+    "a log message came with the response to a request of the bridge, so it may be about any client";
+
+/// Number of listeners at which those that have gone are removed for the first time.
+const SWEEP_MIN: usize = 64;

@@ -1,0 +1,92 @@
+//! What is said to a client before its answer.
+
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Notification, Request, write_notification};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::{LoggingLevel, ProgressNotificationParams, RequestId, methods};
+use thruway_mcp::{members, params};
+
+use super::outbox::Outbox;
+use super::tasks::stripped;
+use thruway_mcp_client::forwarding::{Onward, Unsent, empty_object};
+
+/// Forwards a report of progress, under the token that the client has chosen. Returns it if the client has to
+/// read first.
+pub(super) fn report(
+    outbox: &Outbox,
+    token: &RequestId,
+    params: ProgressNotificationParams,
+) -> Option<Unsent> {
+    let params = ProgressNotificationParams { progress_token: token.clone(), ..params };
+    let mut message = Vec::new();
+    write_notification(&mut message, methods::NOTIFICATIONS_PROGRESS, &params);
+    outbox.send(message)
+}
+
+/// Forwards a log message if the client wants messages of its level. Returns it if the client has to read
+/// first.
+pub(super) fn log(
+    outbox: &Outbox,
+    wanted: Option<LoggingLevel>,
+    notification: &Notification<'_>,
+) -> Option<Unsent> {
+    outbox.send(log_message(wanted, notification)?)
+}
+
+/// Writes a log message for a client; `None` if the client does not want messages of its level.
+pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notification<'_>) -> Option<Vec<u8>> {
+    #[derive(serde::Deserialize)]
+    struct Leveled {
+        level: LoggingLevel,
+    }
+    let Leveled { level } = params::parse(notification.params).ok()?;
+    if wanted.is_none_or(|wanted| level < wanted) {
+        return None;
+    }
+    let params = notification.params?;
+    let mut message = Vec::with_capacity(params.get().len() + 64);
+    write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &one_line(params));
+    Some(message)
+}
+
+/// The same on one line.
+pub(super) fn one_line(json: &RawValue) -> Box<RawValue> {
+    members::one_line(json.to_owned())
+}
+
+/// The request, for the far side. No task is made of it, whatever it says.
+pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
+    let meta = &params.meta;
+    let has_meta = meta.progress_token.is_some()
+        || meta.protocol_version.is_some()
+        || meta.client_capabilities.is_some()
+        || meta.client_info.is_some()
+        || meta.log_level.is_some()
+        || !meta.others.is_empty();
+    let said = request.params.map_or_else(empty_object, ToOwned::to_owned);
+    let is_task = request.method == methods::TOOLS_CALL && params.task.is_some();
+    let stripped = if is_task { stripped(&said, "task") } else { None };
+    Onward {
+        method: request.method.as_ref().into(),
+        name: name(&request.method, params).map(Into::into),
+        params: stripped.unwrap_or(said),
+        param_headers: None,
+        has_meta,
+        sender: None,
+        round: Vec::new(),
+        party: None,
+        progress: None,
+        progress_token: None,
+        is_of_process: false,
+    }
+}
+
+/// What a request names.
+fn name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
+    match method {
+        methods::TOOLS_CALL | methods::PROMPTS_GET => params.name.as_deref(),
+        methods::RESOURCES_READ => params.uri.as_deref(),
+        methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => params.task_id.as_deref(),
+        _ => None,
+    }
+}

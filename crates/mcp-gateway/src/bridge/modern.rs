@@ -1,0 +1,387 @@
+//! Requests of clients of the modern era.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Error, Id, write_error, write_result};
+use thruway_mcp::modern::{self, ResultType};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter, methods};
+use thruway_mcp::{Era, Revision, dual_era};
+
+use super::BridgeCore;
+use super::answer::{self, Way};
+use super::caller_bound::{self, CallerBound};
+use super::leases::{Lease, Lessee};
+use super::messages::onward;
+use super::ongoing::{Listener, ModernParty, Ongoing, Step};
+use super::suspended::CallInFlight;
+use super::tasks;
+use super::upstream::{Upstream, Watch};
+use super::upstreams::can_be_asked;
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward, ReceivedParamHeaders, may_ask};
+use thruway_mcp_server::backend::BoundRequest;
+use thruway_mcp_server::backend::Caller;
+use thruway_mcp_server::backend::Holder;
+use thruway_mcp_server::backend::LogInbox;
+use thruway_mcp_server::backend::ServerCore;
+use thruway_mcp_server::backend::Share;
+use thruway_mcp_server::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
+use thruway_mcp_server::backend::{Exchange, Reply, Status, require_tasks};
+
+/// Forwards a request.
+pub(super) fn handle_request(
+    bridge: &Arc<BridgeCore>,
+    incoming: &ModernRequest<'_>,
+    output: &mut Vec<u8>,
+) -> Reply {
+    let ModernRequest { core, request, params, headers, caller, .. } = *incoming;
+    let has_request = dual_era::has_request(Era::Modern, &request.method);
+    if tasks::is_about_tasks(&request.method) && (bridge.era() == Era::Legacy || !has_request) {
+        return Reply::error(output, &request.id, &tasks::no_method());
+    }
+    if !has_request {
+        return Reply::error(output, &request.id, &answer::no_method());
+    }
+    if caller_bound::is_about_tasks(&request.method)
+        && let Err(error) = require_tasks(params)
+    {
+        // The server would say the same of a task that it knows; here, ids are looked at first.
+        return Reply::error(output, &request.id, &error);
+    }
+    let bytes = match core.hold_bytes_of(caller, request, params) {
+        Ok(bytes) => bytes.map(Arc::new),
+        Err(error) => return Reply::unavailable(output, &request.id, &error),
+    };
+    let forwarding = Forwarding {
+        core: core.clone(),
+        bridge: bridge.clone(),
+        id: request.id.to_owned(),
+        holder: caller.holder(),
+        bytes,
+        _call: bridge.calls.begin(),
+    };
+    let (listener, messages) = Listener::of(params, &bridge.dropped);
+    let capabilities = match asked(bridge, params) {
+        Ok(capabilities) => capabilities,
+        Err(error) => return Reply::error(output, &request.id, &error),
+    };
+    let mut onward = onward(request, params);
+    if request.method == methods::TOOLS_CALL {
+        onward.param_headers = headers.map(ReceivedParamHeaders::of);
+    }
+    let Some(capabilities) = capabilities else {
+        let bound = CallerBound::new(core.state_key(), caller, &request.method, params);
+        let answer = forwarding.plain(onward, listener, bound);
+        return Reply::Later(Exchange::new(answer, messages));
+    };
+    let lessee = lessee(caller, capabilities);
+    if !may_ask(&request.method) {
+        let answer = forwarding.apart(lessee, onward, listener);
+        return Reply::Later(Exchange::new(answer, messages));
+    }
+    let bound = BoundRequest::new(caller, &request.method, params);
+    match &params.request_state {
+        None => {
+            let answer = forwarding.asking(lessee, onward, listener, bound);
+            Reply::Later(Exchange::new(answer, messages))
+        }
+        Some(state) => match resume(bridge, state, &bound, params, listener) {
+            Ok(ongoing) => {
+                let answer = forwarding.drive_on(ongoing, onward, bound);
+                Reply::Later(Exchange::new(answer, messages))
+            }
+            Err(error) => Reply::error(output, &request.id, &error),
+        },
+    }
+}
+
+/// What the client can be asked, if the server asks by requests. Servers may offer more to such clients.
+fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
+    if bridge.era() == Era::Modern {
+        return Ok(None);
+    }
+    let capabilities = modern::client_capabilities(&params.meta)?;
+    let raw = params.meta.client_capabilities.filter(|_| can_be_asked(&capabilities));
+    Ok(raw.map(RawValue::get))
+}
+
+fn lessee(caller: &Caller, capabilities: &str) -> Lessee {
+    Lessee { owner: caller.principal().map(Into::into), capabilities: capabilities.into() }
+}
+
+fn resume(
+    bridge: &BridgeCore,
+    state: &str,
+    bound: &BoundRequest,
+    params: &Params<'_>,
+    listener: Listener,
+) -> Result<Ongoing, Error> {
+    let mut ongoing = bridge.suspended.take(state, &bound.binding())?;
+    ongoing.resume(params, listener)?;
+    Ok(ongoing)
+}
+
+/// A request that is being forwarded.
+struct Forwarding {
+    core: Arc<ServerCore>,
+    bridge: Arc<BridgeCore>,
+    id: RequestId,
+    /// The party that the call counts against.
+    holder: Holder,
+    /// The bytes of its parameters, as long as it goes on.
+    bytes: Option<Arc<Share>>,
+    _call: CallInFlight,
+}
+
+impl Forwarding {
+    /// Forwards it to the server that all clients share. A server of the modern era asks by its answer; the
+    /// answer is forwarded as it is but for what is bound to the caller.
+    async fn plain(self, mut onward: Onward, listener: Listener, bound: CallerBound) -> (Vec<u8>, Status) {
+        let log_level = self.log_level(&listener);
+        if !listener.is_deaf() {
+            ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
+        }
+        let outcome = self.forward_bound(&mut onward, log_level, &bound).await;
+        self.write(&onward.method, outcome)
+    }
+
+    async fn forward_bound(
+        &self,
+        onward: &mut Onward,
+        log_level: Option<LoggingLevel>,
+        bound: &CallerBound,
+    ) -> Result<Answer, McpClientError> {
+        let upstream = self.bridge.far_side.upstreams.plain().await?;
+        if let Some(level) = log_level {
+            upstream.log_from(level).await;
+        }
+        if self.bridge.era() == Era::Legacy {
+            return upstream.client.forward(onward).await;
+        }
+        let run = upstream.run();
+        bound.open(onward, &run)?;
+        bound.seal(upstream.client.forward(onward).await?, onward, &run, &upstream)
+    }
+
+    /// Forwards it to a server that knows what the client can be asked, and must not ask now.
+    async fn apart(self, lessee: Lessee, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
+        let log_level = self.log_level(&listener);
+        ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
+        let outcome = match self.lease(lessee, log_level).await {
+            Ok(lease) => lease.forward(&onward).await,
+            Err(error) => Err(error),
+        };
+        self.write(&onward.method, outcome)
+    }
+
+    /// Forwards it to a server that may ask.
+    async fn asking(
+        self,
+        lessee: Lessee,
+        onward: Onward,
+        listener: Listener,
+        bound: BoundRequest,
+    ) -> (Vec<u8>, Status) {
+        match self.lease(lessee, self.log_level(&listener)).await {
+            Ok(lease) => {
+                let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener, self.bytes.clone());
+                self.drive(ongoing, bound).await
+            }
+            Err(error) => self.write(bound.method(), Err(error)),
+        }
+    }
+
+    /// Continues a call that the client answers questions of. The headers of this request must match the
+    /// arguments too; otherwise the call is canceled.
+    async fn drive_on(self, ongoing: Ongoing, onward: Onward, bound: BoundRequest) -> (Vec<u8>, Status) {
+        if onward.param_headers.is_none() {
+            return self.drive(ongoing, bound).await;
+        }
+        let checked = match self.bridge.far_side.upstreams.plain().await {
+            Ok(upstream) => upstream.client.check_param_headers(&onward).await,
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(()) => self.drive(ongoing, bound).await,
+            Err(error) => self.write(bound.method(), Err(error)),
+        }
+    }
+
+    /// Waits for the answer, or asks the client to come back with answers of its own.
+    async fn drive(self, mut ongoing: Ongoing, bound: BoundRequest) -> (Vec<u8>, Status) {
+        match ongoing.next().await {
+            Step::Done(outcome) => self.write(bound.method(), outcome),
+            Step::Asks => {
+                let mut output = Vec::new();
+                if let Err(error) = self.ask(&mut output, ongoing, &bound) {
+                    write_error(&mut output, Some(&Id::from(&self.id)), &error);
+                }
+                (output, Status::Ok)
+            }
+        }
+    }
+
+    fn ask(&self, output: &mut Vec<u8>, ongoing: Ongoing, bound: &BoundRequest) -> Result<(), Error> {
+        ongoing.suspend();
+        let questions = serde_json::to_value(ongoing.questions())
+            .map_err(|_| Error::internal("the questions of the server cannot be written"))?;
+        let state = self.bridge.suspended.put(ongoing, bound.binding(), &self.holder)?;
+        let result = json!({"inputRequests": questions, "requestState": state});
+        write_result(output, &Id::from(&self.id), |output| {
+            self.core.results().write(output, ResultType::InputRequired, None, &result, None)
+        });
+        Ok(())
+    }
+
+    fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
+        let way = Way { near: Revision::LATEST, far: self.bridge.far_side.revision };
+        let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
+        let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
+        let id = Id::from(&self.id);
+        let status = answer::write(&mut output, &id, way, method, self.core.results(), outcome);
+        (output, status)
+    }
+
+    /// A server for one call, which logs from `log_level` on.
+    async fn lease(&self, lessee: Lessee, log_level: Option<LoggingLevel>) -> Result<Lease, McpClientError> {
+        let lease = self.bridge.far_side.upstreams.lease(lessee, &self.holder).await?;
+        if let Some(level) = log_level {
+            lease.log_from(level).await;
+        }
+        Ok(lease)
+    }
+
+    /// From which level on a server that does not hear it with the request is to log.
+    fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
+        let is_to_be_asked =
+            self.bridge.era() == Era::Legacy && self.bridge.far_side.capabilities.logging.is_some();
+        listener.log_level().filter(|_| is_to_be_asked)
+    }
+
+    fn next_key(&self) -> u64 {
+        self.bridge.far_side.upstreams.next_party()
+    }
+}
+
+/// A client that subscribes.
+struct Subscriber {
+    caller: Caller,
+    /// Its capabilities as JSON, if the server may ask it.
+    capabilities: Option<String>,
+    /// The level from which on it wants log messages that belong to no call.
+    log_level: Option<LoggingLevel>,
+}
+
+/// Starts a subscription at the server that will handle the calls of the client, or at the server that all clients share.
+///
+/// # Errors
+/// The client does not say correctly what it can be asked.
+pub(super) fn listen(
+    bridge: &Arc<BridgeCore>,
+    incoming: &ModernRequest<'_>,
+    wanted: WantedNotifications,
+) -> Result<Listening, Error> {
+    let subscriber = Subscriber {
+        caller: incoming.caller.clone(),
+        capabilities: asked(bridge, incoming.params)?.map(str::to_owned),
+        log_level: log_level(bridge, incoming.params),
+    };
+    let bridge = bridge.clone();
+    Ok(Listening::Later(Box::pin(async move { bridge.subscribe(&subscriber, wanted.filter).await })))
+}
+
+impl BridgeCore {
+    /// Subscribes to the notifications of the server that `filter` names.
+    ///
+    /// # Errors
+    /// There is no capacity for the server that would send them, or it cannot be reached.
+    async fn subscribe(
+        &self,
+        subscriber: &Subscriber,
+        mut filter: SubscriptionFilter,
+    ) -> Result<Accepted, Error> {
+        let wants_lists =
+            [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed];
+        if wants_lists.contains(&Some(true)) {
+            self.watch_lists().await;
+        }
+        let mut watches = Vec::new();
+        let mut refused_uris = Vec::new();
+        if !filter.resource_subscriptions.is_empty() {
+            let upstream = match upstream_of_subscription(self, subscriber).await {
+                Err(error) if error.is_of_capacity() => return Err(answer::error_of(error)),
+                upstream => upstream.ok(),
+            };
+            let uris: BTreeSet<_> = std::mem::take(&mut filter.resource_subscriptions).into_iter().collect();
+            for uri in uris {
+                match watch(upstream.as_ref(), &uri, &subscriber.caller.holder()).await {
+                    Some(watch) => {
+                        watches.push(watch);
+                        filter.resource_subscriptions.push(uri);
+                    }
+                    None => refused_uris.push(uri),
+                }
+            }
+        }
+        let logs = match subscriber.log_level {
+            Some(level) => Some(watch_logs(self, subscriber, level).await?),
+            None => None,
+        };
+        let (logs, upstream) = logs.unzip();
+        let wanted = WantedNotifications { filter, ..WantedNotifications::default() };
+        Ok(Accepted {
+            wanted,
+            refused_uris,
+            logs,
+            kept: Some(Box::new((watches, upstream))),
+            ..Accepted::default()
+        })
+    }
+}
+
+/// Returns the server for a subscription.
+async fn upstream_of_subscription(
+    bridge: &BridgeCore,
+    subscriber: &Subscriber,
+) -> Result<Arc<Upstream>, McpClientError> {
+    let upstreams = &bridge.far_side.upstreams;
+    let Subscriber { caller, capabilities, .. } = subscriber;
+    match capabilities.as_deref().filter(|_| !bridge.shares_subscriptions) {
+        None => upstreams.plain().await,
+        Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities), &caller.holder()).await,
+    }
+}
+
+/// Returns the level from which on a subscription wants log messages that belong to no call. Servers of the
+/// modern era send none: there, a log message belongs to a request (2026-07-28, logging).
+fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
+    let has_logs = bridge.era() == Era::Legacy && bridge.far_side.capabilities.logging.is_some();
+    params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
+}
+
+/// Subscribes to the log messages of the server that belong to no call, from `level` on. Returns the server too: the
+/// subscription keeps it running.
+///
+/// # Errors
+/// The server has no capacity, or cannot be reached.
+async fn watch_logs(
+    bridge: &BridgeCore,
+    subscriber: &Subscriber,
+    level: LoggingLevel,
+) -> Result<(Arc<LogInbox>, Arc<Upstream>), Error> {
+    let upstream = upstream_of_subscription(bridge, subscriber).await.map_err(answer::error_of)?;
+    let logs = upstream.log_listeners.subscribe(level);
+    upstream.log_from(level).await;
+    Ok((logs, upstream))
+}
+
+async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str, holder: &Holder) -> Option<Watch> {
+    upstream?.watch(uri, holder).await.ok()
+}
+
+/// Room for what stands around a result.
+const ENVELOPE_BYTES: usize = 512;

@@ -1,0 +1,258 @@
+//! Calls of clients of the modern era, and what they are asked and told meanwhile.
+//!
+//! A server of the legacy era asks by a request, in the middle of a call that goes on. A client of the modern era is asked by
+//! an answer: the call goes on without it, until it comes back with what it was asked.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Error, ErrorCode, Notification};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::{LoggingLevel, RequestId};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::leases::Lease;
+use super::messages;
+use super::outbox::Outbox;
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward, Party, RawAnswer, Unsent, reporting};
+use thruway_mcp_server::backend::DroppedMessages;
+use thruway_mcp_server::backend::Said;
+use thruway_mcp_server::backend::Share;
+
+/// Who is asked and told while a call goes on.
+pub(super) struct ModernParty {
+    key: u64,
+    /// Where questions go, if any can be asked.
+    questions: Option<mpsc::Sender<Asked>>,
+    listener: Mutex<Listener>,
+}
+
+/// The request that is open, if one is.
+#[derive(Default)]
+pub(super) struct Listener {
+    outbox: Option<Outbox>,
+    progress_token: Option<RequestId>,
+    log_level: Option<LoggingLevel>,
+    /// Counts messages that arrive after the client was asked and before it comes back, if it wants messages.
+    suspended: Option<Arc<DroppedMessages>>,
+}
+
+/// A question, and who waits for its answer.
+pub(super) struct Asked {
+    question: Question,
+    answer: oneshot::Sender<RawAnswer>,
+}
+
+#[derive(Serialize)]
+struct Question {
+    method: Box<str>,
+    params: Option<Box<RawValue>>,
+}
+
+/// A call that goes on by itself. Dropping it gives the call up.
+pub(super) struct Ongoing {
+    task: JoinHandle<Result<Answer, McpClientError>>,
+    questions: mpsc::Receiver<Asked>,
+    /// What the client has been asked and has not answered.
+    asked: BTreeMap<String, Asked>,
+    last: u32,
+    party: Arc<ModernParty>,
+    /// The bytes of the parameters that it was begun with.
+    _bytes: Option<Arc<Share>>,
+}
+
+/// How far a call has come.
+pub(super) enum Step {
+    Done(Result<Answer, McpClientError>),
+    /// There are questions that the client has not answered.
+    Asks,
+}
+
+impl Listener {
+    /// The request with these parameters, and what it is told, if it wants to be told anything.
+    pub(super) fn of(
+        params: &Params<'_>,
+        dropped: &Arc<DroppedMessages>,
+    ) -> (Self, Option<mpsc::Receiver<Said>>) {
+        let meta = &params.meta;
+        let progress_token = meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned);
+        let log_level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
+        if progress_token.is_none() && log_level.is_none() {
+            return (Self::default(), None);
+        }
+        let (outbox, messages) = Outbox::new(dropped);
+        (Self { outbox: Some(outbox), progress_token, log_level, suspended: None }, Some(messages))
+    }
+
+    /// From which level on it wants log messages, if it wants any.
+    pub(super) const fn log_level(&self) -> Option<LoggingLevel> {
+        self.log_level
+    }
+
+    /// The same client between two requests: it can be told nothing.
+    fn suspend(&mut self) {
+        let suspended = self.outbox.take().map(|outbox| outbox.dropped());
+        *self = Self { suspended: suspended.or(self.suspended.take()), ..Self::default() };
+    }
+
+    fn note_dropped(&self) {
+        if let Some(dropped) = &self.suspended {
+            dropped.note(1, "the client is answering a question");
+        }
+    }
+
+    /// Whether it wants to be told nothing.
+    pub(super) const fn is_deaf(&self) -> bool {
+        self.outbox.is_none()
+    }
+}
+
+impl ModernParty {
+    /// Somebody who cannot be asked.
+    pub(super) fn new(key: u64, listener: Listener) -> Arc<Self> {
+        Arc::new(Self { key, questions: None, listener: Mutex::new(listener) })
+    }
+
+    /// Lets whoever sent `onward` be told, as this.
+    pub(super) fn speak_for(self: &Arc<Self>, onward: &mut Onward) {
+        let party = self.clone();
+        onward.progress = Some(reporting(Arc::new(move |params| {
+            let listener = party.listener();
+            let (Some(outbox), Some(token)) = (&listener.outbox, &listener.progress_token) else {
+                listener.note_dropped();
+                return None;
+            };
+            messages::report(outbox, token, params)
+        })));
+        onward.party = Some(self.clone());
+    }
+
+    fn listen(&self, listener: Listener) {
+        *self.listener() = listener;
+    }
+
+    fn listener(&self) -> MutexGuard<'_, Listener> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Party for ModernParty {
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
+        let question = Question { method: method.into(), params: params.map(messages::one_line) };
+        let questions = self.questions.clone();
+        Box::pin(async move {
+            let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked");
+            let (answer, answered) = oneshot::channel();
+            let questions = questions.ok_or_else(nobody)?;
+            questions.send(Asked { question, answer }).await.map_err(|_| nobody())?;
+            answered.await.map_err(|_| Error::internal("the client has not answered"))?
+        })
+    }
+
+    fn is_reader_of(&self, unsent: &Unsent) -> bool {
+        self.listener().outbox.as_ref().is_some_and(|outbox| unsent.reader() == outbox.reader())
+    }
+
+    fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
+        let listener = self.listener();
+        let Some(outbox) = &listener.outbox else {
+            listener.note_dropped();
+            return None;
+        };
+        messages::log(outbox, listener.log_level, notification)
+    }
+}
+
+impl Ongoing {
+    /// Begins a call in a server that is there for it alone.
+    pub(super) fn begin(
+        key: u64,
+        lease: Lease,
+        mut onward: Onward,
+        listener: Listener,
+        bytes: Option<Arc<Share>>,
+    ) -> Self {
+        let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
+        let listener = Mutex::new(listener);
+        let party = Arc::new(ModernParty { key, questions: Some(sender), listener });
+        party.speak_for(&mut onward);
+        let task = tokio::spawn(async move { lease.forward(&onward).await });
+        Self { task, questions, asked: BTreeMap::new(), last: 0, party, _bytes: bytes }
+    }
+
+    /// Goes on until there is an answer, or a question.
+    pub(super) async fn next(&mut self) -> Step {
+        loop {
+            while let Ok(asked) = self.questions.try_recv() {
+                self.note(asked);
+            }
+            // What the server has given up nobody has to answer.
+            self.asked.retain(|_, asked| !asked.answer.is_closed());
+            if !self.asked.is_empty() {
+                return Step::Asks;
+            }
+            tokio::select! {
+                biased;
+                Some(asked) = self.questions.recv() => self.note(asked),
+                outcome = &mut self.task => {
+                    let outcome = outcome.unwrap_or(Err(McpClientError::Closed));
+                    return Step::Done(outcome);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, asked: Asked) {
+        self.last += 1;
+        self.asked.insert(format!("question-{}", self.last), asked);
+    }
+
+    /// What the client is asked, each question by the name that its answer will have.
+    pub(super) fn questions(&self) -> BTreeMap<&str, impl Serialize + '_> {
+        self.asked.iter().map(|(name, asked)| (name.as_str(), &asked.question)).collect()
+    }
+
+    /// Closes the response that messages went to. The client opens another one when it comes back.
+    pub(super) fn suspend(&self) {
+        self.party.listener().suspend();
+    }
+
+    /// Goes on with what the client brings. What it does not answer is asked again.
+    pub(super) fn resume(&mut self, params: &Params<'_>, listener: Listener) -> Result<(), Error> {
+        let responses = params.input_responses.map_or("{}", RawValue::get);
+        let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses)
+            .map_err(|_| Error::invalid_params("`inputResponses` must be an object"))?;
+        self.party.listen(listener);
+        for (name, response) in responses {
+            if let Some(asked) = self.asked.remove(&name) {
+                // Who has stopped to wait has another answer by now.
+                let _ = asked.answer.send(Ok(messages::one_line(&response)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Ongoing {
+    /// There is no other place that learns that nobody waits any more.
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// How many questions of one call wait to be asked.
+const QUESTIONS_MAX: usize = 16;

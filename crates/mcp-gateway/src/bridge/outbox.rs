@@ -1,0 +1,248 @@
+//! Messages of a server on their way to the client of a bridge whose request they belong to.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use thruway_mcp_client::forwarding::{Unsent, UnsentMessage};
+use thruway_mcp_server::backend::DroppedMessages;
+use thruway_mcp_server::backend::Said;
+
+/// Messages that wait until the client of one request reads them. Their number and their bytes are limited.
+#[derive(Clone, Debug)]
+pub(in crate::bridge) struct Outbox {
+    sender: mpsc::Sender<Said>,
+    shared: Arc<Shared>,
+}
+
+/// An outbox that does not keep the response of its request open.
+#[derive(Clone, Debug)]
+pub(in crate::bridge) struct WeakOutbox {
+    sender: mpsc::WeakSender<Said>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// A permit for each byte that may wait.
+    bytes: Arc<Semaphore>,
+    /// `true` after the reader gave up waiting, until the client reads again.
+    is_stalled: AtomicBool,
+    dropped: Arc<DroppedMessages>,
+}
+
+/// A message for an outbox that is full. The reader of the server's stream waits until it is delivered, and
+/// reads no further meanwhile.
+#[derive(Debug)]
+struct WaitingMessage {
+    outbox: Outbox,
+    message: Vec<u8>,
+}
+
+impl Outbox {
+    /// Returns the outbox of a request, and the messages for its response.
+    pub(in crate::bridge) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<Said>) {
+        let (sender, messages) = mpsc::channel(MESSAGES_MAX);
+        let bytes = Arc::new(Semaphore::new(BYTES_MAX as usize));
+        let shared = Arc::new(Shared { bytes, is_stalled: AtomicBool::new(false), dropped: dropped.clone() });
+        (Self { sender, shared }, messages)
+    }
+
+    /// Sends a message, or returns it if the outbox is full. A message for a request that has ended is
+    /// discarded: its client does not wait for it.
+    pub(in crate::bridge) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
+        let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
+        let (Ok(bytes), Ok(place)) = (bytes, self.sender.try_reserve()) else {
+            return (!self.sender.is_closed())
+                .then(|| Box::new(WaitingMessage { outbox: self.clone(), message }) as Unsent);
+        };
+        place.send(Said::Forwarded { message, _capacity: bytes });
+        self.shared.is_stalled.store(false, Ordering::Relaxed);
+        None
+    }
+
+    /// Returns the channel, for questions: these wait for their turn in any case.
+    pub(in crate::bridge) const fn sender(&self) -> &mpsc::Sender<Said> {
+        &self.sender
+    }
+
+    /// Returns the number by which unsent messages name the reader of this outbox.
+    pub(in crate::bridge) fn reader(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
+    /// Returns the counter of the bridge.
+    pub(in crate::bridge) fn dropped(&self) -> Arc<DroppedMessages> {
+        self.shared.dropped.clone()
+    }
+
+    pub(in crate::bridge) fn downgrade(&self) -> WeakOutbox {
+        WeakOutbox { sender: self.sender.downgrade(), shared: self.shared.clone() }
+    }
+
+    /// Waits until there is capacity for a message, and sends it. If the request ends meanwhile, drops and
+    /// counts the message: its client did not read the messages before it in time.
+    async fn send_when_read(&self, message: Vec<u8>) {
+        let bytes = self.shared.bytes.clone().acquire_many_owned(permits(&message));
+        let sending = async {
+            let bytes = bytes.await.ok()?;
+            self.sender.send(Said::Forwarded { message, _capacity: bytes }).await.ok()
+        };
+        let sent = tokio::select! {
+            sent = sending => sent,
+            () = self.sender.closed() => None,
+        };
+        if sent.is_none() {
+            self.shared.dropped.note(1, "a request ended before its client read its messages");
+        }
+    }
+}
+
+impl WeakOutbox {
+    /// Returns the outbox if its request is still open.
+    pub(in crate::bridge) fn upgrade(&self) -> Option<Outbox> {
+        Some(Outbox { sender: self.sender.upgrade()?, shared: self.shared.clone() })
+    }
+
+    /// Returns the counter for messages that have no request to go to.
+    pub(in crate::bridge) fn dropped(&self) -> &DroppedMessages {
+        &self.shared.dropped
+    }
+}
+
+impl UnsentMessage for WaitingMessage {
+    fn reader(&self) -> usize {
+        self.outbox.reader()
+    }
+
+    fn deliver(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move { self.outbox.send_when_read(self.message).await })
+    }
+
+    /// A client that has used up such a limit gets no further time until it reads again.
+    fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let Outbox { shared, .. } = &self.outbox;
+            let limit = if shared.is_stalled.load(Ordering::Relaxed) { Duration::ZERO } else { limit };
+            let is_stalled = timeout(limit, self.outbox.send_when_read(self.message)).await.is_err();
+            shared.is_stalled.store(is_stalled, Ordering::Relaxed);
+            if is_stalled {
+                shared.dropped.note(1, "a client does not read the response to its request");
+            }
+        })
+    }
+}
+
+/// Returns the number of permits for a message. The largest messages take all.
+fn permits(message: &[u8]) -> u32 {
+    u32::try_from(message.len()).unwrap_or(BYTES_MAX).min(BYTES_MAX)
+}
+
+/// Number of messages of one request that wait for its client.
+const MESSAGES_MAX: usize = 4096;
+
+/// Number of their bytes; one larger message may wait alone.
+const BYTES_MAX: u32 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use thruway_mcp_client::forwarding::{WAIT_MAX, WaitBudget};
+
+    fn outbox() -> (Outbox, mpsc::Receiver<Said>, Arc<DroppedMessages>) {
+        let dropped = Arc::default();
+        let (outbox, messages) = Outbox::new(&dropped);
+        (outbox, messages, dropped)
+    }
+
+    /// A message for an outbox that three of them fill.
+    fn message() -> Vec<u8> {
+        vec![b'x'; BYTES_MAX as usize / 3]
+    }
+
+    fn fill(outbox: &Outbox) -> Unsent {
+        assert!((0..3).all(|_| outbox.send(message()).is_none()));
+        outbox.send(message()).expect("it should be full")
+    }
+
+    /// Such a message was dropped at once, and nobody learned of it.
+    #[tokio::test(start_paused = true)]
+    async fn the_stream_of_one_client_waits_until_that_client_reads() {
+        let (outbox, mut messages, dropped) = outbox();
+        let mut budget = WaitBudget::new(false);
+        let mut delivering = std::pin::pin!(budget.deliver(fill(&outbox)));
+        assert!(timeout(Duration::from_hours(1), &mut delivering).await.is_err());
+        drop(messages.recv().await);
+        delivering.await;
+        drop(outbox);
+        let mut read = 0;
+        while messages.recv().await.is_some() {
+            read += 1;
+        }
+        assert_eq!((read, dropped.count()), (3, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_delays_a_shared_stream_once() {
+        let (outbox, mut messages, dropped) = outbox();
+        let mut budget = WaitBudget::new(true);
+        let began = Instant::now();
+        budget.deliver(fill(&outbox)).await;
+        for _ in 0..1000 {
+            budget.deliver(outbox.send(message()).unwrap()).await;
+        }
+        assert!(began.elapsed() < 2 * WAIT_MAX, "{:?}", began.elapsed());
+        assert_eq!(dropped.count(), 1001);
+        // Another client that does not read cannot use the time up again soon.
+        let (other, _unread, _) = self::outbox();
+        budget.deliver(fill(&other)).await;
+        assert!(began.elapsed() < 2 * WAIT_MAX, "{:?}", began.elapsed());
+        // A client that reads again gets messages again.
+        drop(messages.recv().await);
+        assert!(outbox.send(message()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shared_stream_waits_for_a_client_that_reads_slowly() {
+        let (outbox, mut messages, dropped) = outbox();
+        let mut budget = WaitBudget::new(true);
+        let unsent = fill(&outbox);
+        let reading = async {
+            tokio::time::sleep(WAIT_MAX / 2).await;
+            drop(messages.recv().await);
+        };
+        tokio::join!(budget.deliver(unsent), reading);
+        assert_eq!((messages.len(), dropped.count()), (3, 0));
+    }
+
+    /// A message that its client had not read when the request ended was dropped, but not counted.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_has_ended_is_not_waited_for() {
+        let (outbox, messages, dropped) = outbox();
+        let unsent = fill(&outbox);
+        drop(messages);
+        WaitBudget::new(false).deliver(unsent).await;
+        assert_eq!(dropped.count(), 1);
+        // The client does not wait for a message that comes later, so that one is no loss.
+        assert!(outbox.send(message()).is_none());
+        assert_eq!(dropped.count(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_message_may_be_larger_than_the_outbox() {
+        let (outbox, mut messages, _) = outbox();
+        assert!(outbox.send(vec![b'x'; 3 * BYTES_MAX as usize]).is_none());
+        let unsent = outbox.send(b"{}".to_vec()).expect("it should be full");
+        let large = messages.recv().await.and_then(Said::into_message);
+        assert_eq!(large.map(|message| message.len()), Some(3 * BYTES_MAX as usize));
+        WaitBudget::new(false).deliver(unsent).await;
+        assert_eq!(messages.recv().await.and_then(Said::into_message).as_deref(), Some(&b"{}"[..]));
+    }
+}

@@ -1,0 +1,158 @@
+//! Tasks of 2025-11-25 between a client and a server that both know them.
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::json_rpc::{Error, ErrorCode};
+use thruway_mcp::members::{append_member, append_members};
+use thruway_mcp::schema::methods;
+
+use super::Names;
+use super::renaming::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
+use super::said::TaskSaid;
+use super::table::Found;
+use crate::bridge::legacy::{Forwarding, Speaking};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward};
+use thruway_mcp_server::backend::Status;
+
+/// Whether a request is about tasks that there are, of any revision.
+pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
+    matches!(
+        method,
+        methods::TASKS_CANCEL
+            | methods::TASKS_GET
+            | methods::TASKS_LIST
+            | methods::TASKS_RESULT
+            | methods::TASKS_UPDATE
+    )
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    tasks: Vec<&'a RawValue>,
+}
+
+impl Forwarding {
+    /// Forwards a call that is to become a task.
+    pub(in crate::bridge) async fn forward_as_task(
+        self,
+        mut onward: Onward,
+        speaking: Speaking,
+    ) -> (Vec<u8>, Status) {
+        let outcome = self.begin_task(&mut onward, &speaking).await;
+        self.write(&onward.method, outcome)
+    }
+
+    async fn begin_task(&self, onward: &mut Onward, speaking: &Speaking) -> Result<Answer, McpClientError> {
+        let upstream = self.upstream().await?;
+        let owner = speaking.owner().ok_or_else(no_task)?;
+        let whose = (owner.clone(), speaking.holder());
+        let reserved = self.tasks().reserve(whose, &upstream, speaking.listener());
+        let reserved = reserved.map_err(McpClientError::Server)?;
+        onward.is_of_process = true;
+        onward.progress_token = Some(reserved.id.clone());
+        onward.party = Some(speaking.party(self.names(speaking, upstream.number()), Some(reserved.clone())));
+        let answer = upstream.client.forward(onward).await?;
+        if !reserved.settle(&answer)? {
+            // Servers may answer at once.
+            return Ok(answer);
+        }
+        let answer = replaced(&answer, CREATED_ID, &reserved.id).unwrap_or(answer);
+        Ok(related_to(answer, &reserved.id))
+    }
+
+    /// Forwards a request about tasks: about one that `id` names, or for the list.
+    pub(in crate::bridge) async fn forward_about_tasks(
+        self,
+        mut onward: Onward,
+        speaking: Speaking,
+        id: Option<Box<str>>,
+    ) -> (Vec<u8>, Status) {
+        let outcome = match (&*onward.method, id) {
+            (methods::TASKS_LIST, _) => self.list_tasks(&mut onward, &speaking).await,
+            (_, Some(id)) => self.ask_about_task(&mut onward, &speaking, &id).await,
+            (_, None) => Err(McpClientError::Server(Error::invalid_params("`taskId` is missing"))),
+        };
+        self.write(&onward.method, outcome)
+    }
+
+    async fn ask_about_task(
+        &self,
+        onward: &mut Onward,
+        speaking: &Speaking,
+        id: &str,
+    ) -> Result<Answer, McpClientError> {
+        let owner = speaking.owner().ok_or_else(no_task)?;
+        let found = self.tasks().find(id, owner).map_err(McpClientError::Server)?;
+        onward.params = replaced(&onward.params, TASK_ID, &found.id).ok_or_else(no_task)?;
+        onward.is_of_process = true;
+        speaking.speak_for(onward, self.names(speaking, found.upstream.number()));
+        if *onward.method != *methods::TASKS_RESULT {
+            return self.ask_how_task_stands(onward, &found, id).await;
+        }
+        self.tasks().listen(id, |listener| speaking.listen(listener));
+        let outcome = found.upstream.client.clone().unhurried().forward(onward).await;
+        found.check()?;
+        if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
+            self.tasks().note_end(id);
+        }
+        Ok(related_to(outcome?, id))
+    }
+
+    async fn ask_how_task_stands(
+        &self,
+        onward: &Onward,
+        found: &Found,
+        id: &str,
+    ) -> Result<Answer, McpClientError> {
+        let outcome = found.upstream.client.forward(onward).await;
+        found.check()?;
+        let answer = outcome?;
+        let said = TaskSaid::parse(answer.get())?;
+        if said.task_id != found.id {
+            return Err(McpClientError::result_invalid(&"it is about another task"));
+        }
+        self.tasks().note(id, &said);
+        let answer = replaced(&answer, TASK_ID, id).unwrap_or(answer);
+        Ok(related_to(answer, id))
+    }
+
+    /// Of a page of the server's list, what is the client's.
+    async fn list_tasks(&self, onward: &mut Onward, speaking: &Speaking) -> Result<Answer, McpClientError> {
+        let upstream = self.upstream().await?;
+        let names = self.names(speaking, upstream.number()).ok_or_else(no_task)?;
+        speaking.speak_for(onward, Some(names.clone()));
+        let answer = upstream.client.forward(onward).await?;
+        let invalid = |error| McpClientError::result_invalid(&error);
+        let page: Page<'_> = serde_json::from_str(answer.get()).map_err(invalid)?;
+        let own: Vec<_> = page.tasks.into_iter().filter_map(|task| own_of(&names, task)).collect();
+        let own = to_raw_value(&own).map_err(invalid)?;
+        let mut output = b"{".to_vec();
+        append_members(&mut output, &answer, |name, _| name != "tasks")
+            .map_err(|_| McpClientError::result_invalid(&"it is no object"))?;
+        append_member(&mut output, "tasks", own.get());
+        output.push(b'}');
+        RawValue::from_string(String::from_utf8(output).unwrap_or_default()).map_err(invalid)
+    }
+}
+
+/// A task of a list as the client knows it, if it is the client's.
+fn own_of(names: &Names, task: &RawValue) -> Option<Box<RawValue>> {
+    let said = TaskSaid::parse(task.get()).ok()?;
+    replaced(task, TASK_ID, &names.at_client(&said.task_id)?)
+}
+
+/// What belongs to a task says so by the id that the client knows.
+fn related_to(answer: Answer, id: &str) -> Answer {
+    replaced(&answer, RELATED_ID, id).unwrap_or(answer)
+}
+
+/// Tasks of one era are not those of the other.
+pub(in crate::bridge) fn no_method() -> Error {
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this one has no tasks of this revision")
+}
+
+fn no_task() -> McpClientError {
+    McpClientError::Server(Error::invalid_params("there is no such task"))
+}

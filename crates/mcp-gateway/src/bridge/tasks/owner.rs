@@ -1,0 +1,86 @@
+//! Whose a task is, and who is told of it.
+
+use std::sync::{Arc, Weak};
+
+use super::table::Tasks;
+use crate::bridge::outbox::{Outbox, WeakOutbox};
+use thruway_mcp::schema::RequestId;
+use thruway_mcp_client::forwarding::Unsent;
+use thruway_mcp_server::backend::Said;
+use thruway_mcp_server::backend::Session;
+
+/// Whose a task is: for everybody else it is not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// A session's: it has a number that no other one has.
+    Session(u64),
+}
+
+/// Gives up the tasks of a session when it is dropped.
+#[derive(Debug)]
+pub(crate) struct TasksOfSession {
+    tasks: Arc<Tasks>,
+    owner: Owner,
+    /// Whether servers let tasks be given up.
+    can_cancel: bool,
+}
+
+/// Who is told how a task stands.
+#[derive(Clone, Debug)]
+pub(in crate::bridge) struct Listener {
+    session: Weak<Session>,
+    /// The request that is open and about the task, if one is.
+    outbox: WeakOutbox,
+    /// What progress is reported under.
+    progress_token: Option<RequestId>,
+}
+
+impl TasksOfSession {
+    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, number: u64, can_cancel: bool) -> Self {
+        Self { tasks, owner: Owner::Session(number), can_cancel }
+    }
+
+    pub(in crate::bridge) const fn owner(&self) -> &Owner {
+        &self.owner
+    }
+}
+
+impl Drop for TasksOfSession {
+    /// There is no other place that learns that nobody comes back to them.
+    fn drop(&mut self) {
+        let working = self.tasks.forget_all(&self.owner).into_iter().filter(|_| self.can_cancel);
+        working.for_each(|task| task.upstream.client.cancel_task_apart(task.id));
+    }
+}
+
+impl Listener {
+    pub(in crate::bridge) fn new(
+        session: &Arc<Session>,
+        outbox: &Outbox,
+        progress_token: Option<RequestId>,
+    ) -> Self {
+        Self { session: Arc::downgrade(session), outbox: outbox.downgrade(), progress_token }
+    }
+
+    /// The same, told on the stream of another request.
+    pub(in crate::bridge) fn listen_on(&mut self, outbox: &Outbox) {
+        self.outbox = outbox.downgrade();
+    }
+
+    pub(super) const fn progress_token(&self) -> Option<&RequestId> {
+        self.progress_token.as_ref()
+    }
+
+    /// Sends a message on the stream of the request that is open, or else on the stream for messages outside
+    /// of requests. Returns it if the client has to read first.
+    pub(super) fn tell(&self, message: Vec<u8>) -> Option<Unsent> {
+        if let Some(outbox) = self.outbox.upgrade() {
+            return outbox.send(message);
+        }
+        let session = self.session.upgrade()?;
+        if session.asides()?.outbox().try_send(Said::Message(message)).is_err() {
+            self.outbox.dropped().note(1, "the client opens no stream for messages outside of its requests");
+        }
+        None
+    }
+}

@@ -1,0 +1,356 @@
+//! What is remembered of tasks, and for how long.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use serde_json::Value;
+use thruway_mcp::json_rpc::{Error, Notification, write_notification};
+use thruway_mcp::params::{self, meta_keys};
+use thruway_mcp::schema::{ProgressNotificationParams, RequestId, methods};
+use tokio::time::Instant;
+
+use super::renaming::{TASK_ID, replaced};
+use super::said::TaskSaid;
+use super::{Listener, Owner};
+use crate::bridge::Upstream;
+use crate::bridge::messages::one_line;
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Unsent};
+use thruway_mcp_server::backend::unguessable_id;
+use thruway_mcp_server::backend::{Holder, NoShare, Share, Shares};
+
+/// The tasks that cross a bridge.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    state: Mutex<State>,
+    places: Arc<Shares>,
+    of_client_max: usize,
+}
+
+/// How many tasks are remembered.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bridge) struct TasksMax {
+    pub(in crate::bridge) all: usize,
+    pub(in crate::bridge) of_client: usize,
+}
+
+#[derive(Default, Debug)]
+struct State {
+    /// By the ids that clients know.
+    kept: HashMap<Box<str>, Kept>,
+    /// Those ids, by the numbers of servers and their own ids.
+    names: HashMap<(u64, Box<str>), Box<str>>,
+    last: u64,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    owner: Owner,
+    listener: Listener,
+    server: Weak<Upstream>,
+    server_number: u64,
+    /// How often the server had been lost when the task began: another loss is that of the task.
+    losses: u64,
+    /// What the server calls it, once it is one.
+    server_id: Option<Box<str>>,
+    /// Which one it is, in the order in which they began.
+    number: u64,
+    began: Instant,
+    until: Option<Instant>,
+    is_over: bool,
+    _place: Share,
+}
+
+/// A task that is there.
+#[derive(Debug)]
+pub(in crate::bridge) struct Found {
+    pub(in crate::bridge) upstream: Arc<Upstream>,
+    /// What the server calls it.
+    pub(in crate::bridge) id: Box<str>,
+    losses: u64,
+}
+
+/// The place of a task that a call may become. It is given back if the call does not.
+#[derive(Debug)]
+pub(in crate::bridge) struct Reserved {
+    tasks: Arc<Tasks>,
+    /// What the client will call it.
+    pub(in crate::bridge) id: Box<str>,
+}
+
+impl Kept {
+    /// The server, if it is still the one that works at the task.
+    fn server(&self) -> Option<Arc<Upstream>> {
+        let server = self.server.upgrade()?;
+        (!server.is_closed() && server.client.losses() == self.losses).then_some(server)
+    }
+
+    fn into_found(self) -> Option<Found> {
+        Some(Found { upstream: self.server()?, id: self.server_id?, losses: self.losses })
+    }
+
+    fn note(&mut self, said: &TaskSaid) {
+        self.is_over |= said.is_over();
+        self.until = said.ttl().and_then(|ttl| self.began.checked_add(ttl));
+    }
+
+    /// Whether nothing comes of it any more: it has ended, or its server has.
+    fn is_past(&self) -> bool {
+        self.is_over || (self.server_id.is_some() && self.server().is_none())
+    }
+
+    fn is_overdue(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+impl Found {
+    /// # Errors
+    /// The server has been lost meanwhile: what it said may be of another task.
+    pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
+        let is_there = !self.upstream.is_closed() && self.upstream.client.losses() == self.losses;
+        if is_there { Ok(()) } else { Err(McpClientError::Server(lost())) }
+    }
+}
+
+impl State {
+    fn remove(&mut self, id: &str) -> Option<Kept> {
+        let kept = self.kept.remove(id)?;
+        if let Some(server_id) = &kept.server_id {
+            let key = (kept.server_number, server_id.clone());
+            if self.names.get(&key).is_some_and(|name| **name == *id) {
+                self.names.remove(&key);
+            }
+        }
+        Some(kept)
+    }
+
+    fn remove_all(&mut self, is_gone: impl Fn(&Kept) -> bool) -> Vec<Kept> {
+        let gone = self.kept.iter().filter(|(_, kept)| is_gone(kept)).map(|(id, _)| id.clone());
+        let gone: Vec<_> = gone.collect();
+        gone.iter().filter_map(|id| self.remove(id)).collect()
+    }
+
+    /// Forgets those whose time is over, now and then.
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_none_or(|swept| now - swept >= SWEEP_PAUSE) {
+            self.swept = Some(now);
+            self.remove_all(|kept| kept.is_overdue(now));
+        }
+    }
+
+    /// Returns the number of tasks of `owner`, or a higher number if that is below `max` too.
+    fn count_of(&self, owner: &Owner, max: usize) -> usize {
+        let all = self.kept.len();
+        if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
+    }
+
+    /// Forgets the oldest task of `owner` that is over; `false` if there is none.
+    fn forget_past(&mut self, owner: &Owner) -> bool {
+        let over = self.kept.iter().filter(|(_, kept)| kept.owner == *owner && kept.is_past());
+        let oldest = over.min_by_key(|(_, kept)| kept.number).map(|(id, _)| id.clone());
+        oldest.and_then(|id| self.remove(&id)).is_some()
+    }
+}
+
+impl Tasks {
+    pub(in crate::bridge) fn new(max: TasksMax) -> Arc<Self> {
+        let places = Shares::new(max.all);
+        Arc::new(Self { state: Mutex::default(), places, of_client_max: max.of_client })
+    }
+
+    /// Keeps a place for the task that a call of `owner`, whose session is one of `holder`, to `upstream` is
+    /// to become. If there is none, the oldest task of `owner` that is over makes room.
+    ///
+    /// # Errors
+    /// Too many tasks go on: of all clients, of `holder`, or of `owner`.
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        (owner, holder): (Owner, &Holder),
+        upstream: &Arc<Upstream>,
+        listener: Listener,
+    ) -> Result<Arc<Reserved>, Error> {
+        let now = Instant::now();
+        let mut state = self.state();
+        state.sweep(now);
+        let place = self.place(&mut state, &owner, holder)?;
+        state.last += 1;
+        let kept = Kept {
+            owner,
+            listener,
+            server: Arc::downgrade(upstream),
+            server_number: upstream.number(),
+            losses: upstream.client.losses(),
+            server_id: None,
+            number: state.last,
+            began: now,
+            until: None,
+            is_over: false,
+            _place: place,
+        };
+        let id = unguessable_id();
+        state.kept.insert(id.clone(), kept);
+        Ok(Arc::new(Reserved { tasks: self.clone(), id }))
+    }
+
+    fn place(self: &Arc<Self>, state: &mut State, owner: &Owner, holder: &Holder) -> Result<Share, Error> {
+        let own = "this client has too many tasks that go on: cancel one, or try again later";
+        if state.count_of(owner, self.of_client_max) >= self.of_client_max && !state.forget_past(owner) {
+            return Err(Error::internal(own));
+        }
+        loop {
+            match self.places.take(holder, 1) {
+                Ok(place) => return Ok(place),
+                Err(_) if state.forget_past(owner) => {}
+                Err(NoShare::HolderHasShare) => return Err(Error::internal(own)),
+                Err(NoShare::Full) => {
+                    return Err(Error::internal("there are too many tasks of all clients: try again later"));
+                }
+            }
+        }
+    }
+
+    /// The task that `owner` calls `id`.
+    ///
+    /// # Errors
+    /// There is none: it was never there, is forgotten, somebody else's, or lost.
+    pub(super) fn find(&self, id: &str, owner: &Owner) -> Result<Found, Error> {
+        let unknown = || Error::invalid_params("there is no such task");
+        let state = self.state();
+        let kept = state.kept.get(id).filter(|kept| kept.owner == *owner && !kept.is_overdue(Instant::now()));
+        let kept = kept.ok_or_else(unknown)?;
+        let id = kept.server_id.clone().ok_or_else(unknown)?;
+        let upstream = kept.server().ok_or_else(lost)?;
+        Ok(Found { upstream, id, losses: kept.losses })
+    }
+
+    /// What `owner` calls the task that server `number` calls `id`.
+    pub(super) fn name_of(&self, number: u64, id: &str, owner: &Owner) -> Option<Box<str>> {
+        let state = self.state();
+        let name = state.names.get(&(number, id.into()))?;
+        let kept = state.kept.get(name)?;
+        (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
+    }
+
+    /// Notes how the task that its client calls `id` stands.
+    pub(super) fn note(&self, id: &str, said: &TaskSaid) {
+        if let Some(kept) = self.state().kept.get_mut(id) {
+            kept.note(said);
+        }
+    }
+
+    /// Notes that it has come to its end.
+    pub(super) fn note_end(&self, id: &str) {
+        if let Some(kept) = self.state().kept.get_mut(id) {
+            kept.is_over = true;
+        }
+    }
+
+    /// Lets the client be told of it where `listen` says.
+    pub(super) fn listen(&self, id: &str, listen: impl FnOnce(&mut Listener)) {
+        if let Some(kept) = self.state().kept.get_mut(id) {
+            listen(&mut kept.listener);
+        }
+    }
+
+    /// Forwards a notification of server `number` to the client of the task that it is about; one about an
+    /// unknown task is discarded. Returns the message if the client has to read first.
+    pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) -> Option<Unsent> {
+        let told = match &*notification.method {
+            methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
+            _ => self.status(number, notification),
+        };
+        let (listener, message) = told?;
+        listener.tell(message)
+    }
+
+    fn status(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
+        let params = notification.params?;
+        let said = TaskSaid::parse(params.get()).ok()?;
+        let mut state = self.state();
+        let name = state.names.get(&(number, said.task_id.clone()))?.clone();
+        let kept = state.kept.get_mut(&name)?;
+        kept.server()?;
+        kept.note(&said);
+        let params = replaced(params, TASK_ID, &name)?;
+        let mut message = Vec::with_capacity(params.get().len() + ENVELOPE_BYTES);
+        write_notification(&mut message, methods::NOTIFICATIONS_TASKS_STATUS, &one_line(&params));
+        Some((kept.listener.clone(), message))
+    }
+
+    /// A call that becomes a task reports under the id that its client knows it by.
+    fn report(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
+        let mut params: ProgressNotificationParams = params::parse(notification.params).ok()?;
+        let RequestId::String(name) = &params.progress_token else { return None };
+        let state = self.state();
+        let kept = state.kept.get(&**name).filter(|kept| kept.server_number == number)?;
+        kept.server()?;
+        let related = params.meta.as_mut().and_then(|meta| meta.get_mut(meta_keys::RELATED_TASK));
+        if let Some(related) = related.and_then(Value::as_object_mut) {
+            related.insert("taskId".to_owned(), name.as_str().into());
+        }
+        params.progress_token = kept.listener.progress_token()?.clone();
+        let mut message = Vec::new();
+        write_notification(&mut message, methods::NOTIFICATIONS_PROGRESS, &params);
+        Some((kept.listener.clone(), message))
+    }
+
+    /// Forgets the tasks of `owner`, to which nobody comes back. Returns those that go on.
+    pub(super) fn forget_all(&self, owner: &Owner) -> Vec<Found> {
+        let gone = self.state().remove_all(|kept| kept.owner == *owner);
+        let working = gone.into_iter().filter(|kept| !kept.is_over);
+        working.filter_map(Kept::into_found).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reserved {
+    /// Remembers the task that the call has become, if it has. To be told it again changes nothing.
+    ///
+    /// # Errors
+    /// The answer cannot be understood, or names a task that is another one's.
+    pub(in crate::bridge) fn settle(&self, answer: &Answer) -> Result<bool, McpClientError> {
+        let Some(said) = TaskSaid::created(answer)? else { return Ok(false) };
+        let mut guard = self.tasks.state();
+        let state = &mut *guard;
+        let Some(number) = state.kept.get(&self.id).map(|kept| kept.server_number) else {
+            return Err(McpClientError::Server(Error::internal("the client has gone")));
+        };
+        let key = (number, said.task_id.clone());
+        let other = state.names.get(&key).filter(|name| **name != self.id);
+        if other.and_then(|name| state.kept.get(name)).is_some_and(|other| other.server().is_some()) {
+            return Err(McpClientError::result_invalid(&"the id of its task is that of another one"));
+        }
+        state.names.insert(key, self.id.clone());
+        if let Some(kept) = state.kept.get_mut(&self.id) {
+            kept.note(&said);
+            kept.server_id = Some(said.task_id);
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Reserved {
+    /// There is no other place that learns that a call was given up.
+    fn drop(&mut self) {
+        let mut state = self.tasks.state();
+        if state.kept.get(&self.id).is_some_and(|kept| kept.server_id.is_none()) {
+            state.remove(&self.id);
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::invalid_params("the task is lost: the server that worked at it has ended")
+}
+
+/// How often those are looked for whose time is over.
+const SWEEP_PAUSE: Duration = Duration::from_secs(1);
+
+/// Room for what stands around parameters.
+const ENVELOPE_BYTES: usize = 128;

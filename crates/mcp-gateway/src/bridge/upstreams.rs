@@ -1,0 +1,416 @@
+//! The servers behind a bridge: the one that all share, and those that are for one session or one call alone.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use thruway_mcp::schema::{ClientCapabilities, Implementation};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Near;
+use super::far_side::Connector;
+use super::leases::{Lease, Leases, Lessee};
+use super::logs::{self, LogListeners};
+use super::session::BridgeSession;
+use super::session_party::{self, AbsentParty};
+use super::tasks::{Names, Tasks, TasksMax};
+use super::upstream::Upstream;
+use thruway_mcp_client::{
+    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+};
+use thruway_mcp_server::backend::Change;
+use thruway_mcp_server::backend::{DroppedMessages, Session};
+use thruway_mcp_server::backend::{Holder, NoShare, Share, Shares};
+
+/// Makes a client of the far side.
+pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
+
+/// The servers behind a bridge.
+pub(super) struct Upstreams {
+    connect: Connect,
+    options: McpClientOptions,
+    /// How the far side speaks, once it is known.
+    pub(super) era: EraChoice,
+    has_server_per_session: bool,
+    /// How long the client of a session may take to answer.
+    question_wait: Duration,
+    near: Near,
+    /// What is told of tasks goes here.
+    pub(super) tasks: Arc<Tasks>,
+    dropped: Arc<DroppedMessages>,
+    shared: ArcSwapOption<Upstream>,
+    /// When the shared one was connected to last; held while that is done.
+    connecting: tokio::sync::Mutex<Option<Instant>>,
+    /// Those of sessions, to be seen out.
+    of_sessions: Mutex<Vec<Weak<Upstream>>>,
+    leases: Arc<Leases>,
+    /// Places for servers that are for one session or one call alone.
+    places: Arc<Shares>,
+    servers_max: usize,
+    last_party: AtomicU64,
+    /// How long those for one client alone are kept that are not used, and whether somebody looks after that.
+    idle: Duration,
+    is_swept: AtomicBool,
+    /// No server is started any more.
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Upstreams {
+    /// Returns the servers in `era`. None is connected to so far.
+    pub(super) fn new(connector: &Connector, era: EraChoice) -> Self {
+        let options = &connector.options;
+        Self {
+            connect: connector.connect.clone(),
+            options: options.client.clone(),
+            era,
+            has_server_per_session: options.has_server_per_session,
+            question_wait: options.question_wait,
+            near: connector.near.clone(),
+            tasks: Tasks::new(TasksMax { all: options.tasks_max, of_client: options.tasks_per_client_max }),
+            dropped: connector.dropped.clone(),
+            shared: ArcSwapOption::empty(),
+            connecting: tokio::sync::Mutex::const_new(None),
+            of_sessions: Mutex::default(),
+            leases: Leases::new(options.server.session_idle),
+            places: connector.places.clone(),
+            servers_max: options.servers_max,
+            last_party: AtomicU64::new(0),
+            idle: options.server.session_idle,
+            is_swept: AtomicBool::new(false),
+            is_ending: connector.is_ending.clone(),
+        }
+    }
+
+    pub(super) const fn dropped(&self) -> &Arc<DroppedMessages> {
+        &self.dropped
+    }
+
+    /// What tells those apart on whose behalf something is forwarded.
+    pub(super) fn next_party(&self) -> u64 {
+        self.last_party.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The first server, by which the far side is known.
+    pub(super) fn connect_first(&self) -> Result<Arc<Upstream>, McpClientError> {
+        self.connect_to_share()
+    }
+
+    fn connect_to_share(&self) -> Result<Arc<Upstream>, McpClientError> {
+        let number = self.next_party();
+        let listeners = Arc::<LogListeners>::default();
+        let builder = self.telling_all(number, &listeners).shared_by_clients();
+        Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
+    }
+
+    /// Returns `true` if the server is at the other end of a stream, such as a child process.
+    pub(super) fn are_on_stream(&self) -> bool {
+        self.shared.load().as_ref().is_some_and(|upstream| upstream.client.is_on_stream())
+    }
+
+    /// Shares `upstream`.
+    pub(super) fn put(&mut self, upstream: Arc<Upstream>) {
+        self.shared.store(Some(upstream));
+        *self.connecting.get_mut() = Some(Instant::now());
+    }
+
+    /// The server that all share, whose clients cannot be asked.
+    pub(super) async fn plain(&self) -> Result<Arc<Upstream>, McpClientError> {
+        if let Some(upstream) = self.usable() {
+            return Ok(upstream);
+        }
+        let mut connected = self.connecting.lock().await;
+        if let Some(upstream) = self.usable() {
+            return Ok(upstream);
+        }
+        let gone = self.shared.load_full();
+        if gone.is_some() && connected.is_some_and(|at| at.elapsed() < RECONNECT_PAUSE) {
+            return Err(McpClientError::Closed);
+        }
+        *connected = Some(Instant::now());
+        let upstream = self.connect_to_share()?;
+        if let Some(gone) = gone {
+            upstream.log_as(&gone);
+        }
+        self.shared.store(Some(upstream.clone()));
+        Ok(upstream)
+    }
+
+    fn usable(&self) -> Option<Arc<Upstream>> {
+        self.shared.load_full().filter(|upstream| !upstream.is_closed())
+    }
+
+    /// The server for the requests of a session: its own, if its client can be asked.
+    pub(super) async fn of_session(
+        &self,
+        session: Option<&Arc<Session>>,
+    ) -> Result<Arc<Upstream>, McpClientError> {
+        let Some((session, state)) = session.and_then(|session| Some((session, BridgeSession::of(session)?)))
+        else {
+            return self.plain().await;
+        };
+        let is_alone = self.has_server_per_session || can_be_asked(&session.client_capabilities());
+        let upstream = if is_alone { self.own_of(session, state)? } else { self.plain().await? };
+        if !is_alone && state.begins_to_hear_logs() {
+            upstream.log_listeners.add_session(session);
+        }
+        watch_again(session, state, &upstream);
+        Ok(upstream)
+    }
+
+    /// The server that is this session's alone. One that has gone for good is replaced, but not in a hurry.
+    fn own_of(&self, session: &Arc<Session>, state: &BridgeSession) -> Result<Arc<Upstream>, McpClientError> {
+        let mut own = state.upstream();
+        match &*own {
+            Some(upstream) if !upstream.is_closed() => return Ok(upstream.clone()),
+            Some(gone) if gone.age() < RECONNECT_PAUSE => return Err(McpClientError::Closed),
+            Some(gone) => gone.make_room(),
+            None => {}
+        }
+        let upstream = self.connect_for(session, state)?;
+        if let Some(gone) = &*own {
+            upstream.log_as(gone);
+        }
+        *own = Some(upstream.clone());
+        Ok(upstream)
+    }
+
+    fn connect_for(
+        &self,
+        session: &Arc<Session>,
+        state: &BridgeSession,
+    ) -> Result<Arc<Upstream>, McpClientError> {
+        let place = self.place_for(session.holder()).map_err(too_many)?;
+        let (info, capabilities) = (session.client_info(), session.client_capabilities());
+        let number = self.next_party();
+        let names = state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), number));
+        let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
+        let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait, names };
+        let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
+        let builder = builder.on_log(on_log).answers_by(Arc::new(party));
+        let client = self.client(number, info, Some(capabilities), builder)?;
+        self.sweep_from_now_on();
+        let upstream = Upstream::new(client, number, Some(place), Arc::default());
+        let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        of_sessions.retain(|upstream| upstream.strong_count() > 0);
+        of_sessions.push(Arc::downgrade(&upstream));
+        Ok(upstream)
+    }
+
+    /// Takes a place for one more server of `holder`. If there are too many servers, one that waits for its
+    /// next call makes room, but not if the holder has its share.
+    fn place_for(&self, holder: &Holder) -> Result<Share, NoShare> {
+        self.leases.sweep();
+        match self.places.take(holder, 1) {
+            Err(NoShare::Full) => {
+                self.leases.end_one();
+                self.places.take(holder, 1)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The server that will handle the next call of `lessee`, which counts against `holder`.
+    pub(super) async fn next_leased(
+        &self,
+        lessee: Lessee,
+        holder: &Holder,
+    ) -> Result<Arc<Upstream>, McpClientError> {
+        Ok(self.lease(lessee, holder).await?.give_back())
+    }
+
+    /// A server for one call of `lessee`, which counts against `holder`.
+    pub(super) async fn lease(&self, lessee: Lessee, holder: &Holder) -> Result<Lease, McpClientError> {
+        let until = Instant::now() + LEASE_WAIT;
+        let place = loop {
+            if let Some(lease) = self.leases.take(&lessee, holder) {
+                return Ok(lease);
+            }
+            let refusal = match self.place_for(holder) {
+                Ok(place) => break place,
+                Err(refusal) => refusal,
+            };
+            if self.are_all_kept(refusal, holder) || Instant::now() >= until {
+                return Err(too_many(refusal));
+            }
+            // A server that begins to wait for calls keeps its place, and gives no notice.
+            let _ = timeout(LEASE_LOOK, self.places.released()).await;
+        };
+        let said = serde_json::from_str(&lessee.capabilities);
+        let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let number = self.next_party();
+        let listeners = Arc::<LogListeners>::default();
+        let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
+        self.sweep_from_now_on();
+        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(place), listeners)))
+    }
+
+    /// Returns `true` if sessions and subscriptions keep all servers that are for one client alone, or all of
+    /// `holder` if these are too many: then no call that ends makes room.
+    fn are_all_kept(&self, refusal: NoShare, holder: &Holder) -> bool {
+        let (max, holder) = match refusal {
+            NoShare::Full => (self.servers_max, None),
+            NoShare::HolderHasShare => (self.places.held_by(holder), Some(holder)),
+        };
+        let is_counted = |upstream: &Upstream| holder.is_none_or(|holder| upstream.is_of(holder));
+        let of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let of_sessions = of_sessions.iter().filter_map(Weak::upgrade);
+        of_sessions.filter(|upstream| is_counted(upstream)).count() + self.leases.watched(is_counted) >= max
+    }
+
+    /// Ends what has not been used for too long, even if nobody comes any more.
+    fn sweep_from_now_on(&self) {
+        if self.is_swept.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (near, leases, period) = (self.near.clone(), self.leases.clone(), self.idle / 4);
+        tokio::spawn(async move {
+            loop {
+                sleep(period.max(SWEEP_MIN)).await;
+                let Some(core) = near.get().and_then(Weak::upgrade) else { return };
+                core.end_idle_sessions();
+                leases.sweep();
+            }
+        });
+    }
+
+    fn client(
+        &self,
+        number: u64,
+        info: Option<Implementation>,
+        capabilities: Option<ClientCapabilities>,
+        builder: McpClientBuilder,
+    ) -> Result<McpClient, McpClientError> {
+        if self.is_ending.load(Ordering::Acquire) {
+            return Err(McpClientError::Closed);
+        }
+        let ours = &self.options;
+        let options = McpClientOptions {
+            client_info: info.unwrap_or_else(|| ours.client_info.clone()),
+            capabilities: capabilities.unwrap_or_default(),
+            era: self.era,
+            ..ours.clone()
+        };
+        let tasks = self.tasks.clone();
+        let builder = builder.on_task(Arc::new(move |told| tasks.tell(number, told)));
+        (self.connect)(builder.options(options))
+    }
+
+    /// Returns the builder of client `number`, which passes changes and log messages to all that want them.
+    fn telling_all(&self, number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
+        let near = self.near.clone();
+        let on_log = listeners.handler(&self.tasks, number, &self.dropped);
+        McpClient::builder().on_log(on_log).on_notification(move |told| {
+            if let Some(core) = near.get().and_then(Weak::upgrade)
+                && let Some(change) = change(told)
+            {
+                core.announce(&change);
+            }
+        })
+    }
+
+    /// Sees all servers out, and starts none any more.
+    pub(super) async fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+        self.close().await;
+    }
+
+    /// Sees all servers out.
+    pub(super) async fn close(&self) {
+        let of_sessions =
+            std::mem::take(&mut *self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner));
+        let of_sessions = of_sessions.iter().filter_map(Weak::upgrade);
+        let all: Vec<_> =
+            self.shared.swap(None).into_iter().chain(of_sessions).chain(self.leases.end_all()).collect();
+        let closing = all.iter().map(|upstream| tokio::spawn(upstream.client.clone().close()));
+        for closed in closing.collect::<Vec<_>>() {
+            // What has failed has ended too.
+            let _ = closed.await;
+        }
+    }
+}
+
+/// Lets a session hear from `upstream` what it heard from another one, which has gone. Nobody knows what was missed.
+fn watch_again(session: &Arc<Session>, state: &BridgeSession, upstream: &Arc<Upstream>) {
+    let mut watches = state.watches();
+    // All are of the same one.
+    if watches.values().next().is_none_or(|watch| watch.is_of(upstream)) {
+        return;
+    }
+    let gone = std::mem::take(&mut *watches);
+    drop(watches);
+    let (session, upstream) = (session.clone(), upstream.clone());
+    tokio::spawn(async move {
+        let watching = async {
+            for uri in gone.into_keys() {
+                // Where it is not there any more, there is nothing to tell either.
+                if let Ok(watch) = upstream.watch(&uri, session.holder()).await
+                    && let Some(state) = BridgeSession::of(&session)
+                {
+                    state.watches().insert(uri, watch);
+                }
+            }
+            session.subscription.note_everything();
+        };
+        tokio::select! {
+            () = watching => {}
+            // A server that hangs keeps no session.
+            () = session.ended() => {}
+        }
+    });
+}
+
+/// What the server of one session tells by itself is told to that one.
+fn tell_session(
+    session: &Arc<Session>,
+    dropped: &Arc<DroppedMessages>,
+) -> impl Fn(ServerNotification) + Send + Sync + 'static {
+    let (session, dropped) = (Arc::downgrade(session), dropped.clone());
+    move |told| {
+        let Some(session) = session.upgrade() else { return };
+        match told {
+            ServerNotification::Other { method, params } => {
+                session_party::tell_aside(&session, &method, &params, &dropped);
+            }
+            told => {
+                if let Some(change) = change(told) {
+                    session.subscription.note(change);
+                }
+            }
+        }
+    }
+}
+
+fn change(told: ServerNotification) -> Option<Change> {
+    match told {
+        ServerNotification::ToolsListChanged => Some(Change::Tools),
+        ServerNotification::PromptsListChanged => Some(Change::Prompts),
+        ServerNotification::ResourcesListChanged => Some(Change::Resources),
+        ServerNotification::ResourceUpdated(updated) => Some(Change::Resource(updated.uri.into())),
+        _ => None,
+    }
+}
+
+fn too_many(refusal: NoShare) -> McpClientError {
+    match refusal {
+        NoShare::Full => McpClientError::TooManyServers,
+        NoShare::HolderHasShare => McpClientError::TooManyServersOfCaller,
+    }
+}
+
+/// Whether there is anything that a server could ask.
+pub(super) const fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
+}
+
+/// A server that has gone for good is not connected to more often than this.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// How often is looked for what has not been used for too long, at most.
+const SWEEP_MIN: Duration = Duration::from_millis(50);
+
+/// How long a call waits for a server of its own.
+const LEASE_WAIT: Duration = Duration::from_secs(30);
+
+/// How often it looks whether one has become free.
+const LEASE_LOOK: Duration = Duration::from_millis(50);

@@ -1,0 +1,148 @@
+//! Verification of access tokens with the keys that an issuer publishes at a URL.
+
+use std::fmt;
+
+use thruway_client::{DocumentConfig, KeptDocument};
+use thruway_jwt::{InvalidJwtKeys, JwtError, JwtKeys};
+use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
+
+/// Accepts the same tokens as a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), with the keys that the issuer publishes at a URL. Clones
+/// share the keys.
+///
+/// The verifier fetches the keys when it is created, and again when they are older than the server's
+/// `Cache-Control` or [`DocumentConfig::kept_for`] allows. It refuses a token that names an unknown key, and
+/// then fetches the keys again, unless it has just done so. A set without usable keys withdraws all keys.
+/// While the keys cannot be fetched, the previous keys stay valid until they are [`DocumentConfig::age_max`]
+/// old. After that, the verifier refuses all tokens.
+#[derive(Clone)]
+pub struct JwksVerifier {
+    rules: AccessTokenRules,
+    keys: KeptDocument<JwtKeys>,
+}
+
+impl JwksVerifier {
+    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is the URL of the
+    /// issuer's JSON Web Key Set, which this function starts to fetch.
+    pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: DocumentConfig) -> Self {
+        let accept = "application/jwk-set+json, application/json".to_owned();
+        let url = keys.url.as_str().to_owned();
+        let keys = KeptDocument::start(DocumentConfig { accept, ..keys }, move |content| {
+            let keys = JwtKeys::from_issuer(&String::from_utf8_lossy(content))?;
+            if keys.is_empty() {
+                tracing::warn!("the key set at `{url}` has no usable key: all tokens are refused");
+            }
+            Ok::<_, InvalidJwtKeys>(keys)
+        });
+        Self { rules: AccessTokenRules::new(issuer, audience), keys }
+    }
+
+    /// Accepts only tokens that state the type `at+jwt`, as [`JwtVerifier::at_jwt_only`](thruway_mcp_server::JwtVerifier::at_jwt_only) does.
+    #[must_use]
+    pub fn at_jwt_only(self) -> Self {
+        Self { rules: self.rules.at_jwt_only(), ..self }
+    }
+}
+
+impl VerifyToken for JwksVerifier {
+    fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+        let verified = self.keys.read(|keys| self.rules.verify(token, keys));
+        if let None | Some(Err(JwtError::UnknownKey)) = verified {
+            // This function cannot wait for the keys. The next token may find its key.
+            drop(self.keys.refreshed());
+        }
+        verified.and_then(Result::ok).ok_or(InvalidToken)
+    }
+}
+
+impl fmt::Debug for JwksVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JwksVerifier").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+    use thruway_net::Clock;
+    use thruway_server::{Response, Server, StatusCode};
+    use thruway_testkit::Issuer;
+
+    use super::*;
+
+    const ISSUER: &str = "https://login.example";
+    const RESOURCE: &str = "https://mcp.example/mcp";
+
+    fn claims() -> Value {
+        let expires = Clock::system().time_of_day() + Duration::from_mins(10);
+        let expires = expires.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        json!({"iss": ISSUER, "aud": RESOURCE, "sub": "ada", "exp": expires})
+    }
+
+    /// Waits for something to be so, for longer than any machine needs.
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        let end = Clock::system().now_exact() + Duration::from_secs(20);
+        while !is_so() {
+            assert!(Clock::system().now_exact() < end, "{what}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn keys_at_a_url_are_those_that_the_issuer_has() {
+        let (one, two) = (Issuer::new("one"), Issuer::new("two"));
+        let keys = Arc::new(Mutex::new(one.keys()));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (shown, count) = (keys.clone(), asked.clone());
+        let answer = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            Response::text(shown.lock().unwrap().clone())
+        };
+        let server = Server::new(answer).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let url = format!("http://{}/jwks", server.addresses()[0]);
+        let rest = Duration::from_millis(1);
+        let document = DocumentConfig { rest, ..DocumentConfig::new(url).unwrap() };
+        let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
+        let is_valid = |issuer: &Issuer| verifier.verify(&issuer.token(&claims())).is_ok();
+        until("the keys are not there", || is_valid(&one));
+        assert!(!is_valid(&two));
+        *keys.lock().unwrap() = two.keys();
+        until("the new keys are not there", || is_valid(&two));
+        assert!(!is_valid(&one), "keys that are withdrawn are believed no more");
+        // Text that is no key set leaves the previous keys.
+        *keys.lock().unwrap() = "none".to_owned();
+        let before = asked.load(Ordering::SeqCst);
+        until("they are not fetched", || !is_valid(&one) && asked.load(Ordering::SeqCst) > before + 1);
+        assert!(is_valid(&two));
+        // An empty set once counted as an error too, so that withdrawn keys stayed valid.
+        *keys.lock().unwrap() = r#"{"keys":[]}"#.to_owned();
+        until("the withdrawn keys are still valid", || !is_valid(&one) && !is_valid(&two));
+    }
+
+    /// Fetched keys stayed valid for as long as fetches failed: a thief of a withdrawn key had to keep the
+    /// verifier from its issuer.
+    #[test]
+    fn keys_that_cannot_be_fetched_again_become_too_old() {
+        let issuer = Issuer::new("one");
+        let is_up = Arc::new(AtomicBool::new(true));
+        let (shown, keys) = (is_up.clone(), issuer.keys());
+        let answer = move || {
+            let is_up = shown.load(Ordering::SeqCst);
+            if is_up { Response::text(keys.clone()) } else { Response::new(StatusCode::SERVICE_UNAVAILABLE) }
+        };
+        let server = Server::new(answer).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let url = format!("http://{}/jwks", server.addresses()[0]);
+        let (rest, age_max) = (Duration::from_millis(1), Duration::from_millis(100));
+        let document = DocumentConfig { rest, age_max, ..DocumentConfig::new(url).unwrap() };
+        let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
+        let token = issuer.token(&claims());
+        until("the keys are not there", || verifier.verify(&token).is_ok());
+        is_up.store(false, Ordering::SeqCst);
+        until("the keys stay valid", || verifier.verify(&token).is_err());
+        is_up.store(true, Ordering::SeqCst);
+        until("the keys do not return", || verifier.verify(&token).is_ok());
+    }
+}

@@ -1,0 +1,265 @@
+//! What a client keeps for the server between two rounds. The client may be anybody: what comes back is believed only if
+//! this server made it, for the same request of the same caller, not long ago.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::params::Params;
+use thruway_net::Clock;
+
+use crate::authorization::Caller;
+
+/// What is remembered from earlier rounds.
+#[derive(Default, Debug, Serialize, Deserialize)]
+pub struct State {
+    pub(crate) answers: BTreeMap<String, Box<RawValue>>,
+    pub(crate) round: u32,
+    /// Behind a bridge: the state that the server gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relayed: Option<String>,
+    /// In seconds since the Unix epoch.
+    expires: u64,
+}
+
+impl State {
+    pub(crate) const fn new(answers: BTreeMap<String, Box<RawValue>>, round: u32) -> Self {
+        Self { answers, round, relayed: None, expires: 0 }
+    }
+
+    /// Returns a state that wraps the one of a server behind a bridge.
+    pub fn relayed(state: String) -> Self {
+        Self { relayed: Some(state), ..Self::default() }
+    }
+}
+
+/// Which request a state belongs to: a digest of who calls what with which arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestBinding([u8; 32]);
+
+/// What a state is bound to, kept until it is known whether there will be one.
+#[derive(Clone, Debug)]
+pub struct BoundRequest {
+    caller: Option<String>,
+    method: String,
+    name: String,
+    uri: String,
+    arguments: Box<str>,
+}
+
+impl BoundRequest {
+    /// Returns the request of `caller` with these parameters.
+    pub fn new(caller: &Caller, method: &str, params: &Params<'_>) -> Self {
+        Self {
+            caller: caller.principal(),
+            method: method.to_owned(),
+            name: params.name.as_deref().unwrap_or_default().to_owned(),
+            uri: params.uri.as_deref().unwrap_or_default().to_owned(),
+            arguments: params.arguments.map_or("{}", RawValue::get).into(),
+        }
+    }
+
+    /// Returns the method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    pub(crate) const fn arguments_bytes(&self) -> usize {
+        self.arguments.len()
+    }
+
+    /// Returns the value that a `requestState` is bound to.
+    pub fn binding(&self) -> RequestBinding {
+        // What was accepted before is JSON, but perhaps too deep to be compared as a value.
+        let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
+        RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
+    }
+}
+
+impl RequestBinding {
+    /// `arguments` are compared as values: a client may write them in another order when it calls again.
+    pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
+        let mut digest = Sha256::new();
+        for part in [caller.unwrap_or_default()].into_iter().chain(request) {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        digest.update([u8::from(caller.is_some())]);
+        update_with(&mut digest, arguments);
+        Self(digest.finalize().into())
+    }
+}
+
+/// Digests a value so that equal ones have equal digests, whatever the order of members.
+fn update_with(digest: &mut Sha256, value: &Value) {
+    match value {
+        Value::Object(object) => {
+            digest.update(b"{");
+            let members: BTreeMap<_, _> = object.iter().collect();
+            for (name, value) in members {
+                digest.update((name.len() as u64).to_le_bytes());
+                digest.update(name);
+                update_with(digest, value);
+            }
+            digest.update(b"}");
+        }
+        Value::Array(array) => {
+            digest.update(b"[");
+            for value in array {
+                update_with(digest, value);
+            }
+            digest.update(b"]");
+        }
+        scalar => {
+            let text = scalar.to_string();
+            digest.update((text.len() as u64).to_le_bytes());
+            digest.update(text);
+        }
+    }
+}
+
+/// The key that states are authenticated with. Servers that take each other's place need the same.
+#[derive(Clone)]
+pub struct StateKey([u8; 32]);
+
+impl StateKey {
+    pub(crate) const fn new(key: [u8; 32]) -> Self {
+        Self(key)
+    }
+
+    /// A key that nobody knows.
+    ///
+    /// # Panics
+    /// The system has no random numbers.
+    pub(crate) fn random() -> Self {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).expect("the system has random numbers");
+        Self(key)
+    }
+
+    /// `base64(state).base64(mac)`
+    pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
+        state.expires = now() + LIFETIME.as_secs();
+        let octets =
+            serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
+        let mac = self.mac(&octets, binding).finalize().into_bytes();
+        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac)))
+    }
+
+    /// Opens a sealed state that a client returned.
+    ///
+    /// # Errors
+    /// The state was not sealed with this key, or not for `binding`.
+    pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
+        let invalid = || Error::invalid_params("`requestState` is not valid for this request");
+        let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
+        let octets = URL_SAFE_NO_PAD.decode(state).map_err(|_| invalid())?;
+        let mac = URL_SAFE_NO_PAD.decode(mac).map_err(|_| invalid())?;
+        self.mac(&octets, binding).verify_slice(&mac).map_err(|_| invalid())?;
+        let state: State = serde_json::from_slice(&octets).map_err(|_| invalid())?;
+        if state.expires < now() {
+            return Err(Error::invalid_params("`requestState` has expired"));
+        }
+        Ok(state)
+    }
+
+    /// Seals a text that a caller keeps without a time limit: `base64(text).base64(mac)`. The method of
+    /// `binding` must be one that no request has, so that the text is no valid [`State`].
+    pub fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
+        let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
+        format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))
+    }
+
+    /// Opens what [`seal_text`](Self::seal_text) sealed for the same binding.
+    pub fn open_text(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
+        let (text, mac) = sealed.split_once('.')?;
+        let text = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let mac = URL_SAFE_NO_PAD.decode(mac).ok()?;
+        self.mac(&text, binding).verify_slice(&mac).ok()?;
+        String::from_utf8(text).ok()
+    }
+
+    fn mac(&self, octets: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key may have any length");
+        mac.update(&binding.0);
+        mac.update(octets);
+        mac
+    }
+}
+
+fn now() -> u64 {
+    let since_epoch = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    since_epoch.unwrap_or_default().as_secs()
+}
+
+/// How long a client may take to answer.
+const LIFETIME: Duration = Duration::from_hours(1);
+
+impl std::fmt::Debug for StateKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StateKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn binding(caller: Option<&str>, arguments: &Value) -> RequestBinding {
+        RequestBinding::new(caller, ["tools/call", "ask", ""], arguments)
+    }
+
+    #[test]
+    fn a_state_is_opened_for_its_request_only() {
+        let key = StateKey::random();
+        let arguments = json!({"a": 1, "b": [true, {"c": "d", "e": null}]});
+        let ada = RawValue::from_string(r#""Ada""#.to_owned()).unwrap();
+        let state = State { answers: [("name".to_owned(), ada)].into(), round: 2, ..State::default() };
+        let sealed = key.seal(state, &binding(Some("ada"), &arguments)).unwrap();
+        let other_order = json!({"b": [true, {"e": null, "c": "d"}], "a": 1});
+        let opened = key.open(&sealed, &binding(Some("ada"), &other_order)).unwrap();
+        assert_eq!((opened.round, opened.answers["name"].get()), (2, r#""Ada""#));
+        for binding in [
+            binding(None, &arguments),
+            binding(Some(""), &arguments),
+            binding(Some("ada"), &json!({"a": 2})),
+            RequestBinding::new(Some("ada"), ["tools/call", "other", ""], &arguments),
+            RequestBinding::new(Some("ada"), ["tools/call", "ask", "other"], &arguments),
+        ] {
+            assert!(key.open(&sealed, &binding).is_err());
+        }
+        assert!(StateKey::random().open(&sealed, &binding(Some("ada"), &arguments)).is_err());
+    }
+
+    #[test]
+    fn a_state_that_was_changed_is_refused() {
+        let key = StateKey::random();
+        let binding = binding(None, &Value::Null);
+        let sealed = key.seal(State::default(), &binding).unwrap();
+        for place in 0..sealed.len() {
+            let mut changed = sealed.clone().into_bytes();
+            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert!(key.open(&changed, &binding).is_err(), "octet {place}");
+        }
+        assert!(key.open("", &binding).is_err() && key.open(".", &binding).is_err());
+    }
+
+    #[test]
+    fn a_state_expires() {
+        let key = StateKey::random();
+        let binding = binding(None, &Value::Null);
+        let octets = serde_json::to_vec(&State::default()).unwrap();
+        let mac = key.mac(&octets, &binding).finalize().into_bytes();
+        let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac));
+        assert!(key.open(&sealed, &binding).unwrap_err().message.contains("expired"));
+    }
+}

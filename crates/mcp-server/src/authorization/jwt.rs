@@ -1,0 +1,134 @@
+//! Verification of access tokens that are JSON Web Tokens (RFC 9068).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use thruway_jwt::{InvalidJwtKeys, JwtError, JwtKeys, JwtRules};
+use thruway_mcp::schema::JsonObject;
+use thruway_net::Clock;
+
+use super::{Identity, InvalidToken, VerifyToken};
+
+/// Accepts JSON Web Tokens that one of a set of keys has signed, and that a certain issuer has issued for a
+/// certain audience. Clones share the keys.
+///
+/// Refuses tokens with critical header parameters (`crit`), tokens that are bound to a key (`cnf`, as for
+/// DPoP), because the sender does not show that key, ID tokens as far as they can be recognized, and tokens
+/// of other types than `JWT`, `JOSE` and `at+jwt` (`typ`).
+#[derive(Clone)]
+pub struct JwtVerifier {
+    rules: AccessTokenRules,
+    keys: Arc<ArcSwap<JwtKeys>>,
+}
+
+/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4): those of a [`JwtVerifier`], for verifiers that get their keys in
+/// another way.
+#[derive(Clone, Debug)]
+pub struct AccessTokenRules(JwtRules);
+
+/// A text is not a JSON Web Key Set, or no key in it can verify a signature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidKeys;
+
+impl JwtVerifier {
+    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is the issuer's
+    /// JSON Web Key Set. Skips secrets, keys for encryption, and RSA keys with fewer than 2048 bits.
+    ///
+    /// # Errors
+    /// The text is no key set, or contains no usable key.
+    pub fn new(
+        issuer: impl Into<String>,
+        audience: impl Into<String>,
+        keys: &str,
+    ) -> Result<Self, InvalidKeys> {
+        let keys = Arc::new(ArcSwap::from_pointee(JwtKeys::from_set(keys)?));
+        Ok(Self { rules: AccessTokenRules::new(issuer, audience), keys })
+    }
+
+    /// Accepts only tokens that state the type `at+jwt` (RFC 9068 §4). Default: tokens of the type `JWT` and
+    /// without a type too, because many issuers do not state the type of access tokens. Use this function if
+    /// yours does: it excludes all tokens that the issuer makes for other uses.
+    #[must_use]
+    pub fn at_jwt_only(self) -> Self {
+        Self { rules: self.rules.at_jwt_only(), ..self }
+    }
+
+    /// Replaces the keys: issuers change theirs from time to time. A set without usable keys withdraws all
+    /// keys, so that every token is refused. Verification in other threads does not wait.
+    ///
+    /// # Errors
+    /// The text is no key set. The previous keys stay.
+    pub fn replace_keys(&self, keys: &str) -> Result<(), InvalidKeys> {
+        self.keys.store(Arc::new(JwtKeys::from_issuer(keys)?));
+        Ok(())
+    }
+}
+
+impl AccessTokenRules {
+    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint.
+    pub fn new(issuer: impl Into<String>, audience: impl Into<String>) -> Self {
+        let (issuer, audience) = (Some(issuer.into()), vec![audience.into()]);
+        Self(JwtRules { issuer, audience, allow_id_tokens: false, ..JwtRules::default() })
+    }
+
+    /// Accepts only tokens that state the type `at+jwt`, as [`JwtVerifier::at_jwt_only`] does.
+    #[must_use]
+    pub fn at_jwt_only(self) -> Self {
+        Self(JwtRules { types: vec!["at+jwt".to_owned()], ..self.0 })
+    }
+
+    /// Returns the caller that the claims of `token` describe.
+    ///
+    /// # Errors
+    /// The token is invalid, or no key has its name ([`JwtError::UnknownKey`]).
+    pub fn verify(&self, token: &str, keys: &JwtKeys) -> Result<Identity, JwtError> {
+        let now = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+        let claims = self.0.verify(token.as_bytes(), keys, now.unwrap_or(Duration::ZERO))?;
+        identity(claims).ok_or(JwtError::Invalid)
+    }
+}
+
+impl VerifyToken for JwtVerifier {
+    fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+        self.rules.verify(token, &self.keys.load()).map_err(|_| InvalidToken)
+    }
+}
+
+/// Returns the caller that the claims describe. `None` without a subject: identities are told apart by it.
+fn identity(claims: JsonObject) -> Option<Identity> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some(Identity { issuer: text("iss")?, subject: text("sub")?, scopes: scopes(&claims), claims })
+}
+
+/// Returns the members of `scope`, a list with spaces (RFC 9068 §2.2.3). Some issuers write an array, or call
+/// it `scp`.
+fn scopes(claims: &JsonObject) -> Vec<String> {
+    match claims.get("scope").or_else(|| claims.get("scp")) {
+        Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
+        Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl fmt::Debug for JwtVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JwtVerifier").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+impl From<InvalidJwtKeys> for InvalidKeys {
+    fn from(_: InvalidJwtKeys) -> Self {
+        Self
+    }
+}
+
+impl fmt::Display for InvalidKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the text is not a JSON Web Key Set with a key that can verify signatures")
+    }
+}
+
+impl std::error::Error for InvalidKeys {}

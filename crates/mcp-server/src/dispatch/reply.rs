@@ -1,0 +1,64 @@
+//! What comes of a message.
+
+use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
+use thruway_mcp::params::Params;
+
+use super::exchange::Exchange;
+use super::outgoing::Status;
+use crate::authorization::Caller;
+use crate::server::ServerCore;
+
+/// What comes of a message.
+pub enum Reply {
+    /// The answer was appended to the output.
+    Now(Status),
+    /// The answer, an error, was appended to the output: the caller would have to be given these scopes first.
+    Forbidden(Vec<String>),
+    /// The answer will come, perhaps after other messages.
+    Later(Exchange),
+}
+
+impl Reply {
+    /// Appends an error to `output`.
+    pub fn error(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
+        write_error(output, Some(id), error);
+        Self::Now(Status::of(error))
+    }
+
+    /// Counts the bytes of a request as long as it is handled. Refuses it if that would be too many: appends
+    /// an error to `output`.
+    pub(super) fn counted(
+        self,
+        core: &ServerCore,
+        caller: &Caller,
+        request: &Request<'_>,
+        params: &Params<'_>,
+        output: &mut Vec<u8>,
+    ) -> Self {
+        let Self::Later(exchange) = self else { return self };
+        match core.request_bytes.hold(caller, request, params) {
+            Ok(bytes) => Self::Later(exchange.holding(bytes)),
+            Err(error) => Self::unavailable(output, &request.id, &error),
+        }
+    }
+
+    /// Appends an error to `output` for a request that may succeed later.
+    pub fn unavailable(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
+        write_error(output, Some(id), error);
+        Self::Now(Status::Unavailable)
+    }
+
+    /// The same, for a message that says too little of itself, whatever the kind of error.
+    pub(crate) fn bad_request(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) -> Self {
+        write_error(output, id, error);
+        Self::Now(Status::BadRequest)
+    }
+}
+
+/// Appends a response whose result is `result` as it is.
+pub(super) fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Serialize) {
+    write_result(output, id, |output| {
+        serde_json::to_writer(output, result)
+            .map_err(|_| Error::internal("a result cannot be written as JSON"))
+    });
+}

@@ -1,0 +1,206 @@
+//! Layers around handlers: what many handlers have in common, written once.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{CallToolResult, CompleteResult, GetPromptResult, ReadResourceResult};
+use thruway_net::{Admitted, LogLimit};
+
+use super::{Call, HandlerError, Later, Outcome};
+
+/// Does something before and after handlers, or in their place: logs, measures, refuses, changes results.
+///
+/// A layer sees the calls of tools, prompts, resources and completions that have a handler, after the caller's
+/// [scopes](crate::McpServer::require_scopes) were checked. In the modern era a handler that asks its client runs again
+/// when the answers are there, and so does the layer. What it does before [`Next::run`] is done at once; what it has to
+/// wait for can go into the future of [`Outcome::Later`], which then comes before an `async` handler's.
+///
+/// A tool that fails, or is called with invalid arguments, has a result that says so (`is_error`): to a layer, that is `Ok`.
+///
+/// ```
+/// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};
+///
+/// let server = McpServer::new("quiet", "1.0.0")
+///     .tool(Tool::new("fail"), || Err::<(), _>("it does not work"))
+///     .layer(|call: &Call<'_>, next: Next<'_>| {
+///         let name = call.name().unwrap_or_default().to_owned();
+///         next.run().map(move |outcome| {
+///             match &outcome {
+///                 Ok(ServerResult::CallTool(result)) if result.is_error == Some(true) => {
+///                     eprintln!("{name} has failed: {:?}", result.content);
+///                 }
+///                 Ok(_) => {}
+///                 Err(error) => eprintln!("{name}: {error}"),
+///             }
+///             outcome
+///         })
+///     });
+/// ```
+pub trait Layer: Send + Sync + 'static {
+    /// Answers a call, with the help of `next` or without.
+    fn call(&self, call: &Call<'_>, next: Next<'_>) -> Outcome<ServerResult>;
+}
+
+impl<F> Layer for F
+where
+    F: Fn(&Call<'_>, Next<'_>) -> Outcome<ServerResult> + Send + Sync + 'static,
+{
+    fn call(&self, call: &Call<'_>, next: Next<'_>) -> Outcome<ServerResult> {
+        self(call, next)
+    }
+}
+
+/// What is inside a layer: the next one, or the handler.
+pub struct Next<'a> {
+    layers: &'a [Arc<dyn Layer>],
+    call: &'a Call<'a>,
+    handle: &'a mut dyn FnMut() -> Outcome<ServerResult>,
+}
+
+impl Next<'_> {
+    /// Has the call answered by what is inside. A handler that is not `async` has run when this returns; an `async` one
+    /// begins when its outcome is polled.
+    pub fn run(self) -> Outcome<ServerResult> {
+        match self.layers.split_last() {
+            None => (self.handle)(),
+            Some((layer, layers)) => layer.call(self.call, Next { layers, ..self }),
+        }
+    }
+}
+
+/// What a handler answered, by its kind: those of the schema's `ServerResult` that handlers give.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ServerResult {
+    /// Of a tool. One that has failed is a result too, with `is_error`.
+    CallTool(CallToolResult),
+    /// Of a prompt.
+    GetPrompt(GetPromptResult),
+    /// Of a resource.
+    ReadResource(ReadResourceResult),
+    /// Of a completion.
+    Complete(CompleteResult),
+}
+
+/// A kind of result that layers may see.
+pub(crate) trait Layered: Sized + Send + 'static {
+    fn into_any(self) -> ServerResult;
+
+    /// `None` if it is of another kind.
+    fn from_any(result: ServerResult) -> Option<Self>;
+
+    /// What becomes of a layer's refusal.
+    fn refused(error: HandlerError) -> Result<Self, HandlerError> {
+        Err(error)
+    }
+}
+
+/// Calls a handler with `layers` around it, the last outermost.
+fn call_through<O: Layered>(
+    layers: &[Arc<dyn Layer>],
+    call: &Call<'_>,
+    handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
+) -> Outcome<O> {
+    if layers.is_empty() {
+        return handle(call);
+    }
+    let mut handle = Some(handle);
+    let mut innermost = || match handle.take() {
+        Some(handle) => handle(call).map(|outcome| outcome.map(O::into_any)),
+        None => unreachable!("`Next::run` takes itself"),
+    };
+    let next = Next { layers, call, handle: &mut innermost };
+    next.run().map(|outcome| match outcome {
+        Ok(result) => O::from_any(result).ok_or_else(other_kind),
+        Err(error) => O::refused(error),
+    })
+}
+
+fn other_kind() -> HandlerError {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(suppressed, "a layer returned a result of another type than its request has");
+    }
+    Error::internal("the result is of another kind").into()
+}
+
+/// Calls a handler through `layers`. One that panics has failed.
+pub(crate) fn begin<O: Layered>(
+    layers: &[Arc<dyn Layer>],
+    call: &Call<'_>,
+    handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
+) -> Outcome<O> {
+    catch_unwind(AssertUnwindSafe(|| call_through(layers, call, handle)))
+        .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))))
+}
+
+/// Polls a handler. One that panics has failed.
+pub(crate) fn poll_caught<O>(
+    later: &mut Later<O>,
+    cx: &mut TaskContext<'_>,
+) -> Poll<Result<O, HandlerError>> {
+    catch_unwind(AssertUnwindSafe(|| Pin::new(later).poll(cx)))
+        .unwrap_or_else(|_| Poll::Ready(Err(HandlerError::Protocol(panicked()))))
+}
+
+/// The end of a handler that has had its time.
+pub(crate) fn too_late() -> HandlerError {
+    HandlerError::Protocol(Error::internal("the handler has taken too long"))
+}
+
+fn panicked() -> Error {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(suppressed, "a handler panicked");
+    }
+    Error::internal("the handler failed")
+}
+
+impl Layered for CallToolResult {
+    fn into_any(self) -> ServerResult {
+        ServerResult::CallTool(self)
+    }
+
+    fn from_any(result: ServerResult) -> Option<Self> {
+        if let ServerResult::CallTool(result) = result { Some(result) } else { None }
+    }
+
+    /// As a handler's failure, it is for the model to see.
+    fn refused(error: HandlerError) -> Result<Self, HandlerError> {
+        error.into_tool_result()
+    }
+}
+
+impl Layered for GetPromptResult {
+    fn into_any(self) -> ServerResult {
+        ServerResult::GetPrompt(self)
+    }
+
+    fn from_any(result: ServerResult) -> Option<Self> {
+        if let ServerResult::GetPrompt(result) = result { Some(result) } else { None }
+    }
+}
+
+impl Layered for ReadResourceResult {
+    fn into_any(self) -> ServerResult {
+        ServerResult::ReadResource(self)
+    }
+
+    fn from_any(result: ServerResult) -> Option<Self> {
+        if let ServerResult::ReadResource(result) = result { Some(result) } else { None }
+    }
+}
+
+impl Layered for CompleteResult {
+    fn into_any(self) -> ServerResult {
+        ServerResult::Complete(self)
+    }
+
+    fn from_any(result: ServerResult) -> Option<Self> {
+        if let ServerResult::Complete(result) = result { Some(result) } else { None }
+    }
+}

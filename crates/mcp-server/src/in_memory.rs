@@ -1,0 +1,240 @@
+//! A client in the same process: servers are tested without a port.
+//!
+//! What is sent goes through the server as on the standard input and output, octet for octet; only the pipe is none.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::{Error, ErrorCode};
+use thruway_mcp::params::meta_keys;
+use thruway_mcp::schema::{ClientCapabilities, Implementation, methods};
+use thruway_net::{InProcessServer, PIPE_BYTES};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+use crate::server::McpServer;
+
+/// A client of a server in the same process, for tests. It does what it is told, mistakes included.
+///
+/// It is of the modern era until [`initialize`](Self::initialize) is called, which begins a session of the legacy one.
+///
+/// ```
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), thruway_mcp_server::json_rpc::Error> {
+/// use serde_json::json;
+/// use thruway_mcp_server::{McpServer, schema::Tool};
+///
+/// let server = McpServer::new("greeter", "1.0.0")
+///     .tool(Tool::new("greet"), |Greet { name }: Greet| format!("Hello, {name}!"));
+///
+/// let mut client = server.connect();
+/// let result = client.request("tools/call", json!({"name": "greet", "arguments": {"name": "Ada"}})).await?;
+/// assert_eq!(result["content"][0]["text"], "Hello, Ada!");
+/// # Ok(()) }
+/// ```
+pub struct LocalClient {
+    input: WriteHalf<DuplexStream>,
+    output: BufReader<ReadHalf<DuplexStream>>,
+    /// What has arrived of a line.
+    line: Vec<u8>,
+    /// Messages that arrived before the answer that was waited for.
+    aside: VecDeque<Value>,
+    last_id: i64,
+    is_modern: bool,
+    capabilities: Value,
+    answer: Option<Box<Answer>>,
+}
+
+/// Answers what a server asks: from the method and the parameters to the result.
+type Answer = dyn FnMut(&str, &Value) -> Value + Send;
+
+impl McpServer {
+    /// A client of this server, without a port or a pipe.
+    ///
+    /// # Panics
+    /// There is no tokio runtime around.
+    pub fn connect(&self) -> LocalClient {
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
+        self.serve_pipe(far);
+        let (output, input) = tokio::io::split(near);
+        LocalClient {
+            input,
+            output: BufReader::new(output),
+            line: Vec::new(),
+            aside: VecDeque::new(),
+            last_id: 0,
+            is_modern: true,
+            capabilities: json!({}),
+            answer: None,
+        }
+    }
+}
+
+impl LocalClient {
+    /// The same client, able to do more. Default: nothing.
+    ///
+    /// # Panics
+    /// Never: capabilities are plain data.
+    #[must_use]
+    pub fn with_capabilities(mut self, capabilities: &ClientCapabilities) -> Self {
+        self.capabilities = serde_json::to_value(capabilities).expect("plain data can be written");
+        self
+    }
+
+    /// The same client, that answers itself what the server asks during a [`request`](Self::request), in either era:
+    /// `answer` makes the result from the method (`elicitation/create`, …) and its parameters.
+    #[must_use]
+    pub fn with_answers(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
+        self.answer = Some(Box::new(answer));
+        self
+    }
+
+    /// Begins a session of the legacy era and returns the result of `initialize`.
+    ///
+    /// # Errors
+    /// The server's.
+    pub async fn initialize(&mut self, revision: Revision) -> Result<Value, Error> {
+        self.is_modern = false;
+        let params = json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": self.capabilities,
+            "clientInfo": Implementation::new("local-client", env!("CARGO_PKG_VERSION")),
+        });
+        let result = self.request(methods::INITIALIZE, params).await?;
+        self.notify(methods::NOTIFICATIONS_INITIALIZED, json!({})).await;
+        Ok(result)
+    }
+
+    /// Sends a request and waits for its result. What else arrives in the meantime is kept for
+    /// [`receive`](Self::receive), requests of the server among it unless there are [answers](Self::with_answers).
+    ///
+    /// In the modern era, `_meta` is completed. Without answers, a result that asks for input is returned as it is.
+    ///
+    /// # Errors
+    /// The server's; an internal error if it closes the connection.
+    pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+        let mut params = self.complete(params);
+        loop {
+            let result = self.request_once(method, &params).await?;
+            match &mut self.answer {
+                Some(answer) if result["resultType"] == "input_required" => {
+                    bring(&mut params, &result, answer);
+                }
+                _ => return Ok(result),
+            }
+        }
+    }
+
+    async fn request_once(&mut self, method: &str, params: &Value) -> Result<Value, Error> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        loop {
+            let Some(mut message) = self.receive_new().await else {
+                return Err(Error::internal("the server has closed the connection"));
+            };
+            match (&mut self.answer, message["method"].as_str()) {
+                (Some(answer), Some(asked)) if message.get("id").is_some() => {
+                    let result = answer(asked, &message["params"]);
+                    self.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).await;
+                }
+                (_, None) if message["id"] == id => return outcome(&mut message),
+                _ => self.aside.push_back(message),
+            }
+        }
+    }
+
+    /// Sends a notification.
+    pub async fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+    }
+
+    /// Sends a message, whatever it is. Waits while the server does not read, which it does not while much of what it has
+    /// sent was not [received](Self::receive).
+    pub async fn send(&mut self, message: &Value) {
+        self.send_octets(format!("{message}\n").as_bytes()).await;
+    }
+
+    /// Sends octets, which may be anything.
+    pub async fn send_octets(&mut self, octets: &[u8]) {
+        // If the server has closed the connection, receiving tells.
+        let _ = self.input.write_all(octets).await;
+    }
+
+    /// Sends nothing more. What was asked for before is still answered.
+    pub async fn finish(&mut self) {
+        let _ = self.input.shutdown().await;
+    }
+
+    /// The next message that no [`request`](Self::request) has waited for; `None` when the server has closed the connection.
+    ///
+    /// # Panics
+    /// The server has sent something that is not JSON.
+    ///
+    /// # Cancel safety
+    /// No message is lost.
+    pub async fn receive(&mut self) -> Option<Value> {
+        match self.aside.pop_front() {
+            Some(message) => Some(message),
+            None => self.receive_new().await,
+        }
+    }
+
+    async fn receive_new(&mut self) -> Option<Value> {
+        // The pipe cannot fail.
+        let read = self.output.read_until(b'\n', &mut self.line).await;
+        if !read.is_ok_and(|read| read > 0) && self.line.is_empty() {
+            return None;
+        }
+        let message = serde_json::from_slice(&self.line).expect("the server should send JSON");
+        self.line.clear();
+        Some(message)
+    }
+
+    /// The parameters with what every request of the modern era must say.
+    fn complete(&self, mut params: Value) -> Value {
+        if params.is_null() {
+            params = json!({});
+        }
+        if self.is_modern
+            && let Some(params) = params.as_object_mut()
+        {
+            let meta = params.entry("_meta").or_insert_with(|| json!({}));
+            if let Some(meta) = meta.as_object_mut() {
+                let version = meta.entry(meta_keys::PROTOCOL_VERSION);
+                version.or_insert_with(|| Revision::LATEST.as_str().into());
+                let capabilities = meta.entry(meta_keys::CLIENT_CAPABILITIES);
+                capabilities.or_insert_with(|| self.capabilities.clone());
+            }
+        }
+        params
+    }
+}
+
+/// Brings answers along for the next round.
+fn bring(params: &mut Value, questions: &Value, answer: &mut Answer) {
+    let mut responses = Map::new();
+    for (key, question) in questions["inputRequests"].as_object().into_iter().flatten() {
+        let method = question["method"].as_str().unwrap_or_default();
+        responses.insert(key.clone(), answer(method, &question["params"]));
+    }
+    params["inputResponses"] = Value::Object(responses);
+    if let Some(state) = questions.get("requestState") {
+        params["requestState"] = state.clone();
+    }
+}
+
+fn outcome(response: &mut Value) -> Result<Value, Error> {
+    if let Some(result) = response.get_mut("result") {
+        return Ok(result.take());
+    }
+    let malformed = |_| Error::new(ErrorCode::INTERNAL_ERROR, "the server's error is malformed");
+    Err(serde_json::from_value(response["error"].take()).unwrap_or_else(malformed))
+}
+
+impl fmt::Debug for LocalClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalClient").field("is_modern", &self.is_modern).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,184 @@
+//! JSON Schemas of Rust types.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+use thruway_mcp::param_headers;
+use thruway_mcp::schema::JsonObject;
+
+/// The schema of `T` in the dialect of 2020-12, which is that of MCP.
+pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
+    let mut schema = generated::<T>();
+    forget_formats_of_numbers(&mut schema);
+    schema
+}
+
+/// `uint32` and the like are formats of nothing but Rust's types; some clients complain of them.
+fn forget_formats_of_numbers(schema: &mut JsonObject) {
+    let is_of_number =
+        |format: &Value| format.as_str().is_some_and(|format| NUMBER_FORMATS.contains(&format));
+    if schema.get("format").is_some_and(is_of_number) {
+        schema.shift_remove("format");
+    }
+    for value in schema.values_mut() {
+        forget_formats_below(value);
+    }
+}
+
+fn forget_formats_below(value: &mut Value) {
+    match value {
+        Value::Object(object) => forget_formats_of_numbers(object),
+        Value::Array(array) => array.iter_mut().for_each(forget_formats_below),
+        _ => {}
+    }
+}
+
+fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    match Value::from(schema) {
+        Value::Object(object) => object,
+        // `true` or `false`, which hold or do not hold for anything.
+        other => JsonObject::from_iter([(
+            String::from(if other == true { "allOf" } else { "not" }),
+            match other {
+                Value::Bool(true) => Value::Array(Vec::new()),
+                _ => Value::Object(JsonObject::new()),
+            },
+        )]),
+    }
+}
+
+/// The schema of `T` as arguments: an object in any case; and whether it says more than `T` does, so that to read
+/// arguments as that type is not enough of a check.
+pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
+    let mut schema = generated::<T>();
+    // The formats of numbers tell ranges that somebody wrote from those of types.
+    let says_more = says_more_than_its_type(&schema);
+    forget_formats_of_numbers(&mut schema);
+    schema.entry("type").or_insert_with(|| "object".into());
+    give_mirrored_arguments_one_type(&mut schema);
+    (schema, says_more)
+}
+
+/// An argument that is mirrored in a header has one primitive type; that it may be left out, which is what `Option` means
+/// in the type of arguments, is said by its not being required.
+fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        if property.contains_key(param_headers::ANNOTATION)
+            && let Some(Value::Array(types)) = property.get_mut("type")
+        {
+            types.retain(|name| name != "null");
+            if let [only] = &mut types[..] {
+                let only = only.take();
+                property.insert("type".to_owned(), only);
+            }
+        }
+        give_mirrored_arguments_one_type(property);
+    }
+}
+
+fn says_more_than_its_type(schema: &JsonObject) -> bool {
+    schema.iter().any(|(keyword, value)| match keyword.as_str() {
+        // What serde checks, or what checks nothing.
+        "$schema"
+        | "title"
+        | "description"
+        | "type"
+        | "required"
+        | "format"
+        | "default"
+        | "examples"
+        | "enum"
+        | "const"
+        | "$ref"
+        | param_headers::ANNOTATION => false,
+        "minimum" | "maximum" => !is_range_of_integer_type(schema),
+        "properties" | "$defs" => value.as_object().is_none_or(|schemas| {
+            schemas.values().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
+        }),
+        "items" | "additionalProperties" => match value {
+            Value::Object(schema) => says_more_than_its_type(schema),
+            Value::Bool(allowed) => !allowed,
+            _ => true,
+        },
+        "anyOf" | "oneOf" => value.as_array().is_none_or(|schemas| {
+            schemas.iter().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
+        }),
+        _ => true,
+    })
+}
+
+/// Integer types have their range in the schema, with their name as the format.
+fn is_range_of_integer_type(schema: &JsonObject) -> bool {
+    let number = |keyword| schema.get(keyword).and_then(Value::as_i64);
+    let range = (number("minimum"), number("maximum"));
+    match schema.get("format").and_then(Value::as_str) {
+        Some("uint8") => range == (Some(0), Some(255)),
+        Some("uint16") => range == (Some(0), Some(65_535)),
+        Some("int8") => range == (Some(-128), Some(127)),
+        Some("int16") => range == (Some(-32_768), Some(32_767)),
+        Some("uint32" | "uint64" | "uint") => range == (Some(0), None),
+        _ => false,
+    }
+}
+
+/// What schemas call Rust's types of numbers.
+const NUMBER_FORMATS: [&str; 14] = [
+    "double", "float", "int", "int128", "int16", "int32", "int64", "int8", "uint", "uint128", "uint16",
+    "uint32", "uint64", "uint8",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Mirrored {
+        #[schemars(extend("x-mcp-header" = "Region"))]
+        region: Option<String>,
+        #[schemars(extend("x-mcp-header" = "Priority"))]
+        priority: Option<i64>,
+        other: Option<String>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Plain {
+        text: String,
+        small: u8,
+        large: u64,
+        signed: i16,
+        list: Vec<f64>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Bounded {
+        #[schemars(range(min = 0))]
+        signed: i64,
+    }
+
+    /// The range of an `i64` that must not be negative is that of a `u64`, which reads no negative number; an `i64` does.
+    #[test]
+    fn ranges_that_somebody_wrote_are_checked() {
+        assert!(!of_arguments::<Plain>().1);
+        let (schema, says_more) = of_arguments::<Bounded>();
+        assert!(says_more);
+        assert_eq!(schema["properties"]["signed"], serde_json::json!({"type": "integer", "minimum": 0}));
+    }
+
+    /// What is optional is `["string", "null"]` to schemars, which is no type for the annotation: such tools could not be
+    /// offered.
+    #[test]
+    fn a_mirrored_argument_may_be_optional() {
+        let (schema, _) = of_arguments::<Mirrored>();
+        let properties = &schema["properties"];
+        assert_eq!(properties["region"]["type"], "string");
+        assert_eq!(properties["priority"]["type"], "integer");
+        assert_eq!(properties["other"]["type"], serde_json::json!(["string", "null"]));
+        assert_eq!(schema.get("required"), None);
+        assert_eq!(param_headers::find(&schema).map(|headers| headers.len()), Ok(2));
+    }
+}

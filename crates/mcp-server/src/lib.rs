@@ -1,0 +1,69 @@
+//! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP, in both eras of the protocol.
+//!
+//! `thruway-mcp` reads and writes messages, and `thruway-server` speaks HTTP. This crate has no client: a gateway that asks other
+//! servers brings a [backend](crate::backend::Backend).
+#![forbid(unsafe_code)]
+
+// what users write
+mod handlers;
+mod json_schema;
+#[doc(hidden)]
+pub mod expansion;
+
+// what a server offers
+mod registry;
+mod server;
+pub mod backend;
+
+// from a message to its answer
+mod dispatch;
+mod ask;
+mod session;
+mod tasks;
+mod connection;
+mod shares;
+
+// who may use it
+mod authorization;
+
+// transports
+mod http_response;
+mod streamable_http;
+mod http_sse;
+mod stdio;
+mod in_memory;
+
+#[cfg(test)]
+mod testing;
+
+pub use authorization::{
+    AccessTokenRules, Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken,
+};
+pub use handlers::{
+    BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Layer, Next, NoInput, Outcome,
+    ServerResult, Structured,
+};
+pub use http_sse::SseEndpoints;
+pub use in_memory::LocalClient;
+pub use registry::{CompletionInput, InvalidUriTemplate, RegistrationError, ResourceAnswer, UriParameters};
+pub use server::{LegacySessions, McpServer, McpServerOptions, Offer};
+pub use streamable_http::{McpBody, McpEndpoint, McpService};
+pub use tasks::{TaskOptions, TaskSupport};
+pub use thruway_mcp::{Revision, json_rpc, schema};
+pub use thruway_net::ClientAddr;
+
+/// Makes a tool of a function. The documentation of the function is the description of the tool, and its parameters are the
+/// arguments. `thruway_mcp_sdk::tool` is the same attribute, and documents all its arguments.
+///
+/// ```
+/// use thruway_mcp_server::{McpServer, tool};
+///
+/// /// Repeats a text.
+/// #[tool(read_only)]
+/// fn echo(text: &str) -> String {
+///     text.to_owned()
+/// }
+///
+/// let server = McpServer::new("echo", "1.0.0").with(echo {});
+/// ```
+pub use thruway_mcp_macros::server_tool as tool;

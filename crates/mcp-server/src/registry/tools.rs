@@ -1,0 +1,168 @@
+//! Tools.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::json_schema::CompiledSchema;
+use thruway_mcp::legacy;
+use thruway_mcp::param_headers::{self, ParamHeader};
+use thruway_mcp::schema::{CallToolResult, Tool};
+use thruway_net::{Admitted, LogLimit};
+
+use super::list::{Named, RegistrationError, start_of};
+use crate::handlers::{Call, Handler, HandlerError, Outcome};
+use crate::json_schema;
+use crate::tasks::TaskSupport;
+
+/// Calls a tool with arguments as they were sent.
+pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolResult> + Send + Sync>;
+
+/// A tool and what answers its calls.
+pub(crate) struct ToolEntry {
+    definition: Tool,
+    handler: ToolHandler,
+    /// What the arguments are checked against, if to read them as the handler's type is not check enough.
+    input: Option<CompiledSchema>,
+    /// What structured content is checked against, unless it is made of the type that the schema is.
+    output: Option<Arc<CompiledSchema>>,
+    param_headers: Vec<ParamHeader>,
+    task_support: Option<TaskSupport>,
+}
+
+impl ToolEntry {
+    pub(crate) fn new<I, M, H>(mut definition: Tool, handler: H) -> Result<Self, RegistrationError>
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+        H: Handler<I, CallToolResult, M>,
+    {
+        let invalid = |reason: String| RegistrationError::new(&definition.name, reason);
+        let is_schema_given = definition.input_schema != Tool::new("").input_schema;
+        let mut is_to_be_checked = true;
+        if !is_schema_given {
+            (definition.input_schema, is_to_be_checked) = json_schema::of_arguments::<I>();
+        }
+        let input = if is_to_be_checked {
+            Some(CompiledSchema::compile(&definition.input_schema).map_err(|error| invalid(error.0))?)
+        } else {
+            None
+        };
+        let output = match &definition.output_schema {
+            Some(schema) => {
+                Some(Arc::new(CompiledSchema::compile(schema).map_err(|error| invalid(error.0))?))
+            }
+            None => None,
+        };
+        let param_headers = param_headers::find(&definition.input_schema)
+            .map_err(|error| invalid(format!("an annotation `x-mcp-header` is invalid: {error:?}")))?;
+        if definition.output_schema.is_none() {
+            definition.output_schema = H::output_schema();
+        }
+        let handler: ToolHandler = Box::new(move |arguments, call| match serde_json::from_str(arguments) {
+            Ok(input) => handler.call(input, call),
+            Err(error) => Outcome::Now(Err(invalid_arguments(&error.to_string()))),
+        });
+        Ok(Self { definition, handler, input, output, param_headers, task_support: None })
+    }
+
+    /// The same tool, whose calls become tasks.
+    pub(crate) fn with_task_support(self, support: TaskSupport) -> Self {
+        Self { task_support: Some(support), ..self }
+    }
+
+    /// How calls become tasks, if they do.
+    pub(crate) const fn task_support(&self) -> Option<TaskSupport> {
+        self.task_support
+    }
+
+    /// The headers that must mirror arguments.
+    pub(crate) fn param_headers(&self) -> &[ParamHeader] {
+        &self.param_headers
+    }
+
+    /// What is wrong with arguments, as far as that is known before they are read as the handler's type: for which an array
+    /// could stand in the place of an object.
+    fn violations(&self, arguments: &str) -> Option<String> {
+        if !arguments.starts_with('{') {
+            return Some("they are no object".to_owned());
+        }
+        let checked = self.input.as_ref()?;
+        match serde_json::from_str(arguments) {
+            Ok(value) => checked.violations(&value),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// Calls the tool. What goes wrong with the arguments or in the handler is a result that says so.
+    pub(crate) fn call(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<CallToolResult> {
+        let arguments = arguments.map_or("{}", RawValue::get);
+        let outcome = match self.violations(arguments) {
+            Some(violations) => Outcome::Now(Err(invalid_arguments(&violations))),
+            None => (self.handler)(arguments, call),
+        };
+        match (outcome, &self.output) {
+            (Outcome::Now(outcome), None) => Outcome::Now(settle(outcome, None)),
+            (outcome, output) => {
+                let output = output.clone();
+                outcome.map(move |outcome| settle(outcome, output.as_deref()))
+            }
+        }
+    }
+}
+
+fn invalid_arguments(reason: &str) -> HandlerError {
+    HandlerError::Failed(format!("invalid arguments: {}", start_of(reason)))
+}
+
+/// A failure becomes a result; structured content that breaks its schema is a mistake of the server.
+fn settle(
+    outcome: Result<CallToolResult, HandlerError>,
+    output: Option<&CompiledSchema>,
+) -> Result<CallToolResult, HandlerError> {
+    let result = match outcome {
+        Ok(result) => result,
+        Err(error) => return error.into_tool_result(),
+    };
+    if let Some(checked) = output
+        && result.is_error != Some(true)
+    {
+        let structured = result.structured_content.as_ref();
+        let value: Value =
+            structured.and_then(|content| serde_json::from_str(content.as_str()).ok()).unwrap_or_default();
+        if let Some(violations) = checked.violations(&value) {
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                tracing::error!(
+                    %violations,
+                    suppressed,
+                    "the result of a tool does not match its output schema"
+                );
+            }
+            return Err(Error::internal("the result of the tool does not match its output schema").into());
+        }
+    }
+    Ok(result)
+}
+
+impl Named for ToolEntry {
+    const MEMBER: &'static str = "tools";
+    type Definition = Tool;
+
+    fn key(&self) -> &str {
+        &self.definition.name
+    }
+
+    fn definition(&self) -> &Tool {
+        &self.definition
+    }
+
+    fn legacy_definition(&self) -> Cow<'_, Tool> {
+        let mut tool = self.definition.clone();
+        legacy::downgrade_tool(&mut tool);
+        Cow::Owned(tool)
+    }
+}

@@ -1,0 +1,266 @@
+//! Sessions of the legacy era.
+
+mod in_flight;
+mod asides;
+mod backend_session;
+mod log_inbox;
+mod streams;
+mod table;
+
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::{Notification, write_notification};
+use thruway_mcp::schema::{
+    ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel, methods,
+};
+use thruway_net::Clock;
+use tokio::sync::Notify;
+
+use crate::ask::PendingRequests;
+use crate::authorization::Caller;
+use crate::server::Subscription;
+use crate::shares::{Holder, Shares};
+
+pub use asides::Asides;
+pub use backend_session::{BackendSession, DroppedMessages};
+pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
+pub use log_inbox::LogInbox;
+pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
+pub use table::unguessable_id;
+pub(crate) use table::{NoCapacity, SessionLimits, Sessions};
+
+/// What is remembered of a client between its requests.
+#[derive(Debug)]
+pub struct Session {
+    /// The revision that client and server agreed on.
+    pub revision: Revision,
+    /// The caller that it belongs to, if callers are known: other callers do not find it.
+    owner: Option<String>,
+    /// The party that it counts against, and all that it holds.
+    holder: Holder,
+    /// As JSON, which takes up no more than was sent: as values it could be many times that.
+    client_info: Box<str>,
+    /// The same of what the client can do.
+    client_capabilities: Box<str>,
+    /// The place of the level in [`LoggingLevel::ALL`].
+    log_level: AtomicU8,
+    /// Requests of the server that the client has not answered.
+    pub pending: Arc<PendingRequests>,
+    /// What the client is to be told.
+    pub subscription: Subscription,
+    /// Requests of the client that are being handled.
+    pub(crate) in_flight: InFlight,
+    /// Questions of the backend that belong to no request of the client.
+    asides: Option<Asides>,
+    /// Log messages of the backend that belong to no request of the client.
+    logs: LogInbox,
+    /// What was sent and may be asked for again.
+    pub(crate) streams: Streams,
+    /// Time of the last use, in nanoseconds.
+    last_used: AtomicU64,
+    /// `true` once the client has sent a message besides `initialize`.
+    is_confirmed: AtomicBool,
+    is_ended: AtomicBool,
+    ended: Notify,
+    /// State of the backend.
+    backend: Option<Box<dyn BackendSession>>,
+}
+
+/// Keeps a session in use: a stream is open, or a request is being handled. A session in use neither expires
+/// nor is evicted.
+#[derive(Debug)]
+pub(crate) struct InUse(Arc<Session>);
+
+impl Session {
+    pub(crate) fn new(
+        revision: Revision,
+        params: &InitializeRequestParams,
+        subscription: Subscription,
+    ) -> Self {
+        Self {
+            revision,
+            owner: None,
+            holder: Holder::Unknown,
+            client_info: to_json(&params.client_info),
+            client_capabilities: to_json(&params.capabilities),
+            log_level: AtomicU8::new(LoggingLevel::Info as u8),
+            pending: Arc::default(),
+            subscription,
+            in_flight: InFlight::default(),
+            asides: None,
+            logs: LogInbox::default(),
+            streams: Streams::default(),
+            last_used: AtomicU64::new(nanoseconds(now())),
+            is_confirmed: AtomicBool::new(false),
+            is_ended: AtomicBool::new(false),
+            ended: Notify::new(),
+            backend: None,
+        }
+    }
+
+    /// Returns the session with the state of a backend, which may send messages outside of requests.
+    pub(crate) fn with_backend(self, state: Box<dyn BackendSession>) -> Self {
+        let streams = Streams::counting_dropped(state.dropped().clone());
+        Self { asides: Some(Asides::default()), backend: Some(state), streams, ..self }
+    }
+
+    /// Returns the state of the backend, if it is of type `T`.
+    pub fn backend<T: BackendSession>(&self) -> Option<&T> {
+        let state: &dyn Any = self.backend.as_deref()?;
+        state.downcast_ref()
+    }
+
+    /// Passes a notification of the client to the backend.
+    pub(crate) fn notify_backend(&self, notification: &Notification<'_>) {
+        if let Some(state) = &self.backend {
+            state.handle_notification(notification);
+        }
+    }
+
+    /// Adds a log message that belongs to no request. Returns the number of older messages that were dropped.
+    pub fn note_log(&self, params: Arc<RawValue>) -> u64 {
+        self.logs.push(params)
+    }
+
+    /// Returns the queue for questions of the backend that belong to no request, if the session has a backend with state.
+    pub fn asides(&self) -> Option<&Asides> {
+        self.asides.as_ref()
+    }
+
+    /// Returns the next message of the backend that belongs to no request: a question or a log message.
+    ///
+    /// # Cancel safety
+    /// No message is lost.
+    pub(crate) async fn next_aside(&self) -> Vec<u8> {
+        let Some(asides) = &self.asides else { return std::future::pending().await };
+        loop {
+            let message = tokio::select! {
+                message = asides.next() => message,
+                params = self.logs.next() => {
+                    let mut message = Vec::new();
+                    write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &&*params);
+                    return message;
+                }
+            };
+            if self.pending.is_waiting_for(&message) {
+                return message;
+            }
+        }
+    }
+
+    /// Returns the session as one of `caller`.
+    pub(crate) fn of(self, caller: &Caller) -> Self {
+        Self { owner: caller.principal(), holder: caller.holder(), ..self }
+    }
+
+    /// Returns the session with a limit on the events that it remembers: they count against `shares`.
+    pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
+        self.streams.limit(shares.clone(), self.holder.clone());
+        self
+    }
+
+    /// Returns the party that the session counts against, and all that it holds.
+    pub const fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// What the client says it is.
+    pub fn client_info(&self) -> Option<Implementation> {
+        serde_json::from_str(&self.client_info).ok()
+    }
+
+    /// What the client can do.
+    pub fn client_capabilities(&self) -> ClientCapabilities {
+        serde_json::from_str(&self.client_capabilities).unwrap_or_default()
+    }
+
+    /// What the client says it is, as JSON.
+    pub fn info_json(&self) -> &str {
+        &self.client_info
+    }
+
+    /// What the client can do, as JSON.
+    pub fn capabilities_json(&self) -> &str {
+        &self.client_capabilities
+    }
+
+    /// From which level on the client wants log messages.
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        LoggingLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
+    }
+
+    /// Sets the lowest level of log messages that the client wants.
+    pub fn set_log_level(&self, level: LoggingLevel) {
+        self.log_level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// Ends the session: cancels its requests, and fails the handlers that wait for answers of the client.
+    pub(crate) fn end(&self) {
+        self.is_ended.store(true, Ordering::Release);
+        self.ended.notify_waiters();
+        self.pending.close();
+        self.in_flight.close();
+    }
+
+    /// Ready when the session has ended.
+    pub async fn ended(&self) {
+        let ended = self.ended.notified();
+        if !self.is_ended.load(Ordering::Acquire) {
+            ended.await;
+        }
+    }
+
+    /// Notes that the client has used the session at `now`, in nanoseconds.
+    fn note_use(&self, now: u64) {
+        self.last_used.store(now, Ordering::Relaxed);
+        self.is_confirmed.store(true, Ordering::Relaxed);
+    }
+
+    fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(Ordering::Relaxed)
+    }
+}
+
+impl InUse {
+    pub(crate) const fn new(session: Arc<Session>) -> Self {
+        Self(session)
+    }
+}
+
+impl Deref for InUse {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.note_use(nanoseconds(now()));
+    }
+}
+
+/// Plain data, which can be written.
+fn to_json(data: &impl Serialize) -> Box<str> {
+    serde_json::to_string(data).unwrap_or_default().into()
+}
+
+fn now() -> Duration {
+    Clock::system().now()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

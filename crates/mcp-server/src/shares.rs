@@ -1,0 +1,304 @@
+//! Limits that all callers of a server share, so that no caller can use one up alone.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// A limited number of places, or of bytes, and how many of them each caller holds.
+#[derive(Debug)]
+pub struct Shares {
+    max: usize,
+    held: Mutex<Held>,
+    released: Notify,
+}
+
+#[derive(Default, Debug)]
+struct Held {
+    /// All that is taken.
+    taken: usize,
+    /// The part of it that callers hold.
+    total: usize,
+    /// Callers that hold something.
+    by_holder: HashMap<Holder, usize>,
+}
+
+/// A part of a limit. Dropping it gives the part back.
+#[derive(Debug)]
+pub struct Share {
+    shares: Arc<Shares>,
+    /// The caller that holds it; `None` if it is kept for the next caller.
+    holder: Option<Holder>,
+    amount: usize,
+}
+
+/// The reason for which a caller gets no part of a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoShare {
+    /// All callers together have reached the limit.
+    Full,
+    /// The caller holds as much as one caller may.
+    HolderHasShare,
+}
+
+/// Checks that a caller that holds `held` may take `amount` more of a limit, of which callers hold `total` of
+/// `max`.
+///
+/// A caller may hold as much as it leaves free for others: half of the limit if it is the only one, and a
+/// third if two callers take all that they can. A caller that holds nothing may take all that is free. So
+/// something is left for the next caller. A holder without a share ([`Holder::has_share`]) may take all that
+/// is free.
+///
+/// # Errors
+/// The caller may not.
+pub fn check_share(
+    holder: &Holder,
+    held: usize,
+    total: usize,
+    amount: usize,
+    max: usize,
+) -> Result<(), NoShare> {
+    let left = total.checked_add(amount).and_then(|total| max.checked_sub(total));
+    let holder_has_share = || held > 0 && held.saturating_add(amount) > left.unwrap_or(0);
+    match left {
+        _ if holder.has_share() && holder_has_share() => Err(NoShare::HolderHasShare),
+        None => Err(NoShare::Full),
+        Some(_) => Ok(()),
+    }
+}
+
+impl Shares {
+    /// Returns a limit of `max`, of which nothing is taken.
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, held: Mutex::default(), released: Notify::new() })
+    }
+
+    /// Takes `amount` for `holder`.
+    ///
+    /// # Errors
+    /// The limit is reached, or [the holder's share](check_share) of it.
+    pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, NoShare> {
+        let mut held = self.held();
+        check_share(holder, held.of(holder), held.total, amount, self.max)?;
+        let taken = held.taken.checked_add(amount).filter(|taken| *taken <= self.max);
+        held.taken = taken.ok_or(NoShare::Full)?;
+        held.add(holder, amount);
+        Ok(Share { shares: self.clone(), holder: Some(holder.clone()), amount })
+    }
+
+    /// Returns the amount that `holder` holds.
+    pub fn held_by(&self, holder: &Holder) -> usize {
+        self.held().of(holder)
+    }
+
+    /// Ready when something was given back.
+    pub async fn released(&self) {
+        self.released.notified().await;
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn of(&self, holder: &Holder) -> usize {
+        self.by_holder.get(holder).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, holder: &Holder, amount: usize) {
+        self.total += amount;
+        match self.by_holder.get_mut(holder) {
+            Some(held) => *held += amount,
+            None => drop(self.by_holder.insert(holder.clone(), amount)),
+        }
+    }
+
+    fn remove(&mut self, holder: &Holder, amount: usize) {
+        self.total -= amount;
+        if let Some(held) = self.by_holder.get_mut(holder) {
+            *held -= amount;
+            if *held == 0 {
+                self.by_holder.remove(holder);
+            }
+        }
+    }
+}
+
+impl Share {
+    /// Returns the caller that holds it; `None` if it is kept for the next caller.
+    pub const fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    /// Keeps it for the next caller, as that of nobody: it counts against the limit only.
+    pub fn keep(&mut self) {
+        if let Some(holder) = self.holder.take() {
+            self.shares.held().remove(&holder, self.amount);
+        }
+    }
+
+    /// Makes a kept share that of `holder`.
+    ///
+    /// # Errors
+    /// The holder has its share already.
+    pub fn give_to(&mut self, holder: &Holder) -> Result<(), NoShare> {
+        if self.holder.is_none() {
+            let mut held = self.shares.held();
+            check_share(holder, held.of(holder), held.total, self.amount, self.shares.max)?;
+            held.add(holder, self.amount);
+            drop(held);
+            self.holder = Some(holder.clone());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.keep();
+        self.shares.held().taken -= self.amount;
+        self.shares.released.notify_waiters();
+    }
+}
+
+/// The party that a session counts against.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Holder {
+    /// A caller with a verified token.
+    Principal(String),
+    /// An IPv4 address, or the first address of an IPv6 network of 64 bits: one client can use all addresses
+    /// of such a network.
+    Address(IpAddr),
+    /// A process on this machine, or a client whose address the application does not tell. Has no quota.
+    Unknown,
+}
+
+impl Holder {
+    /// The holder of a session of `principal`, or of a client at `address` that no token identifies.
+    pub fn new(principal: Option<String>, address: Option<IpAddr>) -> Self {
+        match (principal, address.map(|address| address.to_canonical())) {
+            (Some(principal), _) => Self::Principal(principal),
+            (None, Some(IpAddr::V6(address))) => {
+                let network = Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK);
+                Self::Address(network.into())
+            }
+            (None, Some(address)) => Self::Address(address),
+            (None, None) => Self::Unknown,
+        }
+    }
+
+    /// Returns `true` if the holder gets a share of the limits that all callers have in common (see
+    /// [`check_share`](crate::shares::check_share)). Programs on this machine do not: nothing tells them
+    /// apart, so a share would protect none of them from another.
+    pub(crate) const fn has_share(&self) -> bool {
+        match self {
+            Self::Principal(_) => true,
+            // The network of the IPv6 loopback address is `::`.
+            Self::Address(address) => !address.is_loopback() && !address.is_unspecified(),
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// The part of an IPv6 address that names its network.
+const IPV6_NETWORK: u128 = !0 << 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(name: &str) -> Holder {
+        Holder::new(Some(name.to_owned()), None)
+    }
+
+    impl Shares {
+        /// Returns what callers hold, and all that is taken.
+        fn totals(&self) -> (usize, usize) {
+            let held = self.held();
+            (held.total, held.taken)
+        }
+    }
+
+    /// Takes one place after another until a caller gets no more.
+    fn take_all(shares: &Arc<Shares>, holder: &Holder) -> (Vec<Share>, NoShare) {
+        let mut taken = Vec::new();
+        loop {
+            match shares.take(holder, 1) {
+                Ok(share) => taken.push(share),
+                Err(refusal) => return (taken, refusal),
+            }
+        }
+    }
+
+    #[test]
+    fn one_caller_leaves_as_much_for_others_as_it_takes() {
+        let shares = Shares::new(32);
+        let (ada, bob) = (caller("ada"), caller("bob"));
+        let (first, refusal) = take_all(&shares, &ada);
+        assert_eq!((first.len(), refusal), (16, NoShare::HolderHasShare));
+        let (second, refusal) = take_all(&shares, &bob);
+        assert_eq!((second.len(), refusal), (8, NoShare::HolderHasShare));
+        drop(first);
+        let (rest, _) = take_all(&shares, &bob);
+        assert_eq!(second.len() + rest.len(), 16);
+        drop((second, rest));
+        assert_eq!(shares.totals(), (0, 0));
+        assert!(shares.held().by_holder.is_empty());
+    }
+
+    #[test]
+    fn a_caller_that_holds_nothing_gets_what_is_left() {
+        let shares = Shares::new(1);
+        let only = shares.take(&caller("ada"), 1).unwrap();
+        assert_eq!(shares.take(&caller("bob"), 1).unwrap_err(), NoShare::Full);
+        drop(only);
+        shares.take(&caller("bob"), 1).unwrap();
+        // As many callers as there are places get one each.
+        let shares = Shares::new(10);
+        let all: Vec<_> = (0..10).map(|n| shares.take(&caller(&n.to_string()), 1).unwrap()).collect();
+        assert_eq!((all.len(), shares.take(&caller("more"), 1).unwrap_err()), (10, NoShare::Full));
+    }
+
+    #[test]
+    fn programs_on_this_machine_have_no_share() {
+        let local = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"];
+        let local = local.map(|address| Holder::new(None, Some(address.parse().unwrap())));
+        for holder in local.into_iter().chain([Holder::Unknown]) {
+            let (taken, refusal) = take_all(&Shares::new(32), &holder);
+            assert_eq!((taken.len(), refusal), (32, NoShare::Full), "{holder:?}");
+        }
+        let remote = Holder::new(None, Some([192, 0, 2, 1].into()));
+        assert_eq!(take_all(&Shares::new(32), &remote).0.len(), 16);
+    }
+
+    #[test]
+    fn a_kept_share_counts_against_the_limit_only() {
+        let shares = Shares::new(3);
+        let (ada, bob) = (caller("ada"), caller("bob"));
+        let mut kept: Vec<_> = (0..3).map(|n| shares.take(&caller(&n.to_string()), 1).unwrap()).collect();
+        kept.iter_mut().for_each(Share::keep);
+        assert_eq!(shares.totals(), (0, 3));
+        assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::Full);
+        kept[0].give_to(&ada).unwrap();
+        assert_eq!((kept[0].holder(), shares.held_by(&ada)), (Some(&ada), 1));
+        // A caller at its share is refused for that reason, even if nothing is left: nothing has to be freed
+        // for it.
+        assert_eq!(kept[1].give_to(&ada), Err(NoShare::HolderHasShare));
+        assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::HolderHasShare);
+        kept[1].give_to(&bob).unwrap();
+        drop(kept);
+        assert_eq!(shares.totals(), (0, 0));
+    }
+
+    #[test]
+    fn no_amount_is_too_large_to_be_compared() {
+        let shares = Shares::new(usize::MAX);
+        let _share = shares.take(&caller("ada"), usize::MAX - 1).unwrap();
+        for amount in [2, usize::MAX] {
+            assert_eq!(shares.take(&caller("ada"), amount).unwrap_err(), NoShare::HolderHasShare);
+            assert_eq!(shares.take(&caller("bob"), amount).unwrap_err(), NoShare::Full);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Streamable HTTP: one endpoint that takes messages by POST and answers with JSON, or with events where a handler speaks
+//! before its answer.
+
+mod guard;
+mod incoming;
+mod post;
+mod sessions;
+mod resumable;
+mod batches;
+mod events;
+mod answer;
+mod tower;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use thruway_message::{FieldLines, Method};
+use thruway_server::{Handler, Request, StatusCode};
+
+use crate::authorization::{Authorization, Caller, Challenge};
+use crate::http_response::WholeResponse;
+use crate::server::McpServer;
+use answer::{Answer, method_not_allowed};
+use guard::Guard;
+use incoming::Incoming;
+
+pub(crate) use answer::{SILENCE_MAX, accepted, json_error, json_of, no_capacity, unreadable};
+pub use tower::{McpBody, McpService};
+
+pub(crate) use post::{is_json, unsupported_media_type};
+
+/// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
+///
+/// Requests of other hosts than this one are refused, because a page in a browser could make them (DNS rebinding);
+/// [`allow_host`](Self::allow_host) names those under which the endpoint is to be reached.
+#[derive(Clone, Debug)]
+pub struct McpEndpoint {
+    endpoint: Arc<Endpoint>,
+}
+
+#[derive(Clone, Debug)]
+struct Endpoint {
+    server: McpServer,
+    guard: Guard,
+    authorization: Option<Authorization>,
+}
+
+impl McpServer {
+    /// The endpoint that serves this over Streamable HTTP.
+    pub fn endpoint(&self) -> McpEndpoint {
+        let endpoint = Endpoint { server: self.clone(), guard: Guard::default(), authorization: None };
+        McpEndpoint { endpoint: Arc::new(endpoint) }
+    }
+}
+
+impl McpEndpoint {
+    /// Allows requests to `host`, a name or an address without a port, and from pages of it.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl AsRef<str>) -> Self {
+        Arc::make_mut(&mut self.endpoint).guard.allow(host.as_ref());
+        self
+    }
+
+    /// Asks every caller for a token.
+    #[must_use]
+    pub fn authorize(mut self, authorization: Authorization) -> Self {
+        Arc::make_mut(&mut self.endpoint).authorization = Some(authorization);
+        self
+    }
+
+    /// Allows requests to any host and from any page. Only for endpoints that ask for credentials, or that everybody may
+    /// use.
+    #[must_use]
+    pub fn allow_any_host(mut self) -> Self {
+        Arc::make_mut(&mut self.endpoint).guard = Guard::Open;
+        self
+    }
+}
+
+impl Handler for McpEndpoint {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
+        let caller = match self.endpoint.admit(request.field_lines(), request.client().ip()) {
+            Ok(caller) => caller,
+            Err(refusal) => return thruway_server::Answer::Now(refusal.into()),
+        };
+        if request.has_whole_content() {
+            let (method, fields) = (request.method(), request.field_lines());
+            let incoming = Incoming { server: self.server(), method, fields, caller };
+            return handle(&incoming, request.content()).into();
+        }
+        let endpoint = self.endpoint.clone();
+        let mut request = request.take_owned();
+        thruway_server::Answer::later(async move {
+            let server = &endpoint.server;
+            let bytes_max = server.core.options.message_bytes_max;
+            let content = match request.content().collect(bytes_max).await {
+                Ok(content) => content,
+                Err(error) => return unreadable(error, bytes_max),
+            };
+            let (method, fields) = (request.method(), request.field_lines());
+            let incoming = Incoming { server, method, fields, caller };
+            let answer = handle(&incoming, &content);
+            // The handler has its own copy of what it needs, and may take long.
+            drop(content);
+            match answer {
+                Answer::Now(answered) => answered.into(),
+                Answer::Later(later) => later.await.into(),
+            }
+        })
+    }
+}
+
+impl McpEndpoint {
+    pub(crate) fn server(&self) -> &McpServer {
+        &self.endpoint.server
+    }
+
+    /// Returns the caller that sent a request with these headers from `address`.
+    ///
+    /// # Errors
+    /// The request is not allowed; the response says why.
+    pub(crate) fn admit(
+        &self,
+        fields: FieldLines<'_>,
+        address: Option<IpAddr>,
+    ) -> Result<Caller, WholeResponse> {
+        self.endpoint.admit(fields, address)
+    }
+}
+
+impl Endpoint {
+    /// Returns the caller that sent a request with these headers from `address`. Call this before anything of
+    /// the request is kept.
+    fn admit(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, WholeResponse> {
+        if !self.guard.allows(fields) {
+            return Err(json_error(
+                StatusCode::FORBIDDEN,
+                "requests to this host or from this page are not allowed",
+            ));
+        }
+        self.identify(fields, address).map_err(Challenge::into_response)
+    }
+
+    fn identify(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, Challenge> {
+        match &self.authorization {
+            None => Ok(Caller::Anonymous(address)),
+            Some(authorization) => {
+                let identity = authorization.identify(fields)?;
+                Ok(Caller::Identified(identity, authorization.clone()))
+            }
+        }
+    }
+}
+
+/// Answers a request to the endpoint. `content` is its body.
+fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
+    match incoming.method {
+        Method::Post => post::handle(incoming, content),
+        Method::Get => sessions::handle_get(incoming),
+        Method::Delete => Answer::now(sessions::handle_delete(incoming)),
+        _ => Answer::now(method_not_allowed()),
+    }
+}

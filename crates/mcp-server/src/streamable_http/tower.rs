@@ -1,0 +1,284 @@
+//! The endpoint as a tower service, for applications of the ecosystem around the `http` crate: axum and others.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http_body::{Body, Frame, SizeHint};
+use thruway_message::{FieldLineSpan, FieldLines, Method};
+use thruway_server::{ClientAddr, Event, StatusCode};
+use tokio::time::{Instant, Sleep, sleep};
+use tower_service::Service;
+
+use super::answer::{Answer, Answered, SILENCE_MAX, json_error, too_large};
+use super::events::Events;
+use super::incoming::Incoming;
+use super::{Endpoint, McpEndpoint, handle};
+use crate::http_response::{Octets, WholeResponse};
+
+/// An [`McpEndpoint`] as a tower service. Clones are the same endpoint; it is always ready.
+#[derive(Clone, Debug)]
+pub struct McpService {
+    endpoint: Arc<Endpoint>,
+}
+
+/// The body of a response: a message, or a stream of events.
+pub struct McpBody(Source);
+
+enum Source {
+    Octets(Bytes),
+    Events(EventBody),
+}
+
+/// Events, and a comment where nothing else was sent for a while.
+struct EventBody {
+    /// The next event, and those after it; `None` at the end.
+    next: Option<NextEvent>,
+    silence: Pin<Box<Sleep>>,
+}
+
+type NextEvent = Pin<Box<dyn Future<Output = (Option<Event>, Events)> + Send>>;
+
+impl McpEndpoint {
+    /// This endpoint as a tower service, to be part of an application that runs on another engine. There must be a tokio
+    /// runtime with time.
+    ///
+    /// ```
+    /// # use thruway_mcp_server::McpServer;
+    /// let endpoint = McpServer::new("greeter", "1.0.0").endpoint();
+    /// let app: axum::Router = axum::Router::new().route_service("/mcp", endpoint.tower_service());
+    /// ```
+    ///
+    /// [Sessions are limited per address](crate::McpServerOptions::sessions_per_address_max) only if each
+    /// request has a [`ClientAddr`] among its extensions. A middleware of axum puts it there:
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use axum::extract::{ConnectInfo, Request};
+    /// use axum::middleware::map_request;
+    /// use thruway_mcp_server::ClientAddr;
+    ///
+    /// async fn tell_address(ConnectInfo(address): ConnectInfo<SocketAddr>, mut request: Request) -> Request {
+    ///     request.extensions_mut().insert(ClientAddr::Tcp(address));
+    ///     request
+    /// }
+    /// # use thruway_mcp_server::McpServer;
+    /// # let endpoint = McpServer::new("greeter", "1.0.0").endpoint();
+    /// let app: axum::Router = axum::Router::new()
+    ///     .route_service("/mcp", endpoint.tower_service())
+    ///     .layer(map_request(tell_address));
+    /// ```
+    pub fn tower_service(&self) -> McpService {
+        McpService { endpoint: self.endpoint.clone() }
+    }
+}
+
+impl<B> Service<http::Request<B>> for McpService
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Send,
+{
+    type Response = http::Response<McpBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let endpoint = self.endpoint.clone();
+        Box::pin(async move {
+            let answered = answer(&endpoint, request).await.unwrap_or_else(Answered::Whole);
+            Ok(to_http(answered))
+        })
+    }
+}
+
+async fn answer<B>(endpoint: &Endpoint, request: http::Request<B>) -> Result<Answered, WholeResponse>
+where
+    B: Body + Send,
+    B::Data: Send,
+    B::Error: Send,
+{
+    let (parts, body) = request.into_parts();
+    let unreadable = || json_error(StatusCode::BAD_REQUEST, "the request cannot be read");
+    let method = Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| unreadable())?;
+    let fields = Fields::of(&parts).ok_or_else(unreadable)?;
+    let caller = endpoint.admit(fields.as_lines(), parts.extensions.get().and_then(ClientAddr::ip))?;
+    let server = &endpoint.server;
+    let content = collect(body, server.core.options.message_bytes_max).await?;
+    let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
+    let answer = handle(&incoming, &content);
+    // The handler has its own copy of what it needs, and may take long.
+    drop(content);
+    match answer {
+        Answer::Now(answered) => Ok(answered),
+        Answer::Later(later) => Ok(later.await),
+    }
+}
+
+/// Field lines out of a map.
+#[derive(Default)]
+struct Fields {
+    octets: Vec<u8>,
+    spans: Vec<FieldLineSpan>,
+}
+
+impl Fields {
+    /// Those of a request, with `Host` also where the version of HTTP has the authority elsewhere (RFC 9113 §8.3.1). `None`
+    /// if they are too long.
+    fn of(parts: &Parts) -> Option<Self> {
+        let mut fields = Self::default();
+        for (name, value) in &parts.headers {
+            fields.append(name.as_str(), value.as_bytes())?;
+        }
+        if let Some(authority) = parts.uri.authority()
+            && !parts.headers.contains_key(HOST)
+        {
+            fields.append(HOST.as_str(), authority.as_str().as_bytes())?;
+        }
+        Some(fields)
+    }
+
+    fn append(&mut self, name: &str, value: &[u8]) -> Option<()> {
+        let (name_start, name_end) = self.put(name.as_bytes())?;
+        let (value_start, value_end) = self.put(thruway_message::token::trim_whitespace(value))?;
+        self.spans.push(FieldLineSpan { name_start, name_end, value_start, value_end });
+        Some(())
+    }
+
+    fn put(&mut self, octets: &[u8]) -> Option<(u32, u32)> {
+        let start = u32::try_from(self.octets.len()).ok()?;
+        self.octets.extend_from_slice(octets);
+        Some((start, u32::try_from(self.octets.len()).ok()?))
+    }
+
+    fn as_lines(&self) -> FieldLines<'_> {
+        FieldLines::from_parsed(&self.octets, &self.spans)
+    }
+}
+
+/// Reads the whole body.
+///
+/// # Errors
+/// It is larger than `bytes_max`, or ends too early.
+async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeResponse> {
+    let mut body = pin!(body);
+    let mut content = Vec::new();
+    while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let frame = frame
+            .map_err(|_| json_error(StatusCode::BAD_REQUEST, "the content ended before it was complete"))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        if content.len() + data.remaining() > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        while data.has_remaining() {
+            let chunk = data.chunk();
+            content.extend_from_slice(chunk);
+            data.advance(chunk.len());
+        }
+    }
+    Ok(content)
+}
+
+fn to_http(answered: Answered) -> http::Response<McpBody> {
+    match answered {
+        Answered::Whole(whole) => {
+            let octets = match whole.content {
+                Octets::None => Bytes::new(),
+                Octets::Pooled(mut octets) => std::mem::take(&mut *octets).into(),
+                Octets::Owned(octets) => octets.into(),
+            };
+            let mut response = http::Response::new(McpBody(Source::Octets(octets)));
+            // Every status of ours is one of theirs.
+            *response.status_mut() = http::StatusCode::from_u16(whole.status.as_u16()).unwrap_or_default();
+            append(response.headers_mut(), &whole.field_lines);
+            response
+        }
+        Answered::Events(events) => {
+            let body = EventBody { next: Some(next_event(events)), silence: Box::pin(sleep(SILENCE_MAX)) };
+            let mut response = http::Response::new(McpBody(Source::Events(body)));
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+            response
+        }
+    }
+}
+
+fn append(headers: &mut HeaderMap, lines: &thruway_message::FieldLinesBuf) {
+    for line in lines {
+        let name = HeaderName::from_bytes(line.name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(line.value.as_bytes())) {
+            headers.append(name, value);
+        }
+    }
+}
+
+fn next_event(mut events: Events) -> NextEvent {
+    Box::pin(async move { (events.next().await, events) })
+}
+
+impl EventBody {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(next) = &mut self.next else { return Poll::Ready(None) };
+        let octets = match next.as_mut().poll(cx) {
+            Poll::Ready((Some(event), events)) => {
+                self.next = Some(next_event(events));
+                event.into_octets()
+            }
+            Poll::Ready((None, _)) => {
+                self.next = None;
+                return Poll::Ready(None);
+            }
+            Poll::Pending if self.silence.as_mut().poll(cx).is_ready() => Bytes::from_static(COMMENT),
+            Poll::Pending => return Poll::Pending,
+        };
+        self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
+        Poll::Ready(Some(octets))
+    }
+}
+
+impl Body for McpBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match &mut self.0 {
+            Source::Octets(octets) => Poll::Ready((!octets.is_empty()).then(|| std::mem::take(octets))),
+            Source::Events(events) => events.poll_next(cx),
+        };
+        next.map(|octets| octets.map(|octets| Ok(Frame::data(octets))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Source::Octets(octets) if octets.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Source::Octets(octets) => SizeHint::with_exact(octets.len() as u64),
+            Source::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for McpBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpBody").finish_non_exhaustive()
+    }
+}
+
+const COMMENT: &[u8] = b":\n\n";

@@ -1,0 +1,68 @@
+//! Content types of Streamable HTTP.
+
+use thruway_message::FieldLines;
+
+/// The formats of answers that a client accepts (RFC 9110 §12.5.1): with a weight of 0, it does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AcceptedFormats {
+    /// One message as JSON.
+    pub json: bool,
+    /// An event stream.
+    pub events: bool,
+}
+
+impl AcceptedFormats {
+    /// The formats that `Accept` names; both without that field.
+    pub fn of(fields: FieldLines<'_>) -> Self {
+        let mut values = fields.all("accept").peekable();
+        let mut accepted = Self { json: false, events: false };
+        if values.peek().is_none() {
+            return Self { json: true, events: true };
+        }
+        for value in values.map(|value| value.as_bytes()) {
+            if value == ACCEPTED_BY_CLIENTS.as_bytes() {
+                return Self { json: true, events: true };
+            }
+            for member in thruway_message::list::members(value).filter(|member| !is_weightless(member)) {
+                let names = |expected: &[&str]| {
+                    let name = media_type(member);
+                    expected.iter().any(|expected| name.eq_ignore_ascii_case(expected.as_bytes()))
+                };
+                accepted.json |= names(&["application/json", "application/*", "*/*"]);
+                accepted.events |= names(&["text/event-stream", "text/*", "*/*"]);
+            }
+        }
+        accepted
+    }
+
+    /// `true` if an answer that is one message is sent as an event stream all the same.
+    pub const fn wants_events(self, are_preferred: bool) -> bool {
+        self.events && (are_preferred || !self.json)
+    }
+}
+
+/// `true` for a member of `Accept` with the weight 0 (RFC 9110 §12.4.2).
+fn is_weightless(member: &[u8]) -> bool {
+    let parameters = member.split(|byte| *byte == b';').skip(1);
+    parameters.filter_map(|parameter| core::str::from_utf8(parameter).ok()?.split_once('=')).any(
+        |(name, value)| {
+            name.trim().eq_ignore_ascii_case("q")
+                && value.trim().parse().is_ok_and(|weight: f32| weight <= 0.0)
+        },
+    )
+}
+
+/// Returns `true` if `value` is the media type `expected`, with parameters or without (RFC 9110 §8.3.1).
+pub fn is_media_type(value: &[u8], expected: &[u8]) -> bool {
+    // Nearly always it is written as it is named.
+    value == expected || media_type(value).eq_ignore_ascii_case(expected)
+}
+
+/// Without parameters.
+fn media_type(value: &[u8]) -> &[u8] {
+    let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
+    value[..end].trim_ascii()
+}
+
+/// What clients accept, as the specification writes it.
+pub const ACCEPTED_BY_CLIENTS: &str = "application/json, text/event-stream";

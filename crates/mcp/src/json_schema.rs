@@ -1,0 +1,84 @@
+//! Checks of values against JSON Schemas, in the dialect of 2020-12.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use jsonschema::{PatternOptions, ValidationOptions, Validator};
+use serde_json::Value;
+
+use crate::schema::JsonObject;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub struct CompiledSchema(Validator);
+
+/// The schema is invalid, or refers to another document: nothing is ever fetched.
+#[derive(Debug)]
+pub struct InvalidSchema(pub String);
+
+impl CompiledSchema {
+    /// Compiles a schema of this program.
+    ///
+    /// # Errors
+    /// The schema is invalid.
+    pub fn compile(schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        Self::compile_with(&jsonschema::draft202012::options(), schema)
+    }
+
+    /// Compiles a schema of another program. The time for a pattern grows linearly with the text: patterns that need more are
+    /// refused.
+    ///
+    /// # Errors
+    /// The schema is invalid, or has such a pattern.
+    pub fn compile_untrusted(schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        let patterns =
+            PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+        Self::compile_with(&jsonschema::draft202012::options().with_pattern_options(patterns), schema)
+    }
+
+    fn compile_with(options: &ValidationOptions, schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        let compiled = options.build(&Value::Object(schema.clone()));
+        compiled.map(Self).map_err(|error| InvalidSchema(error.to_string()))
+    }
+
+    /// Returns the first violations of the schema by `value`, as one text; `None` if it has none.
+    pub fn violations(&self, value: &Value) -> Option<String> {
+        if self.0.is_valid(value) {
+            return None;
+        }
+        let violations = self.0.iter_errors(value).take(VIOLATIONS_MAX).map(|error| {
+            let place = error.instance_path().to_string();
+            let mut text = if place.is_empty() { error.to_string() } else { format!("{place}: {error}") };
+            text.truncate(text.floor_char_boundary(VIOLATION_BYTES_MAX));
+            text
+        });
+        Some(violations.collect::<Vec<_>>().join("; "))
+    }
+}
+
+const VIOLATIONS_MAX: usize = 5;
+const VIOLATION_BYTES_MAX: usize = 300;
+
+/// How much a compiled pattern of somebody else may take, and as much again while it is used.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::ToOwned;
+
+    use super::*;
+
+    #[test]
+    fn patterns_of_others_take_no_longer_than_texts_are_long() {
+        let schema = |pattern: &str| JsonObject::from_iter([("pattern".to_owned(), pattern.into())]);
+        assert!(CompiledSchema::compile_untrusted(&schema("^(a+)+$")).is_ok());
+        for costly in ["(?=(a+)+b)a", r"(a+)\1b", "(a{1000}){1000}"] {
+            assert!(CompiledSchema::compile_untrusted(&schema(costly)).is_err(), "{costly}");
+        }
+        assert!(
+            CompiledSchema::compile(&schema("(?=(a+)+b)a")).is_ok(),
+            "who writes a server knows its patterns"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! Lines out of octets, however these are cut.
+
+use alloc::vec::Vec;
+
+use super::passing::{Passed, Passing};
+
+/// Collects octets until there is a whole line.
+#[derive(Debug)]
+pub struct Lines {
+    /// The longest line.
+    bytes_max: usize,
+    octets: Vec<u8>,
+    /// How many of the octets are in lines that were taken.
+    taken: usize,
+    /// How many of the rest have no end of a line among them.
+    searched: usize,
+    /// What arrives belongs to a line that is too long, and is thrown away: this is what is seen of it.
+    passing: Option<Passing>,
+}
+
+/// What stands next in the input.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Line<'a> {
+    /// A line, without its end.
+    Whole(&'a [u8]),
+    /// A line is longer than allowed, and is thrown away.
+    TooLong,
+    /// And here was its end.
+    Passed(Passed),
+}
+
+impl Lines {
+    /// Lines of at most `bytes_max` octets.
+    pub const fn with_bytes_max(bytes_max: usize) -> Self {
+        Self { bytes_max, octets: Vec::new(), taken: 0, searched: 0, passing: None }
+    }
+
+    /// Where to put octets that arrive.
+    pub fn room(&mut self) -> &mut Vec<u8> {
+        if self.taken > 0 {
+            self.octets.drain(..self.taken);
+            self.taken = 0;
+        }
+        if self.octets.is_empty() && self.octets.capacity() > IDLE_BYTES_MAX {
+            self.octets = Vec::new();
+        }
+        &mut self.octets
+    }
+
+    /// The next line, if it is there.
+    pub fn next(&mut self) -> Option<Line<'_>> {
+        let rest = &self.octets[self.taken..];
+        let end = rest[self.searched..].iter().position(|octet| *octet == b'\n');
+        let Some(end) = end.map(|end| self.searched + end) else {
+            self.searched = rest.len();
+            return self.give_up_if_too_long();
+        };
+        if end > self.bytes_max && self.passing.is_none() {
+            // All of it came at once. The next call finds its end again.
+            self.searched = end;
+            self.passing = Some(Passing::default());
+            return Some(Line::TooLong);
+        }
+        let start = self.taken;
+        self.taken += end + 1;
+        self.searched = 0;
+        let line = &self.octets[start..start + end];
+        if let Some(mut passing) = self.passing.take() {
+            passing.see(line);
+            return Some(Line::Passed(passing.end()));
+        }
+        Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    fn give_up_if_too_long(&mut self) -> Option<Line<'_>> {
+        let is_new = self.passing.is_none();
+        if is_new && self.searched <= self.bytes_max {
+            return None;
+        }
+        let rest = &self.octets[self.taken..];
+        self.passing.get_or_insert_default().see(rest);
+        self.taken = self.octets.len();
+        self.searched = 0;
+        is_new.then_some(Line::TooLong)
+    }
+
+    /// The last line, if the input ends in the middle of it.
+    pub fn rest(&mut self) -> Option<Line<'_>> {
+        let start = core::mem::replace(&mut self.taken, self.octets.len());
+        if let Some(passing) = self.passing.take() {
+            return Some(Line::Passed(passing.end()));
+        }
+        let rest = &self.octets[start..];
+        (!rest.is_empty()).then_some(Line::Whole(rest))
+    }
+}
+
+/// A larger buffer is given back when there is nothing in it.
+const IDLE_BYTES_MAX: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const LINE_BYTES_MAX: usize = 1 << 20;
+
+    /// The lines of `input`, which arrives in pieces of `piece` octets.
+    fn lines(input: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
+        let mut lines = Lines::with_bytes_max(LINE_BYTES_MAX);
+        let mut found = Vec::new();
+        for piece in input.chunks(piece) {
+            lines.room().extend_from_slice(piece);
+            while let Some(line) = lines.next() {
+                found.extend(match line {
+                    Line::Whole(line) => Some(Some(line.to_vec())),
+                    Line::TooLong => Some(None),
+                    Line::Passed(_) => None,
+                });
+            }
+        }
+        if let Some(Line::Whole(rest)) = lines.rest() {
+            found.push(Some(rest.to_vec()));
+        }
+        found
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_how_input_is_cut() {
+        let input = b"{}\n\r\nabc\r\n\nlast";
+        let expected: Vec<_> = [&b"{}"[..], b"", b"abc", b"", b"last"].map(|line| Some(line.to_vec())).into();
+        for piece in 1..=input.len() {
+            assert_eq!(lines(input, piece), expected, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_thrown_away_and_the_next_is_read() {
+        let mut input = vec![b'x'; 3 * LINE_BYTES_MAX];
+        input.extend_from_slice(b"\nnext\n");
+        assert_eq!(lines(&input, 64 << 10), [None, Some(b"next".to_vec())]);
+        assert_eq!(lines(&vec![b'x'; 2 * LINE_BYTES_MAX], 64 << 10), [None]);
+        // A line that came at once was taken, however long.
+        for piece in [1 << 10, input.len()] {
+            assert_eq!(lines(&input, piece), [None, Some(b"next".to_vec())]);
+        }
+        let longest = [vec![b'x'; LINE_BYTES_MAX], b"\n".to_vec()].concat();
+        assert_eq!(lines(&longest, longest.len())[0].as_ref().map(Vec::len), Some(LINE_BYTES_MAX));
+    }
+}

@@ -1,0 +1,224 @@
+//! Finds the id of a message that is too large to be kept.
+//!
+//! Bytes pass in pieces of any size. Nothing but the id and the kind of the message is read.
+
+use alloc::vec::Vec;
+
+use crate::json_rpc::{ID_BYTES_MAX, Id};
+use crate::schema::RequestId;
+
+/// A message that passes.
+#[derive(Default, Debug)]
+pub(super) struct Passing {
+    /// How many objects and arrays are open.
+    depth: usize,
+    text: Text,
+    /// The name or the value of a member of the message that is being read, as it is written: its start, if
+    /// it is longer than an id.
+    word: Vec<u8>,
+    member: Member,
+    /// `None` also if it is no valid id.
+    id: Option<RequestId>,
+    has_method: bool,
+    /// It is not one object.
+    is_other: bool,
+}
+
+/// The kind of a message that has passed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Passed {
+    /// The answer to this request.
+    Answer(RequestId),
+    /// The request with this id.
+    Request(RequestId),
+    /// A notification, or an answer without a valid id.
+    Other,
+    /// No message: nobody can tell what it was.
+    Unknown,
+}
+
+/// Returns what a whole line was, whether or not it is valid.
+pub fn passed(line: &[u8]) -> Passed {
+    let mut passing = Passing::default();
+    passing.see(line);
+    passing.end()
+}
+
+/// Whether octets are those of a string.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Text {
+    #[default]
+    Outside,
+    Inside,
+    Escaped,
+}
+
+/// Which member of the message is being read.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Member {
+    /// Its name is.
+    #[default]
+    Name,
+    Id,
+    Method,
+    Other,
+}
+
+impl Passing {
+    pub(super) fn see(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.see_one(*octet);
+        }
+    }
+
+    /// What it was, if this was all.
+    pub(super) fn end(&self) -> Passed {
+        let is_whole = !self.is_other && self.depth == 0 && self.text == Text::Outside;
+        match &self.id {
+            _ if !is_whole => Passed::Unknown,
+            Some(id) if self.has_method => Passed::Request(id.clone()),
+            Some(id) => Passed::Answer(id.clone()),
+            None => Passed::Other,
+        }
+    }
+
+    fn see_one(&mut self, octet: u8) {
+        match (self.text, octet) {
+            (Text::Inside, b'\\') => {
+                self.text = Text::Escaped;
+                self.note(octet);
+            }
+            (Text::Inside, b'"') => {
+                self.text = Text::Outside;
+                self.note(octet);
+            }
+            (Text::Inside, _) => self.note(octet),
+            (Text::Escaped, _) | (Text::Outside, b'"') => {
+                self.text = Text::Inside;
+                self.note(octet);
+            }
+            (Text::Outside, b'{' | b'[') => {
+                self.is_other |= self.depth == 0 && octet == b'[';
+                self.depth += 1;
+            }
+            (Text::Outside, b'}' | b']') => {
+                self.end_member();
+                self.depth = self.depth.saturating_sub(1);
+            }
+            (Text::Outside, b':') => self.begin_value(),
+            (Text::Outside, b',') => self.end_member(),
+            (Text::Outside, octet) if octet.is_ascii_whitespace() => {}
+            (Text::Outside, _) => {
+                self.is_other |= self.depth == 0;
+                self.note(octet);
+            }
+        }
+    }
+
+    fn note(&mut self, octet: u8) {
+        let bytes_max = match self.member {
+            Member::Name => NAME_BYTES_MAX,
+            Member::Id => WRITTEN_ID_BYTES_MAX,
+            Member::Method | Member::Other => 0,
+        };
+        if self.depth == 1 && self.word.len() < bytes_max {
+            self.word.push(octet);
+        }
+    }
+
+    fn begin_value(&mut self) {
+        if self.depth == 1 {
+            self.member = match &*self.word {
+                br#""id""# => Member::Id,
+                br#""method""# => Member::Method,
+                _ => Member::Other,
+            };
+            self.word.clear();
+        }
+    }
+
+    fn end_member(&mut self) {
+        if self.depth != 1 {
+            return;
+        }
+        self.has_method |= self.member == Member::Method;
+        if self.member == Member::Id {
+            let id: Option<Id<'_>> = serde_json::from_slice(&self.word).ok();
+            self.id = id.map(|id| id.to_owned());
+        }
+        self.member = Member::Name;
+        self.word.clear();
+    }
+}
+
+/// Longer than the names that matter.
+const NAME_BYTES_MAX: usize = 16;
+
+/// The longest id, between quotes and with each byte escaped, and one byte more.
+const WRITTEN_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 3;
+
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::ToOwned;
+    use alloc::format;
+
+    use super::*;
+
+    fn answer(id: i64) -> Passed {
+        Passed::Answer(RequestId::Integer(id))
+    }
+
+    fn passed_in_pieces(message: &str, piece: usize) -> Passed {
+        let mut passing = Passing::default();
+        for octets in message.as_bytes().chunks(piece) {
+            passing.see(octets);
+        }
+        passing.end()
+    }
+
+    #[test]
+    fn whose_answer_it_is_shows_wherever_the_id_stands() {
+        for (message, expected) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"a":["}",{"id":9}]}}"#, answer(7)),
+            (r#" {"result":{"method":"x","text":"\"}]{,\\"} , "jsonrpc":"2.0", "id" : 7 }"#, answer(7)),
+            (r#"{"error":{"code":1,"message":"m"},"id":-7}"#, answer(-7)),
+            (r#"{"method":"m","params":{},"id":7}"#, Passed::Request(RequestId::Integer(7))),
+            (
+                r#"{"params":{},"id":"a\"\u0062 ","method":"m"}"#,
+                Passed::Request(RequestId::String("a\"b ".to_owned())),
+            ),
+            (r#"{"method":"m","params":{"id":7}}"#, Passed::Other),
+            (r#"{"id":"7","result":{}}"#, Passed::Answer(RequestId::String("7".to_owned()))),
+            (r#"{"id":99999999999999999999999999,"result":{}}"#, Passed::Other),
+            (r#"{"id":{},"method":"m"}"#, Passed::Other),
+            (r#"{"id":7,"result":{}"#, Passed::Unknown),
+            (r#"{"id":7,"result":""#, Passed::Unknown),
+            (r#"[{"id":7,"result":{}}]"#, Passed::Unknown),
+            ("rubbish", Passed::Unknown),
+        ] {
+            for piece in 1..=message.len() {
+                assert_eq!(passed_in_pieces(message, piece), expected, "{message} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_seen_takes_no_room() {
+        let mut passing = Passing::default();
+        passing.see(format!("{{\"{}", "x".repeat(1 << 20)).as_bytes());
+        assert!(passing.word.capacity() < 100);
+        let mut passing = Passing::default();
+        passing.see(format!("{{\"id\":\"{}", "x".repeat(1 << 20)).as_bytes());
+        assert!(passing.word.capacity() < 16 << 10);
+    }
+
+    #[test]
+    fn the_longest_id_is_found_however_it_is_written() {
+        let long = "a".repeat(ID_BYTES_MAX);
+        let request = |id: &str| passed_in_pieces(&format!(r#"{{"id":"{id}","method":"m"}}"#), 7);
+        for written in [&long, &"\\u0061".repeat(ID_BYTES_MAX)] {
+            assert_eq!(request(written), Passed::Request(RequestId::String(long.clone())));
+        }
+        assert_eq!(request(&format!("{long}a")), Passed::Other);
+    }
+}
