@@ -11,8 +11,8 @@ use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 
-use super::Upstream;
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
+use super::upstream::Upstream;
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Onward};
 use thruway_mcp_server::backend::Caller;

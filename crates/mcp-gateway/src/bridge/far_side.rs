@@ -2,38 +2,26 @@
 //! some can do more in the legacy era, such as ask the client in the middle of a call.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
+use thruway_mcp::json_rpc::Notification;
+use thruway_mcp::schema::{DiscoverResult, ServerCapabilities, methods};
 use thruway_mcp::{Era, Revision};
 use tokio::time::{Instant, timeout};
 
-use super::tasks::TasksOfSession;
-use super::upstreams::{Connect, Upstreams};
-use super::{BridgeOptions, Near};
+use super::session::SessionState;
+use super::tasks::{Owner, TasksOfSession};
+use super::upstreams::{Connector, Upstreams};
 use thruway_mcp_client::forwarding::is_refusal_of_era;
 use thruway_mcp_client::{EraChoice, McpClientError};
-use thruway_mcp_server::backend::DroppedMessages;
-use thruway_mcp_server::backend::Shares;
+use thruway_mcp_server::backend::{BackendSession, DroppedMessages, Session};
 
 /// The server as it appears in one era.
 pub(crate) struct FarSide {
     pub(super) revision: Revision,
     pub(super) capabilities: ServerCapabilities,
     pub(super) upstreams: Upstreams,
-}
-
-/// Makes far sides. All of them share the limit of [`servers_max`](BridgeOptions::servers_max).
-pub(super) struct Connector {
-    pub(super) options: BridgeOptions,
-    pub(super) connect: Connect,
-    pub(super) near: Near,
-    pub(super) places: Arc<Shares>,
-    pub(super) dropped: Arc<DroppedMessages>,
-    /// `true` once no server may be started any more.
-    pub(super) is_ending: Arc<AtomicBool>,
 }
 
 /// The far side for sessions of the legacy era, of a server that speaks the modern era.
@@ -181,6 +169,42 @@ impl LegacyFarSide {
     /// Returns `true` if the server may have to be asked again.
     pub(super) fn is_undecided(&self) -> bool {
         !matches!(*self.probe.lock().unwrap_or_else(PoisonError::into_inner), Probe::Decided)
+    }
+}
+
+/// State of a bridge for one session.
+#[derive(Debug)]
+pub(super) struct BridgeSession {
+    /// The server as it appears in the era that the session began with.
+    pub(super) far_side: Arc<FarSide>,
+    pub(super) state: Arc<SessionState>,
+}
+
+impl BridgeSession {
+    /// Returns the state of a session. Every session of a bridge has one.
+    pub(super) fn of(session: &Session) -> Option<&Self> {
+        session.backend()
+    }
+
+    /// Returns the owner of the tasks of the client, if its calls may become tasks.
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        self.state.owner()
+    }
+}
+
+impl BackendSession for BridgeSession {
+    /// Passes a change of the client's roots to the server that is for this session alone.
+    fn handle_notification(&self, notification: &Notification<'_>) {
+        if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
+            return;
+        }
+        if let Some(upstream) = self.state.upstream().clone() {
+            upstream.tell_of_roots();
+        }
+    }
+
+    fn dropped(&self) -> &Arc<DroppedMessages> {
+        self.far_side.dropped()
     }
 }
 

@@ -14,14 +14,15 @@ use thruway_mcp::{Era, Revision, dual_era};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
+use super::core::BridgeCore;
+use super::far_side::{BridgeSession, FarSide};
 use super::messages;
 use super::messages::onward;
 use super::outbox::Outbox;
-use super::session::BridgeSession;
 use super::session_party::SessionParty;
 use super::suspended::CallInFlight;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
-use super::{BridgeCore, FarSide, Upstream};
+use super::upstream::Upstream;
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Onward, Sender, empty_object, reporting};
 use thruway_mcp_server::backend::Holder;
@@ -38,7 +39,7 @@ pub(super) fn handle_request(
 ) -> Option<Reply> {
     let LegacyRequest { core, session, revision, request, params, .. } = *incoming;
     let state = session.and_then(|session| BridgeSession::of(session));
-    let far_side = state.map_or_else(|| bridge.far_side(Era::Legacy), BridgeSession::far_side);
+    let far_side = state.map_or_else(|| bridge.far_side(Era::Legacy), |state| &state.far_side);
     let forwarding = Forwarding {
         core: core.clone(),
         far_side: far_side.clone(),
@@ -236,7 +237,10 @@ impl Forwarding {
     /// Lets the server log what the session wants to be told, besides what others want that it is there for.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
-            Ok(upstream) => upstream.log_for(&session).await,
+            Ok(upstream) => match BridgeSession::of(&session) {
+                Some(own) => self.far_side.upstreams.log_for(&upstream, &session, &own.state).await,
+                None => Ok(()),
+            },
             Err(error) => Err(error),
         };
         self.write(methods::LOGGING_SET_LEVEL, outcome.map(|()| empty_object()))
@@ -251,8 +255,8 @@ impl Forwarding {
             ))),
             (Some(session), false) => {
                 session.subscription.remove(&Change::Resource(uri.as_str().into()));
-                if let Some(state) = BridgeSession::of(session) {
-                    state.watches().remove(&uri);
+                if let Some(own) = BridgeSession::of(session) {
+                    own.state.watches().remove(&uri);
                 }
                 Ok(())
             }
@@ -271,8 +275,8 @@ impl Forwarding {
             Ok(upstream) => upstream.watch(&uri, session.holder()).await,
             Err(error) => Err(error),
         };
-        let Some(state) = BridgeSession::of(session) else { return outcome.map(drop) };
-        let mut watches = state.watches();
+        let Some(own) = BridgeSession::of(session) else { return outcome.map(drop) };
+        let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
                 // Another subscription to the same may have failed meanwhile.
@@ -290,7 +294,11 @@ impl Forwarding {
     }
 
     pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
-        self.far_side.upstreams.of_session(self.session.as_ref()).await
+        let upstreams = &self.far_side.upstreams;
+        match self.session.as_ref().and_then(|session| Some((session, BridgeSession::of(session)?))) {
+            Some((session, own)) => upstreams.of_session(session, &own.state).await,
+            None => upstreams.plain().await,
+        }
     }
 
     pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {

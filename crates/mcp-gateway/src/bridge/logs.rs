@@ -10,8 +10,7 @@ use thruway_mcp::params;
 use thruway_mcp::schema::LoggingLevel;
 
 use super::messages::one_line;
-use super::session::BridgeSession;
-use super::tasks::{Names, Tasks, is_related_to_task};
+use super::tasks::{TaskNames, is_related_to_task};
 use thruway_mcp_client::forwarding::{LogOrigin, OnLog};
 use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
 
@@ -29,8 +28,8 @@ struct State {
 
 #[derive(Clone, Debug)]
 enum LogListener {
-    /// A session of the legacy era.
-    Session(Weak<Session>),
+    /// A session of the legacy era, and the names of its tasks.
+    Session(Weak<Session>, Option<Arc<dyn TaskNames>>),
     /// A subscription of the modern era that asks for messages from a level on.
     Subscription(Weak<LogInbox>, LoggingLevel),
 }
@@ -42,9 +41,10 @@ struct LogMessage<'n> {
 }
 
 impl LogListeners {
-    pub(super) fn add_session(&self, session: &Arc<Session>) {
+    pub(super) fn add_session(&self, session: &Arc<Session>, names: Option<impl TaskNames + 'static>) {
         let place = Arc::as_ptr(session).addr();
-        self.state().add(place, LogListener::Session(Arc::downgrade(session)));
+        let names = names.map(|names| Arc::new(names) as Arc<dyn TaskNames>);
+        self.state().add(place, LogListener::Session(Arc::downgrade(session), names));
     }
 
     /// Adds a subscription of the modern era. Returns its log messages.
@@ -69,17 +69,12 @@ impl LogListeners {
     /// Returns the handler for log messages of a server that several clients use. It delivers a message only if
     /// no call is in flight: otherwise the message may belong to the call of one client, and it does not say
     /// which one.
-    pub(super) fn handler(
-        self: &Arc<Self>,
-        tasks: &Arc<Tasks>,
-        server: u64,
-        dropped: &Arc<DroppedMessages>,
-    ) -> OnLog {
-        let (listeners, tasks, dropped) = (self.clone(), tasks.clone(), dropped.clone());
+    pub(super) fn handler(self: &Arc<Self>, dropped: &Arc<DroppedMessages>) -> OnLog {
+        let (listeners, dropped) = (self.clone(), dropped.clone());
         Arc::new(move |notification, origin| {
             let Some(message) = LogMessage::parse(notification) else { return };
             if origin == LogOrigin::OutsideOfCalls {
-                dropped.note(listeners.deliver(&message, &tasks, server), NOT_READ);
+                dropped.note(listeners.deliver(&message), NOT_READ);
             } else if listeners.finest().is_some_and(|finest| message.level >= finest) {
                 dropped.note(1, if origin == LogOrigin::OwnRequest { OF_OWN_REQUEST } else { DURING_CALLS });
             }
@@ -87,7 +82,7 @@ impl LogListeners {
     }
 
     /// Passes a message to all that want it. Returns the number of older messages that were dropped.
-    fn deliver(&self, message: &LogMessage<'_>, tasks: &Arc<Tasks>, server: u64) -> u64 {
+    fn deliver(&self, message: &LogMessage<'_>) -> u64 {
         let listeners: Vec<_> = self.state().all.values().cloned().collect();
         let is_of_task = is_related_to_task(message.params);
         let params: Arc<RawValue> = one_line(message.params).into();
@@ -95,13 +90,11 @@ impl LogListeners {
         for listener in listeners.iter().filter(|one| one.level().is_some_and(|level| message.level >= level))
         {
             match listener {
-                LogListener::Session(session) => {
+                LogListener::Session(session, names) => {
                     let Some(session) = session.upgrade() else { continue };
-                    let owner = BridgeSession::of(&session).and_then(BridgeSession::owner);
-                    let names = owner.map(|owner| Names::new(tasks.clone(), owner.clone(), server));
                     if !is_of_task {
                         dropped += session.note_log(params.clone());
-                    } else if let Some(params) = names.and_then(|names| names.told(message.params)) {
+                    } else if let Some(params) = names.as_ref().and_then(|names| names.told(message.params)) {
                         dropped += session.note_log(one_line(&params).into());
                     }
                 }
@@ -133,7 +126,7 @@ impl LogListener {
     /// Returns the level from which on the listener wants messages; `None` if it has gone.
     fn level(&self) -> Option<LoggingLevel> {
         match self {
-            Self::Session(session) => session.upgrade()?.log_level(),
+            Self::Session(session, _) => session.upgrade()?.log_level(),
             Self::Subscription(inbox, level) => (inbox.strong_count() > 0).then_some(*level),
         }
     }
@@ -153,7 +146,7 @@ impl<'n> LogMessage<'n> {
 /// Returns the handler for log messages of a server that serves one session only.
 pub(super) fn handler_of_session(
     session: &Arc<Session>,
-    names: Option<Names>,
+    names: Option<impl TaskNames + 'static>,
     dropped: &Arc<DroppedMessages>,
 ) -> OnLog {
     let (session, dropped) = (Arc::downgrade(session), dropped.clone());

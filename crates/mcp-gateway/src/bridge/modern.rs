@@ -11,9 +11,9 @@ use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter, methods};
 use thruway_mcp::{Era, Revision, dual_era};
 
-use super::BridgeCore;
 use super::answer::{self, Way};
 use super::caller_bound::{self, CallerBound};
+use super::core::BridgeCore;
 use super::leases::{Lease, Lessee};
 use super::messages::onward;
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};

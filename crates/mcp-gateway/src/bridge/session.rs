@@ -4,20 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thruway_mcp::json_rpc::Notification;
-use thruway_mcp::schema::methods;
-
-use super::far_side::FarSide;
 use super::tasks::{Owner, TasksOfSession};
 use super::upstream::{Upstream, Watch};
-use thruway_mcp_server::backend::{BackendSession, DroppedMessages, Session};
 
-/// State of a bridge for one session. The order of the fields matters: when the session ends, the bridge cancels its tasks
-/// before it closes the server of the session.
+/// State of a bridge for one session, apart from the far side. The order of the fields matters: when the session ends, the
+/// bridge cancels its tasks before it closes the server of the session.
 #[derive(Debug)]
-pub(super) struct BridgeSession {
-    /// The server as it appears in the era that the session began with.
-    far_side: Arc<FarSide>,
+pub(super) struct SessionState {
     /// `true` once the server that sessions share knows that the session wants log messages.
     hears_logs: AtomicBool,
     /// Cancels the tasks of 2025-11-25 of the client.
@@ -28,19 +21,10 @@ pub(super) struct BridgeSession {
     watches: Mutex<HashMap<String, Watch>>,
 }
 
-impl BridgeSession {
-    pub(super) fn new(far_side: Arc<FarSide>, tasks: Option<TasksOfSession>) -> Self {
+impl SessionState {
+    pub(super) fn new(tasks: Option<TasksOfSession>) -> Self {
         let hears_logs = AtomicBool::new(false);
-        Self { far_side, hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
-    }
-
-    /// Returns the state of a session. Every session of a bridge has one.
-    pub(super) fn of(session: &Session) -> Option<&Self> {
-        session.backend()
-    }
-
-    pub(super) const fn far_side(&self) -> &Arc<FarSide> {
-        &self.far_side
+        Self { hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
     }
 
     /// Returns the owner of the tasks of the client, if its calls may become tasks.
@@ -61,21 +45,5 @@ impl BridgeSession {
     /// Returns `true` the first time only: the server that sessions share then gets to know the session.
     pub(super) fn begins_to_hear_logs(&self) -> bool {
         !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
-    }
-}
-
-impl BackendSession for BridgeSession {
-    /// Passes a change of the client's roots to the server that is for this session alone.
-    fn handle_notification(&self, notification: &Notification<'_>) {
-        if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
-            return;
-        }
-        if let Some(upstream) = self.upstream().clone() {
-            upstream.tell_of_roots();
-        }
-    }
-
-    fn dropped(&self) -> &Arc<DroppedMessages> {
-        self.far_side.dropped()
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::messages;
 use super::outbox::Outbox;
-use super::tasks::{Names, Reserved};
+use super::tasks::{Names, Reserved, TaskNames as _};
 use thruway_mcp_client::forwarding::{Answer, Party, RawAnswer, Unsent};
 use thruway_mcp_server::backend::Said;
 use thruway_mcp_server::backend::{DroppedMessages, Session};

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::logs::LogListeners;
 use thruway_mcp_client::{McpClient, McpClientError, Subscription};
+use thruway_mcp_server::backend::unguessable_id;
 use thruway_mcp_server::backend::{Holder, NoShare, Share, check_share};
-use thruway_mcp_server::backend::{Session, unguessable_id};
 
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {
@@ -160,11 +160,9 @@ impl Upstream {
         self.client.log_as(&gone.client);
     }
 
-    /// Asks for the log messages that `session` wants, and for all that other sessions want too: each is told what it wants
-    /// itself.
-    pub(super) async fn log_for(&self, session: &Arc<Session>) -> Result<(), McpClientError> {
+    /// Asks for the log messages that any listener wants: each is told what it wants itself.
+    pub(super) async fn log_for_listeners(&self) -> Result<(), McpClientError> {
         let mut asked = self.log_level.lock().await;
-        self.log_listeners.add_session(session);
         let finest = self.log_listeners.finest();
         // Sessions that have said nothing want what is usual.
         let finest = if self.is_alone { finest } else { finest.min(Some(LoggingLevel::Info)) };

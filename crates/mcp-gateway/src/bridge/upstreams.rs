@@ -1,30 +1,43 @@
 //! The servers behind a bridge: the one that all share, and those that are for one session or one call alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use thruway_mcp::schema::{ClientCapabilities, Implementation};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Near;
-use super::far_side::Connector;
 use super::leases::{Lease, Leases, Lessee};
 use super::logs::{self, LogListeners};
-use super::session::BridgeSession;
+use super::options::BridgeOptions;
+use super::session::SessionState;
 use super::session_party::{self, AbsentParty};
 use super::tasks::{Names, Tasks, TasksMax};
 use super::upstream::Upstream;
 use thruway_mcp_client::{
     EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
 };
-use thruway_mcp_server::backend::Change;
+use thruway_mcp_server::backend::{Change, ServerCore};
 use thruway_mcp_server::backend::{DroppedMessages, Session};
 use thruway_mcp_server::backend::{Holder, NoShare, Share, Shares};
 
 /// Makes a client of the far side.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
+
+/// The near side, for the far side to tell what changes.
+pub(super) type Near = Arc<OnceLock<Weak<ServerCore>>>;
+
+/// Makes far sides. All of them share the limit of [`servers_max`](BridgeOptions::servers_max).
+pub(super) struct Connector {
+    pub(super) options: BridgeOptions,
+    pub(super) connect: Connect,
+    pub(super) near: Near,
+    pub(super) places: Arc<Shares>,
+    pub(super) dropped: Arc<DroppedMessages>,
+    /// `true` once no server may be started any more.
+    pub(super) is_ending: Arc<AtomicBool>,
+}
 
 /// The servers behind a bridge.
 pub(super) struct Upstreams {
@@ -140,26 +153,44 @@ impl Upstreams {
         self.shared.load_full().filter(|upstream| !upstream.is_closed())
     }
 
-    /// The server for the requests of a session: its own, if its client can be asked.
+    /// Returns the server for the requests of a session: its own, if its client can be asked.
     pub(super) async fn of_session(
         &self,
-        session: Option<&Arc<Session>>,
+        session: &Arc<Session>,
+        state: &Arc<SessionState>,
     ) -> Result<Arc<Upstream>, McpClientError> {
-        let Some((session, state)) = session.and_then(|session| Some((session, BridgeSession::of(session)?)))
-        else {
-            return self.plain().await;
-        };
         let is_alone = self.has_server_per_session || can_be_asked(&session.client_capabilities());
         let upstream = if is_alone { self.own_of(session, state)? } else { self.plain().await? };
         if !is_alone && state.begins_to_hear_logs() {
-            upstream.log_listeners.add_session(session);
+            self.listen_to_logs(&upstream, session, state);
         }
         watch_again(session, state, &upstream);
         Ok(upstream)
     }
 
+    /// Adds a session to those that hear the log messages of `upstream`.
+    fn listen_to_logs(&self, upstream: &Upstream, session: &Arc<Session>, state: &SessionState) {
+        upstream.log_listeners.add_session(session, self.names(state, upstream.number()));
+    }
+
+    /// Returns the names of the tasks between the client of a session and a server, if there may be any.
+    fn names(&self, state: &SessionState, server: u64) -> Option<Names> {
+        state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), server))
+    }
+
+    /// Lets the server log for a session, besides other sessions.
+    pub(super) async fn log_for(
+        &self,
+        upstream: &Upstream,
+        session: &Arc<Session>,
+        state: &SessionState,
+    ) -> Result<(), McpClientError> {
+        self.listen_to_logs(upstream, session, state);
+        upstream.log_for_listeners().await
+    }
+
     /// The server that is this session's alone. One that has gone for good is replaced, but not in a hurry.
-    fn own_of(&self, session: &Arc<Session>, state: &BridgeSession) -> Result<Arc<Upstream>, McpClientError> {
+    fn own_of(&self, session: &Arc<Session>, state: &SessionState) -> Result<Arc<Upstream>, McpClientError> {
         let mut own = state.upstream();
         match &*own {
             Some(upstream) if !upstream.is_closed() => return Ok(upstream.clone()),
@@ -178,12 +209,12 @@ impl Upstreams {
     fn connect_for(
         &self,
         session: &Arc<Session>,
-        state: &BridgeSession,
+        state: &SessionState,
     ) -> Result<Arc<Upstream>, McpClientError> {
         let place = self.place_for(session.holder()).map_err(too_many)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let number = self.next_party();
-        let names = state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), number));
+        let names = self.names(state, number);
         let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
         let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait, names };
         let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
@@ -297,9 +328,9 @@ impl Upstreams {
     }
 
     /// Returns the builder of client `number`, which passes changes and log messages to all that want them.
-    fn telling_all(&self, number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
+    fn telling_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
-        let on_log = listeners.handler(&self.tasks, number, &self.dropped);
+        let on_log = listeners.handler(&self.dropped);
         McpClient::builder().on_log(on_log).on_notification(move |told| {
             if let Some(core) = near.get().and_then(Weak::upgrade)
                 && let Some(change) = change(told)
@@ -331,7 +362,7 @@ impl Upstreams {
 }
 
 /// Lets a session hear from `upstream` what it heard from another one, which has gone. Nobody knows what was missed.
-fn watch_again(session: &Arc<Session>, state: &BridgeSession, upstream: &Arc<Upstream>) {
+fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
     // All are of the same one.
     if watches.values().next().is_none_or(|watch| watch.is_of(upstream)) {
@@ -339,14 +370,12 @@ fn watch_again(session: &Arc<Session>, state: &BridgeSession, upstream: &Arc<Ups
     }
     let gone = std::mem::take(&mut *watches);
     drop(watches);
-    let (session, upstream) = (session.clone(), upstream.clone());
+    let (session, state, upstream) = (session.clone(), state.clone(), upstream.clone());
     tokio::spawn(async move {
         let watching = async {
             for uri in gone.into_keys() {
                 // Where it is not there any more, there is nothing to tell either.
-                if let Ok(watch) = upstream.watch(&uri, session.holder()).await
-                    && let Some(state) = BridgeSession::of(&session)
-                {
+                if let Ok(watch) = upstream.watch(&uri, session.holder()).await {
                     state.watches().insert(uri, watch);
                 }
             }

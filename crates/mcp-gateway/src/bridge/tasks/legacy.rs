@@ -2,30 +2,18 @@
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
-use thruway_mcp::json_rpc::{Error, ErrorCode};
+use thruway_mcp::json_rpc::Error;
 use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::schema::methods;
 
-use super::Names;
-use super::renaming::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
+use super::json::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
+use super::renaming::Names;
 use super::said::TaskSaid;
 use super::table::Found;
 use crate::bridge::legacy::{Forwarding, Speaking};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Onward};
 use thruway_mcp_server::backend::Status;
-
-/// Whether a request is about tasks that there are, of any revision.
-pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
-    matches!(
-        method,
-        methods::TASKS_CANCEL
-            | methods::TASKS_GET
-            | methods::TASKS_LIST
-            | methods::TASKS_RESULT
-            | methods::TASKS_UPDATE
-    )
-}
 
 #[derive(Deserialize)]
 struct Page<'a> {
@@ -146,11 +134,6 @@ fn own_of(names: &Names, task: &RawValue) -> Option<Box<RawValue>> {
 /// What belongs to a task says so by the id that the client knows.
 fn related_to(answer: Answer, id: &str) -> Answer {
     replaced(&answer, RELATED_ID, id).unwrap_or(answer)
-}
-
-/// Tasks of one era are not those of the other.
-pub(in crate::bridge) fn no_method() -> Error {
-    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this one has no tasks of this revision")
 }
 
 fn no_task() -> McpClientError {

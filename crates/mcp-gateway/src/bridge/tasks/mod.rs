@@ -9,15 +9,14 @@ mod owner;
 
 // what is said
 mod said;
+mod json;
 mod renaming;
 
 // who says it
 mod legacy;
 
-pub(super) use legacy::{is_about_tasks, no_method};
-pub(super) use owner::Listener;
-pub(crate) use owner::{Owner, TasksOfSession};
+pub(super) use json::{TASK_ID, TaskNames, is_related_to_task, replaced, string_at, stripped};
+pub(super) use owner::{Listener, Owner};
 pub(super) use renaming::Names;
-pub(super) use renaming::{TASK_ID, is_related_to_task, replaced, string_at, stripped};
-pub(super) use said::ID_BYTES_MAX;
-pub(super) use table::{Reserved, Tasks, TasksMax};
+pub(super) use said::{ID_BYTES_MAX, is_about_tasks, no_method};
+pub(super) use table::{Reserved, Tasks, TasksMax, TasksOfSession};

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use super::table::Tasks;
 use crate::bridge::outbox::{Outbox, WeakOutbox};
 use thruway_mcp::schema::RequestId;
 use thruway_mcp_client::forwarding::Unsent;
@@ -16,15 +15,6 @@ pub(crate) enum Owner {
     Session(u64),
 }
 
-/// Gives up the tasks of a session when it is dropped.
-#[derive(Debug)]
-pub(crate) struct TasksOfSession {
-    tasks: Arc<Tasks>,
-    owner: Owner,
-    /// Whether servers let tasks be given up.
-    can_cancel: bool,
-}
-
 /// Who is told how a task stands.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Listener {
@@ -33,24 +23,6 @@ pub(in crate::bridge) struct Listener {
     outbox: WeakOutbox,
     /// What progress is reported under.
     progress_token: Option<RequestId>,
-}
-
-impl TasksOfSession {
-    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, number: u64, can_cancel: bool) -> Self {
-        Self { tasks, owner: Owner::Session(number), can_cancel }
-    }
-
-    pub(in crate::bridge) const fn owner(&self) -> &Owner {
-        &self.owner
-    }
-}
-
-impl Drop for TasksOfSession {
-    /// There is no other place that learns that nobody comes back to them.
-    fn drop(&mut self) {
-        let working = self.tasks.forget_all(&self.owner).into_iter().filter(|_| self.can_cancel);
-        working.for_each(|task| task.upstream.client.cancel_task_apart(task.id));
-    }
 }
 
 impl Listener {

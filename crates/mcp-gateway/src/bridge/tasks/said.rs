@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use thruway_mcp::schema::TaskStatus;
+use thruway_mcp::json_rpc::{Error, ErrorCode};
+use thruway_mcp::schema::{TaskStatus, methods};
 
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::Answer;
@@ -63,3 +64,20 @@ impl TaskSaid {
 
 /// The longest id of a task.
 pub(in crate::bridge) const ID_BYTES_MAX: usize = 1024;
+
+/// Whether a request is about tasks that there are, of any revision.
+pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
+    matches!(
+        method,
+        methods::TASKS_CANCEL
+            | methods::TASKS_GET
+            | methods::TASKS_LIST
+            | methods::TASKS_RESULT
+            | methods::TASKS_UPDATE
+    )
+}
+
+/// Tasks of one era are not those of the other.
+pub(in crate::bridge) fn no_method() -> Error {
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this one has no tasks of this revision")
+}

@@ -10,11 +10,11 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, methods};
 use tokio::time::Instant;
 
-use super::renaming::{TASK_ID, replaced};
+use super::json::{TASK_ID, replaced};
+use super::owner::{Listener, Owner};
 use super::said::TaskSaid;
-use super::{Listener, Owner};
-use crate::bridge::Upstream;
 use crate::bridge::messages::one_line;
+use crate::bridge::upstream::Upstream;
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Unsent};
 use thruway_mcp_server::backend::unguessable_id;
@@ -26,6 +26,15 @@ pub(crate) struct Tasks {
     state: Mutex<State>,
     places: Arc<Shares>,
     of_client_max: usize,
+}
+
+/// Gives up the tasks of a session when it is dropped.
+#[derive(Debug)]
+pub(crate) struct TasksOfSession {
+    tasks: Arc<Tasks>,
+    owner: Owner,
+    /// Whether servers let tasks be given up.
+    can_cancel: bool,
 }
 
 /// How many tasks are remembered.
@@ -78,6 +87,24 @@ pub(in crate::bridge) struct Reserved {
     tasks: Arc<Tasks>,
     /// What the client will call it.
     pub(in crate::bridge) id: Box<str>,
+}
+
+impl TasksOfSession {
+    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, number: u64, can_cancel: bool) -> Self {
+        Self { tasks, owner: Owner::Session(number), can_cancel }
+    }
+
+    pub(in crate::bridge) const fn owner(&self) -> &Owner {
+        &self.owner
+    }
+}
+
+impl Drop for TasksOfSession {
+    /// There is no other place that learns that nobody comes back to them.
+    fn drop(&mut self) {
+        let working = self.tasks.forget_all(&self.owner).into_iter().filter(|_| self.can_cancel);
+        working.for_each(|task| task.upstream.client.cancel_task_apart(task.id));
+    }
 }
 
 impl Kept {
