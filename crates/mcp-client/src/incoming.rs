@@ -13,6 +13,7 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{
     CancelledNotificationParams, ProgressNotificationParams, RequestId, RequestParams, methods,
 };
+use thruway_mcp::stdio::Passed;
 use thruway_net::{Admitted, LogLimit};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -26,7 +27,6 @@ use super::party::Party;
 use super::questions::RESPONSES_MAX;
 use super::subscription::Queue;
 use super::unsent::{Unsent, WaitBudget};
-use thruway_mcp::stdio::Passed;
 
 /// The result of a request as it was sent.
 pub type Answer = Box<RawValue>;

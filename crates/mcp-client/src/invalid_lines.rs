@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_mcp::schema::RequestId;
+use thruway_mcp::stdio::{Passed, passed};
 use tokio::time::Instant;
 
 use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::unsent::WaitBudget;
-use thruway_mcp::stdio::{Passed, passed};
 
 /// The invalid lines of one stream.
 #[derive(Default, Debug)]

@@ -1,12 +1,11 @@
 //! What a tool says of itself.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
 
 use crate::attribute::Attribute;
-use crate::library::Library;
 
 /// An expression that is the definition of the tool.
 pub(crate) fn definition(library: Library, attribute: &Attribute, function: &ItemFn) -> TokenStream {
@@ -61,5 +60,33 @@ fn without_blank(line: &Expr) -> TokenStream {
             text.strip_prefix(' ').unwrap_or(&text).to_token_stream()
         }
         other => other.to_token_stream(),
+    }
+}
+
+/// The crate that exports the attribute. Its users need no other crate of this workspace as a dependency.
+#[derive(Clone, Copy)]
+pub(crate) enum Library {
+    Sdk,
+    Server,
+}
+
+impl Library {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sdk => "thruway_mcp_sdk",
+            Self::Server => "thruway_mcp_server",
+        }
+    }
+
+    /// Returns the path of the crate. The compiler reports errors in it at `place`.
+    pub(crate) fn at(self, place: Span) -> TokenStream {
+        let name = Ident::new(self.name(), place);
+        quote_spanned!(place=> ::#name)
+    }
+}
+
+impl ToTokens for Library {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(self.at(Span::call_site()));
     }
 }

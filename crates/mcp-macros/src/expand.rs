@@ -10,9 +10,8 @@ use syn::spanned::Spanned;
 use syn::{Ident, ItemFn, ReturnType};
 
 use crate::attribute::Attribute;
-use crate::definition::definition;
+use crate::definition::{Library, definition};
 use crate::function::{Function, Input};
-use crate::library::Library;
 use crate::parameter::{Kind, Member, Told};
 use crate::rule::{Broken, Rule};
 

@@ -15,12 +15,11 @@ mod rule;
 // what becomes of it
 mod definition;
 mod expand;
-mod library;
 
 #[cfg(test)]
 mod tests;
 
-use library::Library;
+use definition::Library;
 use proc_macro::TokenStream;
 
 // Documented where they are exported, because examples need the crate that exports them.

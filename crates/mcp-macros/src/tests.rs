@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::ItemFn;
 
+use crate::definition::Library;
 use crate::expand::{offered, tool};
-use crate::library::Library;
 use crate::rule::Rule;
 
 fn tokens(text: &str) -> TokenStream {

@@ -10,10 +10,7 @@ use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::{Error, ErrorCode};
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, methods};
-use thruway_net::{InProcessServer, PIPE_BYTES};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
-
-use crate::server::McpServer;
 
 /// A client of a server in the same process, for tests. It does what it is told, mistakes included.
 ///
@@ -49,16 +46,11 @@ pub struct LocalClient {
 /// Answers what a server asks: from the method and the parameters to the result.
 type Answer = dyn FnMut(&str, &Value) -> Value + Send;
 
-impl McpServer {
-    /// A client of this server, without a port or a pipe.
-    ///
-    /// # Panics
-    /// There is no tokio runtime around.
-    pub fn connect(&self) -> LocalClient {
-        let (near, far) = tokio::io::duplex(PIPE_BYTES);
-        self.serve_pipe(far);
-        let (output, input) = tokio::io::split(near);
-        LocalClient {
+impl LocalClient {
+    /// Returns the client at one end of a pipe, with the server at the other end.
+    pub(crate) fn on_pipe(pipe: DuplexStream) -> Self {
+        let (output, input) = tokio::io::split(pipe);
+        Self {
             input,
             output: BufReader::new(output),
             line: Vec::new(),
@@ -69,9 +61,7 @@ impl McpServer {
             answer: None,
         }
     }
-}
 
-impl LocalClient {
     /// The same client, able to do more. Default: nothing.
     ///
     /// # Panics

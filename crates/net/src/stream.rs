@@ -20,6 +20,7 @@ use crate::socket::{Kind, Socket};
 use crate::splice::Pipe;
 use crate::thread_state::ThreadState;
 use crate::transport::Transport;
+use tokio::io::DuplexStream;
 
 /// A connected socket.
 ///
@@ -212,6 +213,18 @@ fn refuse_splicing(error: &io::Error) {
     tracing::info!(%error, "the kernel does not splice; content is copied");
     ThreadState::with(|thread| thread.pipes.borrow_mut().refuse());
 }
+
+/// A server that a client of the same process can connect to, without a port.
+pub trait InProcessServer {
+    /// Serves the client at the other end of `pipe` in a task of its own, until the client closes the pipe.
+    ///
+    /// # Panics
+    /// The caller is outside of a tokio runtime.
+    fn serve_pipe(&self, pipe: DuplexStream);
+}
+
+/// Bytes that wait in each direction of a pipe, as many as in a pipe of Linux.
+pub const PIPE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

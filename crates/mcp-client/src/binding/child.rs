@@ -1,11 +1,10 @@
 //! A server that the client starts itself, and ends as the specification says: its input is closed, then it is told to end,
 //! then it is killed.
 
-use std::fmt;
-use std::io;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use rustix::process::{Pid, Signal, kill_process};
 use thruway_mcp::stdio::{Line, Lines};

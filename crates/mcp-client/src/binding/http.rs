@@ -6,6 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use bytes::{Bytes, BytesMut};
 use thruway_client::{Client, ClientError, Destination, Request, Response, Timeouts};
+use thruway_mcp::content_types::{ACCEPTED_BY_CLIENTS, is_media_type};
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{FieldLinesBuf, Method, StatusCode};
 use tokio::task::AbortHandle;
@@ -20,7 +21,6 @@ use super::super::reading::{Read, Wanted};
 use super::http_events::take_batch;
 use super::http_sse::OpenStream;
 use super::{Outgoing, Purpose, Received};
-use thruway_mcp::content_types::{ACCEPTED_BY_CLIENTS, is_media_type};
 
 /// An MCP endpoint.
 #[derive(Debug)]

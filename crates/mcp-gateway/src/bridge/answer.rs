@@ -7,7 +7,6 @@ use thruway_mcp::members::{append_line, append_members};
 use thruway_mcp::modern::{ResultType, ResultWriter};
 use thruway_mcp::schema::{CacheHint, CallToolResult, GetPromptResult, methods};
 use thruway_mcp::{Era, Revision, legacy};
-
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, is_cacheable};
 use thruway_mcp_server::backend::Status;

@@ -10,13 +10,12 @@ use thruway_mcp::json_rpc::Error;
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward};
+use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, StateKey};
 
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
-use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward};
-use thruway_mcp_server::backend::Caller;
-use thruway_mcp_server::backend::{BoundRequest, RequestBinding, State, StateKey};
 
 /// Binds one request to its caller.
 pub(super) struct CallerBound {

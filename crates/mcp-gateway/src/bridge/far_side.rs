@@ -8,14 +8,13 @@ use std::time::Duration;
 use thruway_mcp::json_rpc::Notification;
 use thruway_mcp::schema::{DiscoverResult, ServerCapabilities, methods};
 use thruway_mcp::{Era, Revision};
-use tokio::time::{Instant, timeout};
-
-use super::session::SessionState;
-use super::tasks::{Owner, TasksOfSession};
-use super::upstreams::{Connector, Upstreams};
 use thruway_mcp_client::forwarding::is_refusal_of_era;
 use thruway_mcp_client::{EraChoice, McpClientError};
 use thruway_mcp_server::backend::{BackendSession, DroppedMessages, Session};
+use tokio::time::{Instant, timeout};
+
+use super::tasks::{Owner, TasksOfSession};
+use super::upstreams::{Connector, SessionState, Upstreams};
 
 /// The server as it appears in one era.
 pub(crate) struct FarSide {

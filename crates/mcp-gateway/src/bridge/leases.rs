@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::value::to_raw_value;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{ElicitAction, ElicitResult, LoggingLevel, methods};
-use tokio::time::Instant;
-
-use super::upstream::Upstream;
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Onward, Party, required_pages};
 use thruway_mcp_server::backend::Holder;
+use tokio::time::Instant;
+
+use super::upstream::Upstream;
 
 /// For whom a server is: it knows of its client what can be asked, and in the legacy era what was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]

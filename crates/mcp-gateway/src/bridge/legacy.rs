@@ -11,25 +11,22 @@ use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
 use thruway_mcp::{Era, Revision, dual_era};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward, Sender, empty_object, reporting};
+use thruway_mcp_server::backend::{
+    Change, Exchange, Holder, LegacyRequest, Reply, Said, ServerCore, Session, Status,
+};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
-use super::core::BridgeCore;
+use super::bridge_core::BridgeCore;
 use super::far_side::{BridgeSession, FarSide};
-use super::messages;
-use super::messages::onward;
+use super::messages::{self, onward};
 use super::outbox::Outbox;
 use super::session_party::SessionParty;
 use super::suspended::CallInFlight;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
 use super::upstream::Upstream;
-use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward, Sender, empty_object, reporting};
-use thruway_mcp_server::backend::Holder;
-use thruway_mcp_server::backend::LegacyRequest;
-use thruway_mcp_server::backend::Session;
-use thruway_mcp_server::backend::{Change, ServerCore};
-use thruway_mcp_server::backend::{Exchange, Reply, Said, Status};
 
 /// Forwards a request; `None` if it is answered here.
 pub(super) fn handle_request(

@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Notification;
 use thruway_mcp::params;
 use thruway_mcp::schema::LoggingLevel;
+use thruway_mcp_client::forwarding::{LogOrigin, OnLog};
+use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
 
 use super::messages::one_line;
 use super::tasks::{TaskNames, is_related_to_task};
-use thruway_mcp_client::forwarding::{LogOrigin, OnLog};
-use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
 
 /// The clients that want the log messages of one server, also those that belong to no call.
 #[derive(Default, Debug)]

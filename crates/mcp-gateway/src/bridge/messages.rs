@@ -2,13 +2,13 @@
 
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Notification, Request, write_notification};
-use thruway_mcp::params::Params;
+use thruway_mcp::members;
+use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{LoggingLevel, ProgressNotificationParams, RequestId, methods};
-use thruway_mcp::{members, params};
+use thruway_mcp_client::forwarding::{Onward, Unsent, empty_object};
 
 use super::outbox::Outbox;
 use super::tasks::stripped;
-use thruway_mcp_client::forwarding::{Onward, Unsent, empty_object};
 
 /// Forwards a report of progress, under the token that the client has chosen. Returns it if the client has to
 /// read first.

@@ -4,7 +4,7 @@
 //! that it is, but for the id, the progress token, and what the eras say differently.
 
 mod options;
-mod core;
+mod bridge_core;
 
 // where requests go
 mod far_side;
@@ -13,7 +13,6 @@ mod upstreams;
 mod leases;
 
 // from a request to its answer
-mod session;
 mod session_party;
 mod outbox;
 mod legacy;
@@ -39,9 +38,8 @@ use thruway_net::InProcessServer;
 use tokio::io::DuplexStream;
 use tokio::time::timeout;
 
-use self::core::BridgeCore;
+use bridge_core::BridgeCore;
 use far_side::{BridgeSession, FarSide, LegacyFarSide};
-use session::SessionState;
 use suspended::{CallsInFlight, Suspended};
 use thruway_mcp_client::{EraChoice, McpClient, McpClientBuilder, McpClientError};
 use thruway_mcp_server::backend::DroppedMessages;
@@ -52,7 +50,7 @@ use thruway_mcp_server::backend::{
 };
 use thruway_mcp_server::{McpServer, McpServerOptions, backend::ServerCore};
 
-use upstreams::{Connector, Near};
+use upstreams::{Connector, Near, SessionState};
 
 pub use options::BridgeOptions;
 

@@ -10,10 +10,16 @@ use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter, methods};
 use thruway_mcp::{Era, Revision, dual_era};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward, ReceivedParamHeaders, may_ask};
+use thruway_mcp_server::backend::{
+    Accepted, BoundRequest, Caller, Exchange, Holder, Listening, LogInbox, ModernRequest, Reply, ServerCore,
+    Share, Status, WantedNotifications, require_tasks,
+};
 
 use super::answer::{self, Way};
+use super::bridge_core::BridgeCore;
 use super::caller_bound::{self, CallerBound};
-use super::core::BridgeCore;
 use super::leases::{Lease, Lessee};
 use super::messages::onward;
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
@@ -21,16 +27,6 @@ use super::suspended::CallInFlight;
 use super::tasks;
 use super::upstream::{Upstream, Watch};
 use super::upstreams::can_be_asked;
-use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward, ReceivedParamHeaders, may_ask};
-use thruway_mcp_server::backend::BoundRequest;
-use thruway_mcp_server::backend::Caller;
-use thruway_mcp_server::backend::Holder;
-use thruway_mcp_server::backend::LogInbox;
-use thruway_mcp_server::backend::ServerCore;
-use thruway_mcp_server::backend::Share;
-use thruway_mcp_server::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
-use thruway_mcp_server::backend::{Exchange, Reply, Status, require_tasks};
 
 /// Forwards a request.
 pub(super) fn handle_request(

@@ -13,17 +13,15 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Notification};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_client::forwarding::{Answer, Onward, Party, RawAnswer, Unsent, reporting};
+use thruway_mcp_server::backend::{DroppedMessages, Said, Share};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::leases::Lease;
 use super::messages;
 use super::outbox::Outbox;
-use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward, Party, RawAnswer, Unsent, reporting};
-use thruway_mcp_server::backend::DroppedMessages;
-use thruway_mcp_server::backend::Said;
-use thruway_mcp_server::backend::Share;
 
 /// Who is asked and told while a call goes on.
 pub(super) struct ModernParty {

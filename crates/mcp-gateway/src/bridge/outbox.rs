@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use thruway_mcp_client::forwarding::{Unsent, UnsentMessage};
+use thruway_mcp_server::backend::{DroppedMessages, Said};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
-
-use thruway_mcp_client::forwarding::{Unsent, UnsentMessage};
-use thruway_mcp_server::backend::DroppedMessages;
-use thruway_mcp_server::backend::Said;
 
 /// Messages that wait until the client of one request reads them. Their number and their bytes are limited.
 #[derive(Clone, Debug)]

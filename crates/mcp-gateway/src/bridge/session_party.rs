@@ -10,16 +10,14 @@ use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Notification, write_notification};
 use thruway_mcp::schema::{ClientCapabilities, JsonObject, methods};
+use thruway_mcp_client::forwarding::{Answer, Party, RawAnswer, Unsent};
+use thruway_mcp_server::backend::{DroppedMessages, PendingRequests, Question, Said, Session};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::messages;
 use super::outbox::Outbox;
 use super::tasks::{Names, Reserved, TaskNames as _};
-use thruway_mcp_client::forwarding::{Answer, Party, RawAnswer, Unsent};
-use thruway_mcp_server::backend::Said;
-use thruway_mcp_server::backend::{DroppedMessages, Session};
-use thruway_mcp_server::backend::{PendingRequests, Question};
 
 /// The client of a session, asked and told on the stream of one of its requests.
 pub(super) struct SessionParty {

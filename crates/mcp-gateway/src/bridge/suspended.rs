@@ -5,14 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
+use thruway_mcp_server::backend::{Holder, NoShare, RequestBinding, Share, Shares, unguessable_id};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use super::ongoing::Ongoing;
-use thruway_mcp_server::backend::RequestBinding;
-use thruway_mcp_server::backend::unguessable_id;
-use thruway_mcp_server::backend::{Holder, NoShare, Share, Shares};
 
 /// Calls that wait, by what their clients were given to bring back.
 pub(super) struct Suspended {

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{LoggingLevel, SubscriptionFilter};
+use thruway_mcp_client::{McpClient, McpClientError, Subscription};
+use thruway_mcp_server::backend::{Holder, NoShare, Share, check_share, unguessable_id};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::logs::LogListeners;
-use thruway_mcp_client::{McpClient, McpClientError, Subscription};
-use thruway_mcp_server::backend::unguessable_id;
-use thruway_mcp_server::backend::{Holder, NoShare, Share, check_share};
 
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {

@@ -1,26 +1,26 @@
 //! The servers behind a bridge: the one that all share, and those that are for one session or one call alone.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use thruway_mcp::schema::{ClientCapabilities, Implementation};
+use thruway_mcp_client::{
+    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+};
+use thruway_mcp_server::backend::{
+    Change, DroppedMessages, Holder, NoShare, ServerCore, Session, Share, Shares,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::leases::{Lease, Leases, Lessee};
 use super::logs::{self, LogListeners};
 use super::options::BridgeOptions;
-use super::session::SessionState;
 use super::session_party::{self, AbsentParty};
-use super::tasks::{Names, Tasks, TasksMax};
-use super::upstream::Upstream;
-use thruway_mcp_client::{
-    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
-};
-use thruway_mcp_server::backend::{Change, ServerCore};
-use thruway_mcp_server::backend::{DroppedMessages, Session};
-use thruway_mcp_server::backend::{Holder, NoShare, Share, Shares};
+use super::tasks::{Names, Owner, Tasks, TasksMax, TasksOfSession};
+use super::upstream::{Upstream, Watch};
 
 /// Makes a client of the far side.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
@@ -443,3 +443,44 @@ const LEASE_WAIT: Duration = Duration::from_secs(30);
 
 /// How often it looks whether one has become free.
 const LEASE_LOOK: Duration = Duration::from_millis(50);
+
+/// State of a bridge for one session, apart from the far side. The order of the fields matters: when the session ends, the
+/// bridge cancels its tasks before it closes the server of the session.
+#[derive(Debug)]
+pub(super) struct SessionState {
+    /// `true` once the server that sessions share knows that the session wants log messages.
+    hears_logs: AtomicBool,
+    /// Cancels the tasks of 2025-11-25 of the client.
+    tasks: Option<TasksOfSession>,
+    /// The server that is for this session alone, if it has one.
+    upstream: Mutex<Option<Arc<Upstream>>>,
+    /// Subscriptions to resources, by their URIs.
+    watches: Mutex<HashMap<String, Watch>>,
+}
+
+impl SessionState {
+    pub(super) fn new(tasks: Option<TasksOfSession>) -> Self {
+        let hears_logs = AtomicBool::new(false);
+        Self { hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
+    }
+
+    /// Returns the owner of the tasks of the client, if its calls may become tasks.
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        self.tasks.as_ref().map(TasksOfSession::owner)
+    }
+
+    /// Returns the server that is for this session alone.
+    pub(super) fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
+        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the subscriptions to resources.
+    pub(super) fn watches(&self) -> MutexGuard<'_, HashMap<String, Watch>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns `true` the first time only: the server that sessions share then gets to know the session.
+    pub(super) fn begins_to_hear_logs(&self) -> bool {
+        !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
+    }
+}

@@ -1,7 +1,7 @@
 //! A server: what it is, what it offers, and how that changes while it runs.
 
 mod changes;
-mod core;
+mod server_core;
 mod options;
 mod request_bytes;
 
@@ -23,10 +23,10 @@ use crate::registry::{
 };
 use crate::tasks::TaskSupport;
 
-pub use self::core::ServerCore;
 pub(crate) use changes::Changes;
 pub use changes::{Change, Subscription, Tellable};
 pub use options::{LegacySessions, McpServerOptions};
+pub use server_core::ServerCore;
 
 /// An MCP server. Clones are the same server.
 ///

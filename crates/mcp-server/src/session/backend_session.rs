@@ -3,11 +3,14 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Notification;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
+
+use crate::dispatch::Said;
 
 /// State of a backend for one session of the legacy era. The session drops it at its end.
 pub trait BackendSession: Any + fmt::Debug + Send + Sync {
@@ -49,3 +52,51 @@ impl DroppedMessages {
 
 /// Shortest time between two log lines about dropped messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Messages that wait for a stream of their session: whichever comes first takes them, and no other. Questions that
+/// nobody waits for any more are passed over.
+#[derive(Default, Debug)]
+pub struct Asides(OnceLock<Queue>);
+
+#[derive(Debug)]
+struct Queue {
+    outbox: mpsc::Sender<Said>,
+    messages: tokio::sync::Mutex<mpsc::Receiver<Said>>,
+}
+
+impl Asides {
+    /// Where such messages go.
+    pub fn outbox(&self) -> mpsc::Sender<Said> {
+        self.queue().outbox.clone()
+    }
+
+    /// The next message.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(super) async fn next(&self) -> Vec<u8> {
+        let mut messages = self.queue().messages.lock().await;
+        loop {
+            match messages.recv().await {
+                // Only streams that can be resumed use the other kind.
+                Some(said) => {
+                    if let Some(message) = said.into_message() {
+                        return message;
+                    }
+                }
+                // There is a sender for as long as this is there.
+                None => return std::future::pending().await,
+            }
+        }
+    }
+
+    fn queue(&self) -> &Queue {
+        self.0.get_or_init(|| {
+            let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+            Queue { outbox, messages: tokio::sync::Mutex::new(messages) }
+        })
+    }
+}
+
+/// How many messages wait for a stream; whoever asks more waits too.
+const MESSAGES_MAX: usize = 16;

@@ -1,7 +1,6 @@
 //! Sessions of the legacy era.
 
 mod in_flight;
-mod asides;
 mod backend_session;
 mod log_inbox;
 mod streams;
@@ -28,8 +27,7 @@ use crate::authorization::Caller;
 use crate::server::Subscription;
 use crate::shares::{Holder, Shares};
 
-pub use asides::Asides;
-pub use backend_session::{BackendSession, DroppedMessages};
+pub use backend_session::{Asides, BackendSession, DroppedMessages};
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};

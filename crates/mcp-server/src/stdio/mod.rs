@@ -1,21 +1,20 @@
 //! Standard input and output: one message a line, for servers that clients start themselves. The same for any pair of
 //! streams, such as a connection of a Unix domain socket.
 
-mod input;
-mod output;
+mod standard_streams;
 mod serve;
 
 use std::io;
 
-use thruway_net::InProcessServer;
+use thruway_net::{InProcessServer, PIPE_BYTES};
 use tokio::io::DuplexStream;
 use tokio::net::UnixStream;
 
+use crate::in_memory::LocalClient;
 use crate::server::McpServer;
 
-pub(crate) use input::Input;
-pub(crate) use output::Output;
 use serve::serve;
+use standard_streams::{Input, Output};
 
 impl McpServer {
     /// Serves the client at the other end of the standard input and output, until it closes the input and what it has asked
@@ -59,6 +58,16 @@ impl McpServer {
     pub async fn serve_unix_stream(&self, stream: UnixStream) -> io::Result<()> {
         let (input, output) = tokio::io::split(stream);
         serve(self.clone(), Input::Socket(input), Output::Socket(output)).await
+    }
+
+    /// Returns a client of this server in the same process, without a port.
+    ///
+    /// # Panics
+    /// There is no tokio runtime around.
+    pub fn connect(&self) -> LocalClient {
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
+        self.serve_pipe(far);
+        LocalClient::on_pipe(near)
     }
 }
 

@@ -6,8 +6,7 @@ use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
 use thruway_mcp::stdio::{Line, Lines, Passed};
 use tokio::sync::mpsc;
 
-use super::input::Input;
-use super::output::Output;
+use super::standard_streams::{Input, Output};
 use crate::authorization::Caller;
 use crate::connection::Connection;
 use crate::server::McpServer;

@@ -8,13 +8,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
-use thruway_message::FieldLinesBuf;
+use thruway_message::{FieldLines, FieldLinesBuf, Method};
 use thruway_net::PooledBuffer;
 use thruway_server::{ContentError, EventSender, IntoResponse, Rejection, Response, StatusCode};
 
 use super::events::Events;
+use crate::authorization::Caller;
 use crate::dispatch::{Farewell, Status};
 use crate::http_response::{Octets, WholeResponse, event};
+use crate::server::McpServer;
 
 /// An answer, now or later.
 pub(super) enum Answer {
@@ -220,3 +222,18 @@ const RETRY_AFTER_SECONDS: &str = "10";
 
 /// After so long without an event, a stream says that it is there.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// A request to the endpoint, without its body, and its sender.
+pub(super) struct Incoming<'a> {
+    pub(super) server: &'a McpServer,
+    pub(super) method: Method<'a>,
+    pub(super) fields: FieldLines<'a>,
+    pub(super) caller: Caller,
+}
+
+impl Incoming<'_> {
+    /// Returns the refusal of a caller whose token lacks `scopes`. `error` is the body, which says so.
+    pub(super) fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
+        self.caller.forbid(json(Status::Ok, error), scopes)
+    }
+}

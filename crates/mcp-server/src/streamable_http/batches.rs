@@ -9,9 +9,8 @@ use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 use thruway_net::PooledBuffer;
 
-use super::answer::{Answer, accepted, json, json_of};
+use super::answer::{Answer, Incoming, accepted, json, json_of};
 use super::events::Events;
-use super::incoming::Incoming;
 use super::resumable::{EndsStream, answers_of, begin, spawn};
 use super::sessions::{deliver, is_modern, session_of};
 use crate::connection::as_array;

@@ -2,7 +2,6 @@
 //! before its answer.
 
 mod guard;
-mod incoming;
 mod post;
 mod sessions;
 mod resumable;
@@ -20,9 +19,8 @@ use thruway_server::{Handler, Request, StatusCode};
 use crate::authorization::{Authorization, Caller, Challenge};
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
-use answer::{Answer, method_not_allowed};
+use answer::{Answer, Incoming, method_not_allowed};
 use guard::Guard;
-use incoming::Incoming;
 
 pub(crate) use answer::{SILENCE_MAX, accepted, json_error, json_of, no_capacity, unreadable};
 pub use tower::{McpBody, McpService};

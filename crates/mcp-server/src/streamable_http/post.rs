@@ -9,9 +9,8 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
-use super::answer::{Answer, json, json_error, json_of, too_large};
+use super::answer::{Answer, Incoming, json, json_error, json_of, too_large};
 use super::events::Events;
-use super::incoming::Incoming;
 use super::{batches, sessions};
 use crate::dispatch::{Exchange, Farewell, Outgoing, Reply, Status, modern};
 use crate::http_response::WholeResponse;

@@ -9,9 +9,8 @@ use thruway_mcp::{Era, Revision};
 use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
-use super::answer::{Answer, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
+use super::answer::{Answer, Incoming, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
 use super::events::Events;
-use super::incoming::Incoming;
 use super::resumable::{later, no_such_event, take_up};
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;

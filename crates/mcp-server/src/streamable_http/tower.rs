@@ -16,9 +16,8 @@ use thruway_server::{ClientAddr, Event, StatusCode};
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
-use super::answer::{Answer, Answered, SILENCE_MAX, json_error, too_large};
+use super::answer::{Answer, Answered, Incoming, SILENCE_MAX, json_error, too_large};
 use super::events::Events;
-use super::incoming::Incoming;
 use super::{Endpoint, McpEndpoint, handle};
 use crate::http_response::{Octets, WholeResponse};
 

@@ -5,15 +5,14 @@ use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::schema::methods;
-
-use super::json::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
-use super::renaming::Names;
-use super::said::TaskSaid;
-use super::table::Found;
-use crate::bridge::legacy::{Forwarding, Speaking};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Onward};
 use thruway_mcp_server::backend::Status;
+
+use super::json::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
+use super::said::TaskSaid;
+use super::table::{Found, Names};
+use crate::bridge::legacy::{Forwarding, Speaking};
 
 #[derive(Deserialize)]
 struct Page<'a> {

@@ -5,18 +5,14 @@
 
 // what is remembered
 mod table;
-mod owner;
 
 // what is said
 mod said;
 mod json;
-mod renaming;
 
 // who says it
 mod legacy;
 
 pub(super) use json::{TASK_ID, TaskNames, is_related_to_task, replaced, string_at, stripped};
-pub(super) use owner::{Listener, Owner};
-pub(super) use renaming::Names;
 pub(super) use said::{ID_BYTES_MAX, is_about_tasks, no_method};
-pub(super) use table::{Reserved, Tasks, TasksMax, TasksOfSession};
+pub(super) use table::{Listener, Names, Owner, Reserved, Tasks, TasksMax, TasksOfSession};

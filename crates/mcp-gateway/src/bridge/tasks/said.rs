@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Deserialize;
 use thruway_mcp::json_rpc::{Error, ErrorCode};
 use thruway_mcp::schema::{TaskStatus, methods};
-
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::Answer;
 

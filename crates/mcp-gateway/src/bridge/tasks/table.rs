@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Notification, write_notification};
 use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, methods};
-use tokio::time::Instant;
-
-use super::json::{TASK_ID, replaced};
-use super::owner::{Listener, Owner};
-use super::said::TaskSaid;
-use crate::bridge::messages::one_line;
-use crate::bridge::upstream::Upstream;
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Unsent};
-use thruway_mcp_server::backend::unguessable_id;
-use thruway_mcp_server::backend::{Holder, NoShare, Share, Shares};
+use thruway_mcp_server::backend::{Holder, NoShare, Said, Session, Share, Shares, unguessable_id};
+use tokio::time::Instant;
+
+use super::json::{RELATED_ID, TASK_ID, TaskNames, replaced, string_at};
+use super::said::TaskSaid;
+use crate::bridge::messages::one_line;
+use crate::bridge::outbox::{Outbox, WeakOutbox};
+use crate::bridge::upstream::Upstream;
 
 /// The tasks that cross a bridge.
 #[derive(Debug)]
@@ -381,3 +381,100 @@ const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// Room for what stands around parameters.
 const ENVELOPE_BYTES: usize = 128;
+
+/// Whose a task is: for everybody else it is not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// A session's: it has a number that no other one has.
+    Session(u64),
+}
+
+/// Who is told how a task stands.
+#[derive(Clone, Debug)]
+pub(in crate::bridge) struct Listener {
+    session: Weak<Session>,
+    /// The request that is open and about the task, if one is.
+    outbox: WeakOutbox,
+    /// What progress is reported under.
+    progress_token: Option<RequestId>,
+}
+
+impl Listener {
+    pub(in crate::bridge) fn new(
+        session: &Arc<Session>,
+        outbox: &Outbox,
+        progress_token: Option<RequestId>,
+    ) -> Self {
+        Self { session: Arc::downgrade(session), outbox: outbox.downgrade(), progress_token }
+    }
+
+    /// The same, told on the stream of another request.
+    pub(in crate::bridge) fn listen_on(&mut self, outbox: &Outbox) {
+        self.outbox = outbox.downgrade();
+    }
+
+    pub(super) const fn progress_token(&self) -> Option<&RequestId> {
+        self.progress_token.as_ref()
+    }
+
+    /// Sends a message on the stream of the request that is open, or else on the stream for messages outside
+    /// of requests. Returns it if the client has to read first.
+    pub(super) fn tell(&self, message: Vec<u8>) -> Option<Unsent> {
+        if let Some(outbox) = self.outbox.upgrade() {
+            return outbox.send(message);
+        }
+        let session = self.session.upgrade()?;
+        if session.asides()?.outbox().try_send(Said::Message(message)).is_err() {
+            self.outbox.dropped().note(1, "the client opens no stream for messages outside of its requests");
+        }
+        None
+    }
+}
+
+/// How one client and one server call the tasks that are between them.
+#[derive(Clone, Debug)]
+pub(in crate::bridge) struct Names {
+    tasks: Arc<Tasks>,
+    owner: Owner,
+    /// The number of the server.
+    server: u64,
+}
+
+impl Names {
+    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, owner: Owner, server: u64) -> Self {
+        Self { tasks, owner, server }
+    }
+
+    /// What the server calls task `id`, if it is the client's.
+    pub(super) fn at_server(&self, id: &str) -> Option<Box<str>> {
+        let found = self.tasks.find(id, &self.owner).ok()?;
+        (found.upstream.number() == self.server).then_some(found.id)
+    }
+
+    /// What the client calls task `id` of the server, if it is the client's.
+    pub(super) fn at_client(&self, id: &str) -> Option<Box<str>> {
+        self.tasks.name_of(self.server, id, &self.owner)
+    }
+
+    /// What a client answers, as the server knows it. That it belongs to a task of somebody else is not passed on.
+    pub(in crate::bridge) fn answered(&self, answer: &mut Value) {
+        let Some(meta) = answer.get_mut("_meta").and_then(Value::as_object_mut) else { return };
+        let Some(related) = meta.get_mut(meta_keys::RELATED_TASK) else { return };
+        let id = related.get("taskId").and_then(Value::as_str);
+        match id.and_then(|id| self.at_server(id)) {
+            Some(id) => related["taskId"] = (*id).into(),
+            None => drop(meta.shift_remove(meta_keys::RELATED_TASK)),
+        }
+    }
+}
+
+impl TaskNames for Names {
+    fn told(&self, params: &RawValue) -> Option<Box<RawValue>> {
+        // Most do not.
+        if !params.get().contains(meta_keys::RELATED_TASK) {
+            return None;
+        }
+        let name = self.at_client(&string_at(params, RELATED_ID)?)?;
+        replaced(params, RELATED_ID, &name)
+    }
+}
