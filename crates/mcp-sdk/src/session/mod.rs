@@ -33,7 +33,8 @@ pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub(crate) use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
 use table::nanoseconds;
-pub(crate) use table::{Holder, NoCapacity, SessionLimits, Sessions, unguessable_id};
+pub(crate) use table::{Holder, NoCapacity, SessionLimits, Sessions};
+pub(crate) use thruway_net::unguessable_id;
 
 /// What is remembered of a client between its requests.
 #[derive(Debug)]
