@@ -74,8 +74,9 @@ impl Url {
         let text = without_fragment(text);
         let places = Places::find(text)?;
         let (origin, target) = text.split_at(places.target_start);
-        let slash = if target.starts_with('/') { "" } else { "/" };
-        Self::new([origin, slash, target].concat().into(), places)
+        let has_slash = target.starts_with('/');
+        let text = if has_slash { text.into() } else { [origin, "/", target].concat().into() };
+        Self::new(text, places)
     }
 
     fn new(text: Box<str>, places: Places) -> Result<Self, InvalidUrl> {
@@ -189,13 +190,14 @@ impl Url {
 impl Places {
     /// Finds the parts of `text`, up to the path.
     fn find(text: &str) -> Result<Self, InvalidUrl> {
-        let scheme_end = text.find("://").ok_or(InvalidUrl::SchemeMissing)?;
-        let is_https = match &text[..scheme_end] {
-            scheme if scheme.eq_ignore_ascii_case("https") => true,
-            scheme if scheme.eq_ignore_ascii_case("http") => false,
+        let (scheme, rest) = text.split_once(':').ok_or(InvalidUrl::SchemeMissing)?;
+        let rest = rest.strip_prefix("//").ok_or(InvalidUrl::SchemeMissing)?;
+        let is_https = match scheme {
+            _ if scheme.eq_ignore_ascii_case("https") => true,
+            _ if scheme.eq_ignore_ascii_case("http") => false,
             _ => return Err(InvalidUrl::SchemeNotSupported),
         };
-        let host_start = scheme_end + "://".len();
+        let host_start = text.len() - rest.len();
         let length = text[host_start..].find(['/', '?']);
         let target_start = length.map_or(text.len(), |length| host_start + length);
         let authority = Authority::parse(&text.as_bytes()[host_start..target_start])
@@ -285,6 +287,7 @@ mod tests {
             ("a.example:80/", InvalidUrl::SchemeMissing),
             ("/path", InvalidUrl::SchemeMissing),
             ("javascript:alert(1)", InvalidUrl::SchemeMissing),
+            ("a.example:80/http://b/", InvalidUrl::SchemeMissing),
             ("ftp://a/", InvalidUrl::SchemeNotSupported),
             ("file:///etc/passwd", InvalidUrl::SchemeNotSupported),
             ("http s://a/", InvalidUrl::SchemeNotSupported),
