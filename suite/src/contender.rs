@@ -7,9 +7,9 @@ use crate::cases::{Amount, Case, Operation, Request, Security, Workload};
 use crate::figures::Figures;
 use crate::results::CandidateResult;
 use thruway_bench::{
-    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load, LoadOptions, Manner,
-    McpRequests, McpServerFacts, Pace, ProcessGroups, Report, Requests, Revision, SessionUse, StopFlag,
-    TlsOptions, Url, probe_child, probe_http, usage,
+    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load, LoadOptions, LoadUrl,
+    Manner, McpRequests, McpServerFacts, Pace, ProcessGroups, Report, Requests, Revision, SessionUse,
+    StopFlag, TlsOptions, probe_child, probe_http, usage,
 };
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
@@ -326,8 +326,8 @@ fn messages(
     requests.map_err(|error| error.to_string())
 }
 
-fn url(server: &Server, scheme: &str, target: &str) -> Result<Url, String> {
-    Url::parse(&format!("{scheme}://{}{target}", server.address)).map_err(|error| error.to_string())
+fn url(server: &Server, scheme: &str, target: &str) -> Result<LoadUrl, String> {
+    LoadUrl::parse(&format!("{scheme}://{}{target}", server.address)).map_err(|error| error.to_string())
 }
 
 fn load_options(cell: Cell<'_>) -> LoadOptions {

@@ -71,9 +71,9 @@ pub use report::{
     Settings, Status, TimesReport, octets, rate, time,
 };
 pub use requests::{
-    Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest,
-    InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
-    Url, read_lines,
+    Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidLoadUrl,
+    InvalidRequest, InvalidRequestsFile, LoadUrl, McpOperation, McpRequests, Origin, RequestLine, Requests,
+    SessionUse, read_lines,
 };
 pub use run::{Load, Outcome, RunError, ServerUse};
 pub use schedule::{Pace, Schedule};

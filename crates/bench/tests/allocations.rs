@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use thruway_bench::{
-    Connect, Endpoint, HttpRequest, HttpRequests, Limit, Manner, McpOperation, McpRequests, OpenError,
-    Opened, Pace, Requests, Revision, SessionUse, Share, StopFlag, Url, Worker,
+    Connect, Endpoint, HttpRequest, HttpRequests, Limit, LoadUrl, Manner, McpOperation, McpRequests,
+    OpenError, Opened, Pace, Requests, Revision, SessionUse, Share, StopFlag, Worker,
 };
 use thruway_net::{Clock, ManualTime, Transport};
 use thruway_testkit::heap::{CountingAllocator, allocations};
@@ -126,12 +126,12 @@ fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u
 }
 
 fn gets() -> Arc<dyn Requests> {
-    let request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
+    let request = HttpRequest::get(LoadUrl::parse("http://a.example/").unwrap());
     Arc::new(HttpRequests::new(&[request]).unwrap())
 }
 
 fn messages() -> Arc<dyn Requests> {
-    let url = Url::parse("http://a.example/mcp").unwrap();
+    let url = LoadUrl::parse("http://a.example/mcp").unwrap();
     let endpoint = Endpoint { url, headers: Vec::new(), is_persistent: true };
     let params = serde_json::json!({"name": "echo", "arguments": {"message": "{n}"}});
     let call = McpOperation { method: "tools/call".to_owned(), params, mirrored: Vec::new(), weight: 1 };

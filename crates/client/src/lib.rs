@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 // where requests go
+mod url;
 mod address;
 mod resolve;
 mod dns;
@@ -88,3 +89,4 @@ pub use pool::{Pool, PoolConfig};
 pub use resolve::{Resolve, Resolved, Resolving, ResolvingFor, SystemResolver, resolve};
 pub use upgrade::{WebSocketAccept, websocket_accept};
 pub use upstream_stream::UpstreamStream;
+pub use url::{InvalidUrl, Url};

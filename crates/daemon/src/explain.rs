@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use thruway_gateway::{Candidate, HostMatch, PathMatch, RouteMatch, Routes, normalized_path};
-use thruway_http1::{HeadIndex, Limits, ServerConnection};
-use thruway_message::RequestHead;
+use thruway_http1::{HeadIndex, Limits, ServerConnection, parse_request_target};
+use thruway_message::{Method, RequestHead};
 
 use crate::config::{Config, Failure};
 
@@ -38,9 +38,11 @@ fn octets(request: &str, headers: &[String]) -> Result<String, Failure> {
         |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
     let mut octets = format!("{method} {target} HTTP/1.1\r\n");
     if !headers.iter().any(names_host) {
-        let behind_scheme = target.split_once("://").map_or("", |(_, rest)| rest);
-        let authority = if method == "CONNECT" { target } else { behind_scheme };
-        let _ = write!(octets, "Host: {}\r\n", authority.split(['/', '?']).next().unwrap_or_default());
+        // An invalid method or target is reported when the whole request is parsed.
+        let method = Method::from_token(method.as_bytes()).unwrap_or(Method::Get);
+        let target = parse_request_target(method, target.as_bytes()).ok();
+        let authority = target.and_then(|target| target.authority()).unwrap_or_default();
+        let _ = write!(octets, "Host: {authority}\r\n");
     }
     for header in headers {
         let _ = write!(octets, "{header}\r\n");

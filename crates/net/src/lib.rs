@@ -10,6 +10,9 @@ mod deadlines;
 mod log_limit;
 mod log_writer;
 
+// secrets
+mod random;
+
 // connections in
 mod address;
 mod ip_text;
@@ -57,6 +60,7 @@ pub use networks::{InvalidNetwork, Network, Networks};
 pub use own_connections::{OwnConnection, Peer};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};
 pub use public::{carried_by, is_public};
+pub use random::{random_bytes, unguessable_id};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
 pub use splice::{Flow, Pipe};
 pub use stream::{InProcessServer, PIPE_BYTES, Stream};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 use thruway_bench::{
-    Endpoint, Era, Limit, Manner, McpOperation, McpRequests, Pace, Report, Revision, SessionUse, StopFlag,
-    Url, probe_http,
+    Endpoint, Era, Limit, LoadUrl, Manner, McpOperation, McpRequests, Pace, Report, Revision, SessionUse,
+    StopFlag, probe_http,
 };
 
 use super::metric::{Metric, Sample};
@@ -75,7 +75,7 @@ fn run_on(bridge: &Server, behind: &Path, load: Load, stop: &Stop) -> anyhow::Re
 
 /// Calls of `echo`, in the legacy era with a session for each connection.
 fn calls(bridge: &Server, load: Load) -> anyhow::Result<thruway_bench::Load> {
-    let url = Url::parse(&format!("http://{}/mcp", bridge.address()))?;
+    let url = LoadUrl::parse(&format!("http://{}/mcp", bridge.address()))?;
     let endpoint = Endpoint { url, headers: Vec::new(), is_persistent: true };
     let address = bridge.address().into();
     let facts = probe_http(&endpoint, &address, None, &[load.revision], PATIENCE)?;

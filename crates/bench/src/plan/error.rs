@@ -6,7 +6,7 @@ use std::io;
 
 use thruway_net::tls::{CertificateError, InvalidServerName};
 
-use crate::requests::{InvalidDigest, InvalidRequest, InvalidRequestsFile, InvalidUrl, Origin};
+use crate::requests::{InvalidDigest, InvalidLoadUrl, InvalidRequest, InvalidRequestsFile, Origin};
 use crate::run::RunError;
 
 /// Why a load cannot be planned.
@@ -53,7 +53,7 @@ pub enum PlanError {
     /// TLS options are set, and no URL begins with `https`.
     TlsUnused,
     /// A URL is invalid.
-    Url(String, InvalidUrl),
+    Url(String, InvalidLoadUrl),
     /// There is no URL.
     UrlMissing,
     /// The weight of the request with this URL is out of bounds.

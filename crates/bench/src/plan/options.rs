@@ -10,7 +10,7 @@ use thruway_net::raise_descriptor_limit;
 use thruway_net::tls::{Roots, TlsConnector, TlsConnectorConfig, TlsServerName, TlsVersion};
 
 use super::error::PlanError;
-use crate::requests::{Origin, Requests, Url};
+use crate::requests::{LoadUrl, Origin, Requests};
 use crate::run::Load;
 use crate::schedule::Pace;
 use crate::stop::{Limit, StopFlag};
@@ -148,7 +148,7 @@ impl LoadOptions {
     ///
     /// # Errors
     /// The certificate authorities cannot be used, or the host is no name for TLS.
-    pub fn tls(&self, url: &Url, alpn: &str) -> Result<Option<LoadTls>, PlanError> {
+    pub fn tls(&self, url: &LoadUrl, alpn: &str) -> Result<Option<LoadTls>, PlanError> {
         let Origin::Tcp { host, .. } = &url.origin else { return Ok(None) };
         if !url.is_https {
             return Ok(None);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::error::PlanError;
 use super::options::LoadOptions;
 use super::reach::resolve_origin;
-use crate::requests::{Expected, HttpRequest, HttpRequests, RequestLine, Url, read_lines};
+use crate::requests::{Expected, HttpRequest, HttpRequests, LoadUrl, RequestLine, read_lines};
 use crate::run::Load;
 use crate::stop::StopFlag;
 use crate::worker::Manner;
@@ -50,7 +50,11 @@ impl HttpOptions {
     }
 
     /// Returns the requests for `targets`, and one of their URLs.
-    fn requests(&self, targets: &[String], is_persistent: bool) -> Result<(HttpRequests, Url), PlanError> {
+    fn requests(
+        &self,
+        targets: &[String],
+        is_persistent: bool,
+    ) -> Result<(HttpRequests, LoadUrl), PlanError> {
         let mut requests = Vec::new();
         for target in targets {
             match target.strip_prefix('@') {
@@ -59,7 +63,7 @@ impl HttpOptions {
             }
         }
         let url = requests.first().map(|request| request.url.clone()).ok_or(PlanError::UrlMissing)?;
-        let is_other = |other: &Url| (&other.origin, other.is_https) != (&url.origin, url.is_https);
+        let is_other = |other: &LoadUrl| (&other.origin, other.is_https) != (&url.origin, url.is_https);
         if let Some(other) = requests.iter().find(|request| is_other(&request.url)) {
             return Err(PlanError::Servers(url.origin, other.url.origin.clone()));
         }
@@ -69,7 +73,7 @@ impl HttpOptions {
         Ok((prepared.map_err(PlanError::Request)?, url))
     }
 
-    fn request(&self, url: Url, is_persistent: bool) -> HttpRequest {
+    fn request(&self, url: LoadUrl, is_persistent: bool) -> HttpRequest {
         let default = if self.content.is_some() { "POST" } else { "GET" };
         HttpRequest {
             url,
@@ -119,8 +123,8 @@ impl HttpOptions {
 ///
 /// # Errors
 /// It is invalid.
-pub fn parse_url(text: &str) -> Result<Url, PlanError> {
-    Url::parse(text).map_err(|error| PlanError::Url(text.to_owned(), error))
+pub fn parse_url(text: &str) -> Result<LoadUrl, PlanError> {
+    LoadUrl::parse(text).map_err(|error| PlanError::Url(text.to_owned(), error))
 }
 
 /// Returns the content that `text` stands for: `@FILE`, `-` for the standard input, or the text itself.

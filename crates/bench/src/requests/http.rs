@@ -7,13 +7,13 @@ use super::error::InvalidRequest;
 use super::expected::Expected;
 use super::source::{Http2Request, Requests};
 use super::template::{Template, mixed};
-use super::url::Url;
+use super::url::LoadUrl;
 
 /// A request as people ask for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpRequest {
     /// Where to, and how often.
-    pub url: Url,
+    pub url: LoadUrl,
     /// The method.
     pub method: String,
     /// Header fields, by name and value. `Host` and `Content-Length` are there without.
@@ -55,7 +55,7 @@ enum Octets {
 
 impl HttpRequest {
     /// GET, without content.
-    pub fn get(url: Url) -> Self {
+    pub fn get(url: LoadUrl) -> Self {
         Self {
             url,
             method: "GET".to_owned(),
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     fn request(url: &str) -> HttpRequest {
-        HttpRequest::get(Url::parse(url).unwrap())
+        HttpRequest::get(LoadUrl::parse(url).unwrap())
     }
 
     fn written(requests: &[HttpRequest], number: u64) -> String {

@@ -23,4 +23,4 @@ pub use http::{HttpRequest, HttpRequests};
 pub use mcp::{Conversation, Endpoint, McpOperation, McpRequests, SessionUse};
 pub(crate) use mcp::{Done, MESSAGE_BYTES_MAX, Reading, SingleMessage, read};
 pub use source::{Http2Request, Requests};
-pub use url::{InvalidUrl, Origin, Url};
+pub use url::{InvalidLoadUrl, LoadUrl, Origin};

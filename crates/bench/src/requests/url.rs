@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use thruway_message::Authority;
+use thruway_client::{InvalidUrl, Url};
 
 /// A URL that can be loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Url {
+pub struct LoadUrl {
     /// Where the server is.
     pub origin: Origin,
     /// Whether TLS is spoken with it.
@@ -33,67 +33,58 @@ pub enum Origin {
     Unix(String),
 }
 
-impl Url {
+impl LoadUrl {
     /// Reads a URL, with a weight if one stands behind it.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, InvalidUrl> {
-        let (url, weight) = split_weight(text)?;
-        let url = url.split_once('#').map_or(url, |(before, _)| before);
-        let (scheme, rest) = url.split_once("://").ok_or(InvalidUrl::SchemeMissing)?;
-        let is_https = match scheme.to_ascii_lowercase().as_str() {
-            "http" => false,
-            "https" => true,
-            _ => return Err(InvalidUrl::SchemeUnknown),
-        };
-        match rest.strip_prefix("unix:") {
-            Some(unix) if !is_https => return Self::parse_unix(unix, weight),
-            // Not a host of that name: nobody has a certificate for a socket.
-            Some(unix) if unix.starts_with('/') => return Err(InvalidUrl::HostInvalid),
-            _ => {}
+    pub fn parse(text: &str) -> Result<Self, InvalidLoadUrl> {
+        let (text, weight) = split_weight(text)?;
+        if let Some(socket) = without_start(text, "http://").and_then(|rest| rest.strip_prefix("unix:")) {
+            return Self::parse_unix(socket, weight);
         }
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (host, target) = rest.split_at(end);
-        let authority = Authority::parse(host.as_bytes()).map_err(|_| InvalidUrl::HostInvalid)?;
-        if authority.host().is_empty() {
-            return Err(InvalidUrl::HostInvalid);
+        // Not a host of that name: nobody has a certificate for a socket.
+        if without_start(text, "https://").is_some_and(|rest| rest.starts_with("unix:/")) {
+            return Err(InvalidUrl::HostInvalid.into());
         }
-        let name = authority.host();
-        let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        let default_port = if is_https { 443 } else { 80 };
-        let origin = Origin::Tcp { host: name.to_owned(), port: authority.port().unwrap_or(default_port) };
-        Ok(Self { origin, is_https, host: host.to_owned(), target: with_path(target)?, weight })
+        let url = Url::for_request(text)?;
+        let origin = Origin::Tcp { host: url.host_without_brackets().to_owned(), port: url.port() };
+        Ok(Self::new(origin, &url, weight))
     }
 
     /// `PATH` or `PATH:TARGET`.
-    fn parse_unix(rest: &str, weight: u32) -> Result<Self, InvalidUrl> {
+    fn parse_unix(rest: &str, weight: u32) -> Result<Self, InvalidLoadUrl> {
+        let rest = rest.split('#').next().unwrap_or_default();
         let (path, target) = rest.split_once(':').unwrap_or((rest, "/"));
         if path.is_empty() {
-            return Err(InvalidUrl::HostInvalid);
+            return Err(InvalidUrl::HostInvalid.into());
         }
-        let origin = Origin::Unix(path.to_owned());
-        Ok(Self { origin, is_https: false, host: "localhost".to_owned(), target: with_path(target)?, weight })
+        let target = target.strip_prefix('/').unwrap_or(target);
+        let url = Url::for_request(&format!("http://localhost/{target}"))?;
+        Ok(Self::new(Origin::Unix(path.to_owned()), &url, weight))
     }
+
+    fn new(origin: Origin, url: &Url, weight: u32) -> Self {
+        let (host, target) = (url.authority().to_owned(), url.target().to_owned());
+        Self { origin, is_https: url.is_https(), host, target, weight }
+    }
+}
+
+/// Returns the text behind `start`, which is in any case.
+fn without_start<'t>(text: &'t str, start: &str) -> Option<&'t str> {
+    let (found, rest) = text.split_at_checked(start.len())?;
+    found.eq_ignore_ascii_case(start).then_some(rest)
 }
 
 /// The number behind the last `@` in path or query is a weight; in an authority it has no place.
-fn split_weight(text: &str) -> Result<(&str, u32), InvalidUrl> {
+fn split_weight(text: &str) -> Result<(&str, u32), InvalidLoadUrl> {
     match text.rsplit_once('@') {
         Some((url, weight)) if !weight.is_empty() && weight.bytes().all(|octet| octet.is_ascii_digit()) => {
             let weight = weight.parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
-            Ok((url, weight.ok_or(InvalidUrl::WeightInvalid)?))
+            Ok((url, weight.ok_or(InvalidLoadUrl::Weight)?))
         }
         _ => Ok((text, 1)),
     }
-}
-
-fn with_path(target: &str) -> Result<String, InvalidUrl> {
-    if target.bytes().any(|octet| !octet.is_ascii_graphic()) {
-        return Err(InvalidUrl::TargetInvalid);
-    }
-    let slash = if target.starts_with('/') { "" } else { "/" };
-    Ok(format!("{slash}{target}"))
 }
 
 impl fmt::Display for Origin {
@@ -106,50 +97,45 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a text is no URL that can be loaded.
+/// Reason why a text is not a URL that can be loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InvalidUrl {
-    /// The authority is no host with an optional port.
-    HostInvalid,
-    /// There is no `http://` or `https://`.
-    SchemeMissing,
-    /// Another scheme than `http` and `https`.
-    SchemeUnknown,
-    /// Path or query hold what no request target may.
-    TargetInvalid,
-    /// A weight of 0, or one that is too large.
-    WeightInvalid,
+pub enum InvalidLoadUrl {
+    /// The text is no URL.
+    Url(InvalidUrl),
+    /// The weight is 0 or too large.
+    Weight,
 }
 
-impl InvalidUrl {
+impl InvalidLoadUrl {
     /// What to write instead.
     pub const fn hint(self) -> &'static str {
         match self {
-            Self::HostInvalid | Self::SchemeUnknown => {
+            Self::Url(InvalidUrl::SchemeMissing) => "put `http://` in front",
+            Self::Url(InvalidUrl::TargetInvalid) => "write blanks and other characters of a path as `%20`",
+            Self::Url(_) => {
                 "a URL is `http://HOST:PORT/PATH`, or `http://unix:SOCKET:/PATH` for a Unix socket"
             }
-            Self::SchemeMissing => "put `http://` in front",
-            Self::TargetInvalid => "write blanks and other characters of a path as `%20`",
-            Self::WeightInvalid => {
-                "a weight is a number from 1 to 1000 behind `@`; an `@` of a path is `%40`"
-            }
+            Self::Weight => "a weight is a number from 1 to 1000 behind `@`; an `@` of a path is `%40`",
         }
     }
 }
 
-impl fmt::Display for InvalidUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::HostInvalid => "the URL has no valid host",
-            Self::SchemeMissing => "the URL has no scheme",
-            Self::SchemeUnknown => "the scheme of the URL is neither `http` nor `https`",
-            Self::TargetInvalid => "the URL holds a character that it may not",
-            Self::WeightInvalid => "the weight of the URL is invalid",
-        })
+impl From<InvalidUrl> for InvalidLoadUrl {
+    fn from(error: InvalidUrl) -> Self {
+        Self::Url(error)
     }
 }
 
-impl std::error::Error for InvalidUrl {}
+impl fmt::Display for InvalidLoadUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(error) => error.fmt(f),
+            Self::Weight => f.write_str("the weight of the URL is invalid"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidLoadUrl {}
 
 const WEIGHT_MAX: u32 = 1000;
 
@@ -169,7 +155,7 @@ mod tests {
             ("http://unix:/run/a.sock", "unix:/run/a.sock", "localhost", "/", 1),
             ("http://unix:a.sock:/b?n={n}@2", "unix:a.sock", "localhost", "/b?n={n}", 2),
         ] {
-            let url = Url::parse(text).unwrap();
+            let url = LoadUrl::parse(text).unwrap();
             assert_eq!(url.is_https, text.starts_with("https:"));
             assert_eq!(
                 (&*url.origin.to_string(), &*url.host, &*url.target, url.weight),
@@ -181,20 +167,20 @@ mod tests {
     #[test]
     fn what_cannot_be_loaded_is_refused() {
         for (text, error) in [
-            ("", InvalidUrl::SchemeMissing),
-            ("a.example:80/", InvalidUrl::SchemeMissing),
-            ("ftp://a", InvalidUrl::SchemeUnknown),
-            ("https://unix:/run/a.sock", InvalidUrl::HostInvalid),
-            ("http://", InvalidUrl::HostInvalid),
-            ("http://:80/", InvalidUrl::HostInvalid),
-            ("http://user@a/", InvalidUrl::HostInvalid),
-            ("http://unix:", InvalidUrl::HostInvalid),
-            ("http://a/b c", InvalidUrl::TargetInvalid),
-            ("http://a/\r\nX: y", InvalidUrl::TargetInvalid),
-            ("http://a/@0", InvalidUrl::WeightInvalid),
-            ("http://a/@99999999999", InvalidUrl::WeightInvalid),
+            ("", InvalidUrl::SchemeMissing.into()),
+            ("a.example:80/", InvalidUrl::SchemeMissing.into()),
+            ("ftp://a", InvalidUrl::SchemeNotSupported.into()),
+            ("https://unix:/run/a.sock", InvalidUrl::HostInvalid.into()),
+            ("http://", InvalidUrl::HostInvalid.into()),
+            ("http://:80/", InvalidUrl::HostInvalid.into()),
+            ("http://user@a/", InvalidUrl::HostInvalid.into()),
+            ("http://unix:", InvalidUrl::HostInvalid.into()),
+            ("http://a/b c", InvalidUrl::TargetInvalid.into()),
+            ("http://a/\r\nX: y", InvalidUrl::TargetInvalid.into()),
+            ("http://a/@0", InvalidLoadUrl::Weight),
+            ("http://a/@99999999999", InvalidLoadUrl::Weight),
         ] {
-            assert_eq!(Url::parse(text), Err(error), "{text}");
+            assert_eq!(LoadUrl::parse(text), Err(error), "{text}");
         }
     }
 }

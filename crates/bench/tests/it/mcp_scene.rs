@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_bench::{
-    Endpoint, FailureKind, Limit, Load, Manner, McpOperation, McpRequests, Pace, Record, Revision,
-    SessionUse, StopFlag, Url,
+    Endpoint, FailureKind, Limit, Load, LoadUrl, Manner, McpOperation, McpRequests, Pace, Record, Revision,
+    SessionUse, StopFlag,
 };
 use thruway_client::UpstreamAddr;
 
@@ -22,7 +22,7 @@ pub(crate) fn call_of_echo() -> McpOperation {
 }
 
 pub(crate) fn endpoint() -> Endpoint {
-    let url = Url::parse("http://127.0.0.1/mcp").unwrap();
+    let url = LoadUrl::parse("http://127.0.0.1/mcp").unwrap();
     Endpoint { url, headers: Vec::new(), is_persistent: true }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use thruway_bench::compare::{Candidate, Comparison, Sample};
 use thruway_bench::ramp::{Step, StepOutcome};
 use thruway_bench::{
-    ErrorCount, FailureKind, HttpRequest, HttpRequests, Limit, ListenQueue, Load, Manner, Outcome, OverTime,
-    Pace, Record, Report, StopFlag, Url, WorkerUse,
+    ErrorCount, FailureKind, HttpRequest, HttpRequests, Limit, ListenQueue, Load, LoadUrl, Manner, Outcome,
+    OverTime, Pace, Record, Report, StopFlag, WorkerUse,
 };
 use thruway_testkit::upstream;
 
@@ -22,7 +22,7 @@ fn reports() -> Vec<Report> {
 }
 
 fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
-    let mut request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
+    let mut request = HttpRequest::get(LoadUrl::parse("http://a.example/").unwrap());
     request.expected.status = status;
     Load {
         requests: Arc::new(HttpRequests::new(&[request]).unwrap()),

@@ -14,8 +14,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use thruway_bench::{
-    Connect, Expected, HttpRequest, HttpRequests, Limit, Manner, OpenError, Opened, Pace, Record, Share,
-    StopFlag, Url, Worker,
+    Connect, Expected, HttpRequest, HttpRequests, Limit, LoadUrl, Manner, OpenError, Opened, Pace, Record,
+    Share, StopFlag, Worker,
 };
 use thruway_client::ConnectError;
 use thruway_net::{Clock, ManualTime};
@@ -137,7 +137,7 @@ impl Scene {
         let request = HttpRequest {
             expected: self.expected,
             is_persistent: self.manner.is_persistent,
-            ..HttpRequest::get(Url::parse("http://a.example/{n}").unwrap())
+            ..HttpRequest::get(LoadUrl::parse("http://a.example/{n}").unwrap())
         };
         let requests = HttpRequests::new(&[request]).unwrap();
         let requests = Arc::new(if self.manner.is_http2 { requests.for_http2().unwrap() } else { requests });

@@ -9,8 +9,8 @@ use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
 use thruway_bench::ramp::Step;
 use thruway_bench::{
-    FailureKind, HttpRequest, HttpRequests, Limit, Load, LoadTls, Manner, OpenError, Outcome, Pace, Report,
-    RunError, Stage, StopFlag, Url,
+    FailureKind, HttpRequest, HttpRequests, Limit, Load, LoadTls, LoadUrl, Manner, OpenError, Outcome, Pace,
+    Report, RunError, Stage, StopFlag,
 };
 use thruway_client::{ConnectError, UpstreamAddr};
 use thruway_message::StatusCode;
@@ -20,7 +20,7 @@ use thruway_server::{ListenAddr, OwnedRequest, Response, RunningServer, Server};
 use thruway_testkit::upstream;
 
 fn load(address: impl Into<UpstreamAddr>) -> Load {
-    let request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
+    let request = HttpRequest::get(LoadUrl::parse("http://a.example/").unwrap());
     Load {
         requests: Arc::new(HttpRequests::new(&[request]).unwrap()),
         addresses: vec![address.into()],
@@ -59,7 +59,7 @@ fn every_request_is_answered_whatever_the_manner() {
         let mut load = load(address);
         load.manner = Manner { pipeline, is_persistent, ..load.manner };
         let request =
-            HttpRequest { is_persistent, ..HttpRequest::get(Url::parse("http://a.example/").unwrap()) };
+            HttpRequest { is_persistent, ..HttpRequest::get(LoadUrl::parse("http://a.example/").unwrap()) };
         load.requests = Arc::new(HttpRequests::new(&[request]).unwrap());
         let outcome = run(&load);
         let record = &outcome.record;

@@ -1,6 +1,7 @@
 //! What is asked about a certificate, and whom.
 
 use sha1::{Digest, Sha1};
+use thruway_client::Url;
 use x509_cert::Certificate;
 use x509_cert::der::asn1::{Null, ObjectIdentifier, OctetString};
 use x509_cert::der::{Decode, Encode};
@@ -54,11 +55,14 @@ fn responder_of(certificate: &Certificate) -> Option<String> {
     let (_, access) = certificate.tbs_certificate.get::<AuthorityInfoAccessSyntax>().ok()??;
     let mut places = access.0.into_iter().filter(|description| description.access_method == OCSP);
     places.find_map(|description| match description.access_location {
-        GeneralName::UniformResourceIdentifier(url) if url.as_str().starts_with("http://") => {
-            Some(url.to_string())
-        }
+        GeneralName::UniformResourceIdentifier(url) if is_http(url.as_str()) => Some(url.to_string()),
         _ => None,
     })
+}
+
+/// `true` for URLs of `http`. Responders sign their answers, so that TLS is not needed.
+fn is_http(url: &str) -> bool {
+    Url::for_request(url).is_ok_and(|url| !url.is_https())
 }
 
 /// By SHA-1, as it is the only digest that all responders know (RFC 5019 §2.1.1): nothing depends on its strength.

@@ -1,12 +1,12 @@
 //! What a request is sent to, as people write it: `https://example.com:8443/path?query`.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use thruway_message::{Authority, FieldLinesBuf, InvalidFieldLine};
+use thruway_message::{FieldLinesBuf, InvalidFieldLine};
 
 use super::error::ClientError;
+use crate::url::Url;
 
 /// Where many requests go: a URL that has been taken apart, and the field lines that each of them has (RFC 9110 §4.2).
 ///
@@ -28,12 +28,8 @@ pub struct Destination(Arc<Parts>);
 
 #[derive(Clone, Debug)]
 struct Parts {
-    /// The URL, with the slash that may be left out.
-    url: Box<str>,
+    url: Url,
     origin: Origin,
-    host: Range<usize>,
-    port: u16,
-    is_https: bool,
     /// `Host` comes first.
     field_lines: FieldLinesBuf,
 }
@@ -53,34 +49,12 @@ impl Destination {
     /// The parts of `url`. A fragment is not sent (RFC 9110 §4.1).
     ///
     /// # Errors
-    /// It is none, or its scheme is neither `http` nor `https`.
+    /// `url` is no URL, or requests cannot be sent to it: see [`Url::for_request`].
     pub fn parse(url: &str) -> Result<Self, ClientError> {
-        let url = url.split_once('#').map_or(url, |(before, _)| before);
-        let scheme_end = url.find("://").ok_or(ClientError::UrlInvalid)?;
-        let is_https = match &url[..scheme_end] {
-            scheme if scheme.eq_ignore_ascii_case("https") => true,
-            scheme if scheme.eq_ignore_ascii_case("http") => false,
-            _ => return Err(ClientError::SchemeNotSupported),
-        };
-        let start = scheme_end + "://".len();
-        let end = url[start..].find(['/', '?']).map_or(url.len(), |length| start + length);
-        let authority = Authority::parse(&url.as_bytes()[start..end]).map_err(|_| ClientError::UrlInvalid)?;
-        if authority.host().is_empty() {
-            // RFC 9110 §4.2.1 and §4.2.2.
-            return Err(ClientError::UrlInvalid);
-        }
+        let url = Url::for_request(url)?;
         let mut field_lines = FieldLinesBuf::new();
-        field_lines.append("Host", authority.as_str()).map_err(ClientError::FieldInvalid)?;
-        let (origin, target) = url.split_at(end);
-        let slash = if target.starts_with('/') { "" } else { "/" };
-        Ok(Self(Arc::new(Parts {
-            url: [origin, slash, target].concat().into(),
-            origin: Origin::new(origin),
-            host: start..start + authority.host().len(),
-            port: authority.port().unwrap_or(if is_https { 443 } else { 80 }),
-            is_https,
-            field_lines,
-        })))
+        field_lines.append("Host", url.authority()).map_err(ClientError::FieldInvalid)?;
+        Ok(Self(Arc::new(Parts { origin: Origin::new(url.origin()), url, field_lines })))
     }
 
     /// The same for requests that have one more field line. `Host`, `Content-Length` and `Transfer-Encoding` are not for
@@ -100,21 +74,21 @@ impl Destination {
 
     /// The request target in origin form: path and query, `/` if there is neither.
     pub(super) fn target(&self) -> &str {
-        &self.0.url[self.0.origin.text.len()..]
+        self.0.url.target()
     }
 
     pub(super) fn host(&self) -> &str {
-        &self.0.url[self.0.host.clone()]
+        self.0.url.host()
     }
 
     /// The port, or the default one of the scheme.
     pub(super) fn port(&self) -> u16 {
-        self.0.port
+        self.0.url.port()
     }
 
     /// Whether the scheme is `https`.
     pub(super) fn is_https(&self) -> bool {
-        self.0.is_https
+        self.0.url.is_https()
     }
 
     /// The field lines of each request, `Host` first.

@@ -7,6 +7,7 @@ use thruway_http1 as http1;
 use thruway_message::InvalidFieldLine;
 use thruway_net::tls::TlsFailure;
 
+use crate::url::InvalidUrl;
 use crate::{ConnectFailures, Error, Side};
 
 /// Why there is no response, or no more of it.
@@ -72,6 +73,18 @@ impl ClientError {
 impl From<Error> for ClientError {
     fn from(error: Error) -> Self {
         Self::Exchange(error)
+    }
+}
+
+impl From<InvalidUrl> for ClientError {
+    fn from(error: InvalidUrl) -> Self {
+        match error {
+            InvalidUrl::SchemeNotSupported => Self::SchemeNotSupported,
+            InvalidUrl::TargetInvalid => Self::RequestInvalid(http1::Error::RequestTargetInvalid),
+            InvalidUrl::FragmentPresent | InvalidUrl::HostInvalid | InvalidUrl::SchemeMissing => {
+                Self::UrlInvalid
+            }
+        }
     }
 }
 

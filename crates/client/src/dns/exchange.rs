@@ -1,10 +1,10 @@
 //! Asks servers of names, one after the other until one answers.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use thruway_net::random_bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
@@ -84,10 +84,9 @@ async fn ask_by_tcp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<R
     reply(&octets, id, name, kind).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Hashers of maps begin with a number that nobody outside of the process can guess.
+/// Returns the id of a new query, which protects against forged answers (RFC 5452 §9.2).
 fn random_id() -> u16 {
-    let [high, low, ..] = RandomState::new().hash_one(()).to_be_bytes();
-    u16::from_be_bytes([high, low])
+    u16::from_ne_bytes(random_bytes())
 }
 
 /// What is sent without being asked for more (RFC 1035 §4.2.1); room for servers that do all the same.

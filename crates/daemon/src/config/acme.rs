@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use thruway_certificates::acme::{AcmeConfig, ChallengeKind, ExternalAccount, OrderedNames, Pace, Wanted};
+use thruway_client::Url;
 use thruway_net::tls::{
     CertificateFiles, ClientAuthentication, TlsConnector, TlsConnectorConfig, TlsServerName,
 };
@@ -93,11 +94,9 @@ pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -
 
 /// Without TLS, anybody on the way could have certificates issued to himself (RFC 8555 §6.1).
 fn resolve_acme_directory(resolver: &mut Resolver<'_>, url: Spanned<String>) -> String {
-    let host = url.get_ref().strip_prefix("https://").map(|rest| rest.split(['/', '?', '#']).next());
-    // A URL with credentials is no URL of a directory, and the host would not be the text before a colon.
-    let authority = host.flatten().filter(|authority| !authority.contains('@'));
-    let host = authority.map(|authority| authority.rsplit_once(':').map_or(authority, |(host, _)| host));
-    if host.is_none_or(|host| TlsServerName::new(host).is_err()) {
+    let is_directory =
+        Url::parse(url.get_ref()).is_ok_and(|url| url.is_https() && TlsServerName::new(url.host()).is_ok());
+    if !is_directory {
         let hint = "write `https://`, the name of the server and a path";
         resolver.refuse_with(&url, "it is not the URL of a directory", hint);
     }

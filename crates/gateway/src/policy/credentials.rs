@@ -5,6 +5,7 @@ use std::fmt;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use thruway_message::{FieldLines, Method, RequestHead};
+use thruway_net::random_bytes;
 use thruway_server::FieldValue;
 
 /// What there is of credentials.
@@ -88,14 +89,12 @@ pub(super) struct DigestKey(Hmac<Sha256>);
 pub(super) type Digest = [u8; 32];
 
 impl DigestKey {
-    /// A new key.
+    /// Returns a new key.
     ///
     /// # Panics
-    /// The system gives no random numbers.
+    /// As [`random_bytes`] does.
     pub(super) fn random() -> Self {
-        let mut key = [0; 64];
-        getrandom::fill(&mut key).expect("the system has random octets");
-        Self(Hmac::new(&key.into()))
+        Self(Hmac::new(&random_bytes::<64>().into()))
     }
 
     /// The digest of `parts`, each of which is told from the next by its length.

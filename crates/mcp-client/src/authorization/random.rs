@@ -4,18 +4,11 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use thruway_net::Clock;
-
-/// Returns random bytes from the operating system.
-fn random<const N: usize>() -> [u8; N] {
-    let mut octets = [0; N];
-    getrandom::fill(&mut octets).expect("the system has random numbers");
-    octets
-}
+use thruway_net::{Clock, random_bytes};
 
 /// Text that nobody can guess: 43 characters that need no escaping, which is also a verifier of RFC 7636 §4.1.
 pub(super) fn random_text() -> String {
-    URL_SAFE_NO_PAD.encode(random::<32>())
+    URL_SAFE_NO_PAD.encode(random_bytes::<32>())
 }
 
 /// Seconds since the Unix epoch.

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 
-use thruway_message::Authority;
+use thruway_client::Url;
 use thruway_net::{carried_by, is_public};
 
 /// Whether a segment leads elsewhere than it stands: a URL below another must be there for whoever resolves it, too.
@@ -11,53 +12,22 @@ fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
-/// An absolute URL of HTTP, without user information and without a fragment.
+/// The URL of a server in OAuth, which may identify it. The rules are stricter than those of [`Url`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct HttpUrl {
-    text: String,
-    /// Where the authority begins, and the path.
-    authority_start: usize,
-    path_start: usize,
-}
+pub(super) struct HttpUrl(Url);
 
 impl HttpUrl {
-    /// Reads a URL; `None` if it is not one that a request can be sent to as it stands. A fragment is not accepted: no identifier
-    /// of a server has one (RFC 8414 §2, RFC 9728 §1.2).
+    /// Parses a URL. Returns `None` for fragments, which no identifier of a server has (RFC 8414 §2, RFC 9728
+    /// §1.2), for dot segments, and for characters that RFC 3986 forbids: others might read such a URL
+    /// differently.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let is_clean =
             text.bytes().all(|octet| octet.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&octet));
         if !is_clean || text.len() > URL_BYTES_MAX {
             return None;
         }
-        let (scheme, rest) = text.split_once("://")?;
-        if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-            return None;
-        }
-        let authority_start = text.len() - rest.len();
-        let path_start = rest.find(['/', '?']).map_or(text.len(), |length| authority_start + length);
-        let authority = Authority::parse(&text.as_bytes()[authority_start..path_start]).ok()?;
-        let url = Self { text: text.to_owned(), authority_start, path_start };
-        (!authority.host().is_empty() && !url.path().split('/').any(is_dots)).then_some(url)
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// Scheme and authority, as they are written.
-    pub(super) fn origin(&self) -> &str {
-        &self.text[..self.path_start]
-    }
-
-    /// The path, which may be empty, without the query.
-    pub(super) fn path(&self) -> &str {
-        let rest = &self.text[self.path_start..];
-        rest.split_once('?').map_or(rest, |(path, _)| path)
-    }
-
-    /// The query, if there is one.
-    fn query(&self) -> Option<&str> {
-        self.text[self.path_start..].split_once('?').map(|(_, query)| query)
+        let url = Url::parse(text).ok()?;
+        (!url.path().split('/').any(is_dots)).then_some(Self(url))
     }
 
     /// All but the query.
@@ -65,16 +35,10 @@ impl HttpUrl {
         format!("{}{}", self.origin(), self.path())
     }
 
-    /// `true` if nobody else can read what is sent: the URL is of `https`, or of this machine.
+    /// `true` if nobody else can read what is sent: the URL is of `https`, or of this machine. For names of
+    /// this machine that do not count, see [`reach`](Self::reach).
     pub(super) fn is_private(&self) -> bool {
-        self.is_https() || self.is_loopback()
-    }
-
-    /// `true` if the host is this machine, however the name is resolved. Other names of this machine do not
-    /// count, because a DNS server could resolve them to another one: see [`reach`](Self::reach).
-    fn is_loopback(&self) -> bool {
-        let is_address = self.address().is_some_and(|address| address.to_canonical().is_loopback());
-        is_address || self.host().eq_ignore_ascii_case("localhost")
+        self.is_protected()
     }
 
     /// Returns the distance of the host, judged by its name alone: the shortest distance at which some
@@ -97,25 +61,9 @@ impl HttpUrl {
         if is_localhost || is_ipv4 || is_unclear { Reach::Machine } else { Reach::Internet }
     }
 
-    /// Returns the host, if it is an IP address.
-    fn address(&self) -> Option<IpAddr> {
-        let host = self.host();
-        match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-            Some(address) => address.parse().ok().map(IpAddr::V6),
-            None => host.parse().ok().map(IpAddr::V4),
-        }
-    }
-
-    /// Whether scheme, host and port are those of `other` (RFC 6454 §5).
-    pub(super) fn has_origin_of(&self, other: &Self) -> bool {
-        self.is_https() == other.is_https()
-            && self.port() == other.port()
-            && self.host().eq_ignore_ascii_case(other.host())
-    }
-
     /// `true` if `other` has the same origin, path and query.
     pub(super) fn equals(&self, other: &Self) -> bool {
-        self.has_origin_of(other) && self.text[self.path_start..] == other.text[other.path_start..]
+        self.has_origin_of(other) && self.target() == other.target()
     }
 
     /// `true` if `other` is this URL or, if this URL has no query, a URL below its path with any query.
@@ -132,11 +80,7 @@ impl HttpUrl {
 
     /// What a `Location` of a response of this one names, if it is a URL or a path from the root.
     pub(super) fn join(&self, location: &str) -> Option<Self> {
-        let location = location.split_once('#').map_or(location, |(before, _)| before);
-        match location.strip_prefix('/') {
-            Some(rest) if !rest.starts_with('/') => Self::parse(&format!("{}{location}", self.origin())),
-            _ => Self::parse(location),
-        }
+        self.0.join(location).ok().and_then(|url| Self::parse(url.as_str()))
     }
 
     /// A document at the root, about what lies at the path of this one (RFC 8414 §3.1, RFC 9728 §3.1).
@@ -156,23 +100,15 @@ impl HttpUrl {
 
     /// The same origin, and another path.
     pub(super) fn at(&self, path: &str) -> Self {
-        Self { text: format!("{}{path}", self.origin()), ..*self }
+        Self(self.with_target(path).expect("the path consists of parts of valid URLs"))
     }
+}
 
-    fn is_https(&self) -> bool {
-        self.text.as_bytes()[4].eq_ignore_ascii_case(&b's')
-    }
+impl Deref for HttpUrl {
+    type Target = Url;
 
-    fn host(&self) -> &str {
-        self.authority().map_or("", |authority| authority.host())
-    }
-
-    fn port(&self) -> Option<u16> {
-        self.authority()?.port().or(Some(if self.is_https() { 443 } else { 80 }))
-    }
-
-    fn authority(&self) -> Option<Authority<'_>> {
-        Authority::parse(&self.text.as_bytes()[self.authority_start..self.path_start]).ok()
+    fn deref(&self) -> &Url {
+        &self.0
     }
 }
 
@@ -212,7 +148,7 @@ fn is_number(label: &str) -> bool {
 
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        self.0.fmt(f)
     }
 }
 
@@ -250,37 +186,6 @@ mod tests {
             assert_eq!(HttpUrl::parse(text), None, "{text}");
         }
         assert_eq!(HttpUrl::parse(&format!("https://a/{}", "b".repeat(URL_BYTES_MAX))), None);
-    }
-
-    #[test]
-    fn origins_are_compared_as_they_are_meant() {
-        let origin = url("https://MCP.example/a");
-        assert!(origin.has_origin_of(&url("HTTPS://mcp.example:443/b?c")));
-        for other in ["http://mcp.example/", "https://mcp.example:444/", "https://mcp.example.evil/"] {
-            assert!(!origin.has_origin_of(&url(other)), "{other}");
-        }
-    }
-
-    #[test]
-    fn this_machine_has_several_names() {
-        for text in
-            ["http://localhost", "http://127.1.2.3:80/", "http://[::1]/", "http://[::ffff:127.0.0.1]/"]
-        {
-            assert!(url(text).is_private(), "{text}");
-        }
-        for text in [
-            "http://localhost.evil.example/",
-            "http://128.0.0.1/",
-            "http://[::2]/",
-            "http://127.0.0.1.example/",
-            // A DNS server may resolve these to another machine.
-            "http://localhost./",
-            "http://a.localhost/",
-            "http://127.1/",
-        ] {
-            assert!(!url(text).is_private(), "{text}");
-        }
-        assert!(url("https://a").is_private());
     }
 
     /// Only `localhost` and addresses in their usual notation counted as this machine, so a server elsewhere

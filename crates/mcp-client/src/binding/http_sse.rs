@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use thruway_client::{Destination, Events};
+use thruway_client::{Destination, Events, Url};
 use thruway_message::{FieldLinesBuf, Method};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -117,14 +117,9 @@ async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Ev
 
 /// Where messages go: on the same server, because nothing that is meant for it is for others.
 fn message_url(url: &str, endpoint: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?']).next()?;
-    let origin = format!("{scheme}://{authority}");
-    match endpoint.strip_prefix(&origin) {
-        Some(path) if path.starts_with('/') => Some(endpoint.to_owned()),
-        None if endpoint.starts_with('/') && !endpoint.starts_with("//") => Some(origin + endpoint),
-        _ => None,
-    }
+    let url = Url::for_request(url).ok()?;
+    let endpoint = url.join(endpoint).ok().filter(|endpoint| endpoint.has_origin_of(&url))?;
+    Some(endpoint.to_string())
 }
 
 impl Drop for OpenStream {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
-use thruway_mcp_server::backend::{Holder, NoShare, RequestBinding, Share, Shares, unguessable_id};
+use thruway_mcp_server::backend::{Holder, NoShare, RequestBinding, Share, Shares};
+use thruway_net::unguessable_id;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;

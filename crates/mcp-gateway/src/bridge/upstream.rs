@@ -9,7 +9,8 @@ use std::time::Duration;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_client::{McpClient, McpClientError, Subscription};
-use thruway_mcp_server::backend::{Holder, NoShare, Share, check_share, unguessable_id};
+use thruway_mcp_server::backend::{Holder, NoShare, Share, check_share};
+use thruway_net::unguessable_id;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 

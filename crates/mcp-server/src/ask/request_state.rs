@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::Params;
-use thruway_net::Clock;
+use thruway_net::{Clock, random_bytes};
 
 use crate::authorization::Caller;
 
@@ -137,11 +137,9 @@ impl StateKey {
     /// A key that nobody knows.
     ///
     /// # Panics
-    /// The system has no random numbers.
+    /// As [`random_bytes`] does.
     pub(crate) fn random() -> Self {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).expect("the system has random numbers");
-        Self(key)
+        Self(random_bytes())
     }
 
     /// `base64(state).base64(mac)`

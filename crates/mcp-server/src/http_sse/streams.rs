@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use thruway_net::unguessable_id;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::authorization::Caller;
-use crate::session::{NoCapacity, SessionLimits, unguessable_id};
-use crate::shares::Holder;
-use crate::shares::Share;
+use crate::session::{NoCapacity, SessionLimits};
+use crate::shares::{Holder, Share};
 
 /// The streams that are open, by their ids.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ impl McpServer {
     /// The same, with more to say of itself and with options.
     ///
     /// # Panics
-    /// The system has no random numbers.
+    /// The operating system provides no random bytes.
     pub fn with_options(info: Implementation, options: McpServerOptions) -> Self {
         Self::build(info, options, None)
     }

@@ -31,7 +31,6 @@ pub use backend_session::{Asides, BackendSession, DroppedMessages};
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
-pub use table::unguessable_id;
 pub(crate) use table::{NoCapacity, SessionLimits, Sessions};
 
 /// What is remembered of a client between its requests.

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use thruway_net::unguessable_id;
+
 use super::{Session, nanoseconds, now};
 use crate::shares::Holder;
 
@@ -106,7 +108,7 @@ impl Sessions {
     /// There are too many, and all of them are in use.
     ///
     /// # Panics
-    /// The system has no random numbers.
+    /// As [`unguessable_id`] does.
     pub(crate) fn insert(&self, session: Session) -> Result<Arc<str>, NoCapacity> {
         self.insert_at(nanoseconds(now()), session)
     }
@@ -291,16 +293,6 @@ impl Slot {
     fn lock_key(&self) -> MutexGuard<'_, EvictionKey> {
         self.key.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// An id of 128 random bits.
-///
-/// # Panics
-/// The system has no random numbers.
-pub fn unguessable_id() -> Box<str> {
-    let mut id = [0; 16];
-    getrandom::fill(&mut id).expect("the system has random numbers");
-    format!("{:032x}", u128::from_ne_bytes(id)).into()
 }
 
 /// Time between two searches for overdue sessions, in nanoseconds.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{CallToolResult, TaskStatus};
-use thruway_net::Clock;
+use thruway_net::{Clock, random_bytes};
 use tokio::sync::{oneshot, watch};
 
 use super::TaskOptions;
@@ -72,15 +72,13 @@ impl Task {
     /// A call that may become a task.
     ///
     /// # Panics
-    /// The system has no random numbers.
+    /// As [`random_bytes`] does.
     pub(super) fn new(caller: &Caller, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
-        let mut id = [0; ID_BYTES];
-        getrandom::fill(&mut id).expect("the system has random numbers");
         let created = now();
         let standing =
             Standing { state: State::Called, message: None, updated: created, names: BTreeSet::new() };
         Self {
-            id: URL_SAFE_NO_PAD.encode(id).into(),
+            id: URL_SAFE_NO_PAD.encode(random_bytes::<ID_BYTES>()).into(),
             owner: caller.principal(),
             holder: caller.holder(),
             options,

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use thruway_net::unguessable_id;
 
 use super::ranges::ByteRange;
 use super::representation::Representation;
@@ -85,8 +85,7 @@ impl Segment {
 
 /// A boundary that nobody who writes a file can know beforehand (RFC 2046 §5.1.1: it must not stand in a part).
 fn new_boundary() -> String {
-    let random = RandomState::new();
-    format!("{:016x}{:016x}", random.hash_one(0), random.hash_one(1))
+    unguessable_id().into()
 }
 
 /// How much is read at once.

@@ -16,7 +16,7 @@ use thruway_http1::{
 };
 use thruway_message::token::{is_field_value, is_token};
 use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
-use thruway_net::Worker;
+use thruway_net::{Worker, random_bytes};
 
 /// Where a head is put together: its field lines as HTTP/1.1 writes them, and where they stand.
 #[derive(Default)]
@@ -274,9 +274,7 @@ impl From<http1::Error> for Refusal {
 
 /// Returns a new key for the handshake of a WebSocket: 16 random bytes in base64 (RFC 6455 §4.1).
 fn websocket_key() -> String {
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).expect("the system has random bytes");
-    STANDARD.encode(key)
+    STANDARD.encode(random_bytes::<16>())
 }
 
 /// What a worker keeps for the next head.

@@ -8,7 +8,7 @@ use thruway_message::{FieldName, FieldValue, Method};
 
 use crate::requests::error::InvalidRequest;
 use crate::requests::template::{Template, mixed, write_number};
-use crate::requests::url::Url;
+use crate::requests::url::LoadUrl;
 
 /// An operation as people ask for it.
 #[derive(Clone, PartialEq, Debug)]
@@ -27,7 +27,7 @@ pub struct McpOperation {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// The endpoint.
-    pub url: Url,
+    pub url: LoadUrl,
     /// Header fields besides those that every request needs.
     pub headers: Vec<(String, String)>,
     /// Whether the connection goes on after the answer.
@@ -193,7 +193,7 @@ impl Endpoint {
         revision: Revision,
         fields: &[(String, String)],
     ) -> Result<Vec<u8>, InvalidRequest> {
-        let Url { host, target, .. } = &self.url;
+        let LoadUrl { host, target, .. } = &self.url;
         let is_given = |name: &str| self.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
         let mut head = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
         let mut push = |name: &str, value: &str| {

@@ -1,13 +1,12 @@
 //! Where a document is, and how long it is kept.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::tls::TlsConnector;
 
-use super::super::Destination;
+use crate::url::Url;
 
 /// Where a document is, and how it is fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,12 +75,8 @@ impl DocumentUrl {
 }
 
 fn check(url: &str) -> Result<(), InvalidDocumentUrl> {
-    let url = Destination::parse(url).map_err(|_| InvalidDocumentUrl::Syntax)?;
-    let host = url.host();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let is_here =
-        host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback());
-    if url.is_https() || is_here { Ok(()) } else { Err(InvalidDocumentUrl::NotSecured) }
+    let url = Url::for_request(url).map_err(|_| InvalidDocumentUrl::Syntax)?;
+    if url.is_protected() { Ok(()) } else { Err(InvalidDocumentUrl::NotSecured) }
 }
 
 impl fmt::Display for InvalidDocumentUrl {

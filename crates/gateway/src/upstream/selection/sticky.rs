@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use thruway_client::UpstreamAddr;
+use thruway_net::random_bytes;
 use thruway_server::Request;
 
 /// How clients are brought to the same server again.
@@ -71,11 +72,7 @@ fn parse(value: &str) -> Option<u64> {
 /// A key that lives as long as the process, so that a reload keeps the cookies.
 fn process_key() -> &'static [u8] {
     static KEY: OnceLock<[u8; 32]> = OnceLock::new();
-    KEY.get_or_init(|| {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).expect("the system has random octets");
-        key
-    })
+    KEY.get_or_init(random_bytes)
 }
 
 #[cfg(test)]

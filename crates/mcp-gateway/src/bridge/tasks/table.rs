@@ -11,7 +11,8 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, methods};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Unsent};
-use thruway_mcp_server::backend::{Holder, NoShare, Said, Session, Share, Shares, unguessable_id};
+use thruway_mcp_server::backend::{Holder, NoShare, Said, Session, Share, Shares};
+use thruway_net::unguessable_id;
 use tokio::time::Instant;
 
 use super::json::{RELATED_ID, TASK_ID, TaskNames, replaced, string_at};

@@ -1,0 +1,42 @@
+//! Random bytes from the operating system, for keys, ids and other secrets.
+//!
+//! Jitter and sampling need no secrets: they use `fastrand`, which is faster.
+
+/// Returns `N` random bytes that nobody can guess.
+///
+/// # Panics
+/// The operating system provides no random bytes. A key that an attacker can guess would be worse.
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
+    bytes
+}
+
+/// Returns an id that nobody can guess: 128 random bits as 32 lowercase hexadecimal digits.
+///
+/// # Panics
+/// As [`random_bytes`] does.
+pub fn unguessable_id() -> Box<str> {
+    format!("{:032x}", u128::from_ne_bytes(random_bytes())).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_bytes_differ_from_call_to_call() {
+        assert_ne!(random_bytes::<16>(), random_bytes::<16>());
+        assert_eq!(random_bytes::<0>(), []);
+    }
+
+    #[test]
+    fn ids_have_32_hexadecimal_digits() {
+        let [one, other] = [unguessable_id(), unguessable_id()];
+        assert_ne!(one, other);
+        for id in [one, other] {
+            let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            assert!(id.len() == 32 && id.bytes().all(is_digit), "{id}");
+        }
+    }
+}
