@@ -23,6 +23,9 @@ impl Issuer {
     }
 
     /// Returns its JSON Web Key Set.
+    ///
+    /// # Panics
+    /// The key cannot be written.
     pub fn keys(&self) -> String {
         let mut key = Jwk::from_encoding_key(&self.key, Algorithm::EdDSA).unwrap();
         key.common.key_id = Some(self.id.to_owned());
@@ -30,6 +33,9 @@ impl Issuer {
     }
 
     /// Returns a token with these claims.
+    ///
+    /// # Panics
+    /// The claims cannot be signed.
     pub fn token(&self, claims: &Value) -> String {
         let mut header = Header::new(Algorithm::EdDSA);
         header.kid = Some(self.id.to_owned());

@@ -68,6 +68,9 @@ impl McpClient {
     ///
     /// # Cancel safety
     /// The request is given up if the future is dropped, and the server is told.
+    ///
+    /// # Errors
+    /// As the methods of [`McpClient`] that call the server.
     pub async fn forward(&self, onward: &Onward) -> Result<Answer, McpClientError> {
         if onward.param_headers.is_some() {
             // Apart, so that requests without such headers carry nothing of it.

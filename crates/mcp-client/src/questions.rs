@@ -111,6 +111,9 @@ impl Conversation {
 }
 
 /// `{}`
+///
+/// # Panics
+/// Never: the text is JSON.
 pub fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an object")
 }

@@ -201,7 +201,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
     };
     while receive(&mut input, lines.room()).await.is_ok_and(|read| read > 0) {
         let Some(conversation) = near.conversation.upgrade() else { return };
-        while let Some(line) = lines.next() {
+        while let Some(line) = lines.next_line() {
             match line {
                 // Whose answer it is shows at its end.
                 Line::TooLong => {}

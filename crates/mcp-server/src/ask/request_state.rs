@@ -143,6 +143,9 @@ impl StateKey {
     }
 
     /// `base64(state).base64(mac)`
+    ///
+    /// # Errors
+    /// The state cannot be written as JSON.
     pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
         let octets =

@@ -68,7 +68,7 @@ fn handle_lines(
     bytes_max: usize,
     answers: &mut Vec<u8>,
 ) -> bool {
-    while let Some(line) = lines.next() {
+    while let Some(line) = lines.next_line() {
         handle_line(connection, line, bytes_max, answers);
         if answers.len() > IDLE_BYTES_MAX {
             return true;

@@ -48,7 +48,7 @@ impl Lines {
     }
 
     /// The next line, if it is there.
-    pub fn next(&mut self) -> Option<Line<'_>> {
+    pub fn next_line(&mut self) -> Option<Line<'_>> {
         let rest = &self.octets[self.taken..];
         let end = rest[self.searched..].iter().position(|octet| *octet == b'\n');
         let Some(end) = end.map(|end| self.searched + end) else {
@@ -112,7 +112,7 @@ mod tests {
         let mut found = Vec::new();
         for piece in input.chunks(piece) {
             lines.room().extend_from_slice(piece);
-            while let Some(line) = lines.next() {
+            while let Some(line) = lines.next_line() {
                 found.extend(match line {
                     Line::Whole(line) => Some(Some(line.to_vec())),
                     Line::TooLong => Some(None),
