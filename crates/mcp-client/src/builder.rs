@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
-use super::McpClient;
 use super::authorization::OAuth;
 use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
+use super::client::McpClient;
 use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::handlers::{Direction, Handlers, OnLog, OnTask, ServerNotification};

@@ -11,7 +11,7 @@ use thruway_mcp::schema::methods;
 use tokio::time::Instant;
 
 use super::handlers::ServerNotification;
-use super::incoming::Answer;
+use super::reading::Answer;
 
 /// Results that may be kept, by their methods and parameters.
 #[derive(Default, Debug)]

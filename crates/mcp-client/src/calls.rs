@@ -9,19 +9,23 @@ use thruway_mcp::json_rpc::write_notification;
 use thruway_mcp::members::one_line;
 use thruway_mcp::schema::{
     CallToolResult, CompleteArgument, CompleteContext, CompleteRequestParams, CompleteResult, Completion,
-    CompletionReference, DiscoverResult, GetPromptRequestParams, GetPromptResult, JsonObject,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
-    NotificationParams, PaginatedRequestParams, Prompt, ReadResourceRequestParams, ReadResourceResult,
-    RequestParams, Resource, ResourceTemplate, SetLevelRequestParams, Tool, methods,
+    CompletionReference, DetailedTask, DiscoverResult, GetPromptRequestParams, GetPromptResult,
+    InputResponses, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, LoggingLevel, NotificationParams, PaginatedRequestParams, Prompt,
+    ReadResourceRequestParams, ReadResourceResult, RequestParams, Resource, ResourceTemplate,
+    SetLevelRequestParams, SubscriptionFilter, Task, Tool, methods,
 };
 use thruway_mcp::{Revision, check_finite};
 use tokio::time::timeout;
 
+use super::builder::McpClientBuilder;
+use super::client::{McpClient, is_header_mismatch};
 use super::eras::{Call, Era, Spoken};
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
-use super::tasks::ToolOutcome;
-use super::{McpClient, is_header_mismatch};
+use super::legacy_tasks;
+use super::subscription::{self, Subscription};
+use super::tasks::{self, ToolOutcome};
 
 /// What a tool is called with.
 #[derive(Serialize)]
@@ -35,6 +39,19 @@ struct CallToolParams<'a> {
 
 /// Any request fails for the reasons that [`McpClientError`] lists.
 impl McpClient {
+    /// A client in the making.
+    pub fn builder() -> McpClientBuilder {
+        McpClientBuilder::default()
+    }
+
+    /// A client of the MCP endpoint at `url`, with the defaults.
+    ///
+    /// # Panics
+    /// There is no tokio runtime around.
+    pub fn http(url: &str) -> Self {
+        Self::builder().http(url)
+    }
+
     /// What the server is and can do. The server is asked once, in the legacy era by the handshake.
     ///
     /// # Errors
@@ -91,7 +108,7 @@ impl McpClient {
             ToolOutcome::Result(result) => return Ok(result),
             ToolOutcome::Task(task) => task,
         };
-        let result = Box::pin(self.await_task(&task.state.task_id, true)).await?;
+        let result = Box::pin(tasks::wait(self, &task.state.task_id, true)).await?;
         let spoken = self.spoken().await?;
         self.check(&spoken, name, &result)?;
         Ok(result)
@@ -126,7 +143,8 @@ impl McpClient {
             return Err(McpClientError::ArgumentsInvalid);
         }
         let spoken = self.spoken().await?;
-        let is_task = spoken.lets_calls_be_tasks() && self.becomes_task(name, is_to_be_task).await?;
+        let is_task =
+            spoken.lets_calls_be_tasks() && legacy_tasks::becomes_task(self, name, is_to_be_task).await?;
         let params = CallToolParams { name, arguments: &arguments, task: is_task.then(JsonObject::new) };
         let mirrored = self.mirrored(&spoken, name, &arguments)?;
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
@@ -293,6 +311,60 @@ impl McpClient {
             }
         }
         Err(McpClientError::result_invalid(&"the list has no end"))
+    }
+
+    /// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such list.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn list_tasks(&self) -> Result<Vec<Task>, McpClientError> {
+        legacy_tasks::list(self).await
+    }
+
+    /// Returns the state of a task.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn get_task(&self, id: &str) -> Result<DetailedTask, McpClientError> {
+        tasks::get(self, id).await
+    }
+
+    /// Answers questions of a task, each answer under the name of its question (2026-07-28). Before this revision, tasks asked as
+    /// any request did.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn update_task(&self, id: &str, answers: InputResponses) -> Result<(), McpClientError> {
+        tasks::update(self, id, answers).await
+    }
+
+    /// Cancels a task. It may complete all the same.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn cancel_task(&self, id: &str) -> Result<(), McpClientError> {
+        tasks::cancel(self, id).await
+    }
+
+    /// Waits for the result of a task, and answers its questions. The client polls at the pace that the server names, and goes on
+    /// if the server does not answer for a while.
+    ///
+    /// # Errors
+    /// See [`McpClientError`]; the task failed, or was canceled.
+    ///
+    /// # Cancel safety
+    /// The task goes on if the future is dropped.
+    pub async fn wait_for_task(&self, id: &str) -> Result<CallToolResult, McpClientError> {
+        tasks::wait(self, id, false).await
+    }
+
+    /// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the legacy era, where the
+    /// server sends changes of lists anyway.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, McpClientError> {
+        subscription::listen(self, filter).await
     }
 }
 

@@ -13,14 +13,12 @@ use thruway_mcp::schema::{MetaObject, ProgressNotificationParams};
 use thruway_message::FieldLinesBuf;
 
 use super::binding::Purpose;
-use super::builder::McpClientBuilder;
 use super::conversation::Conversation;
 use super::deadline::{OnProgress, Patience, Progress};
 use super::eras::{Call, Era, Spoken};
 use super::error::McpClientError;
-use super::incoming::Answer;
 use super::options::McpClientOptions;
-use super::reading::{Read, Wanted};
+use super::reading::{Answer, Read, Wanted};
 
 /// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task. What is not over
 /// HTTP, such as a child process, is read and written in the runtime that the client was made in: when that has ended, calls fail
@@ -66,19 +64,6 @@ pub(crate) struct CallOptions {
 }
 
 impl McpClient {
-    /// A client in the making.
-    pub fn builder() -> McpClientBuilder {
-        McpClientBuilder::default()
-    }
-
-    /// A client of the MCP endpoint at `url`, with the defaults.
-    ///
-    /// # Panics
-    /// There is no tokio runtime around.
-    pub fn http(url: &str) -> Self {
-        Self::builder().http(url)
-    }
-
     /// The same client, waiting so long for an answer, or after each report of its progress.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {

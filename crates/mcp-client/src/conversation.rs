@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
+use thruway_mcp::Era;
 use thruway_mcp::json_rpc::write_notification;
 use thruway_mcp::schema::{CancelledNotificationParams, LoggingLevel, RequestId, methods};
 use thruway_message::FieldLinesBuf;
@@ -15,16 +16,15 @@ use tokio::task::JoinHandle;
 use super::binding::{Binding, Outgoing, Received};
 use super::cache::Cache;
 use super::deadline::{Patience, Progress};
-use super::eras::{Era, Spoken};
+use super::eras::Spoken;
 use super::error::McpClientError;
 use super::handlers::{Direction, Handlers};
 use super::incoming::{Incoming, Waiting};
 use super::options::McpClientOptions;
 use super::param_headers::ListedParamHeaders;
 use super::party::Party;
+use super::queue::{Queue, Resubscription, UriLocks};
 use super::reading::Wanted;
-use super::resubscription::{Resubscription, UriLocks};
-use super::subscription::Queue;
 use super::tools::KnownTools;
 
 /// What all clones of a client have in common.

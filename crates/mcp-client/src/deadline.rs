@@ -10,7 +10,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::McpClientError;
-use super::unsent::Unsent;
+use super::party::Unsent;
 
 /// Receives reports of progress. Returns the message that a bridge makes of one if its client has to read
 /// first.

@@ -1,11 +1,9 @@
 //! Why a call has no result.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use thruway_client::{ClientError, Side};
-use thruway_mcp::Revision;
-use thruway_mcp::json_rpc;
+use thruway_mcp::{Revision, json_rpc};
 use thruway_message::StatusCode;
 
 use super::authorization::OAuthError;

@@ -2,23 +2,29 @@
 //! an era wants to be said.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::{Id, write_request_with};
+use thruway_mcp::json_rpc::{ErrorCode, Id, write_request_with};
 use thruway_mcp::members::{NoObject, append_line, append_member, append_members};
 use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, Revision};
 use thruway_message::FieldLinesBuf;
+use thruway_net::{Admitted, LogLimit};
+use tokio::time::timeout;
 
+use super::client::{McpClient, is_header_mismatch, may_be_again};
 use super::conversation::Waiter;
 use super::deadline::{OnProgress, Progress};
 use super::eras::Spoken;
 use super::error::McpClientError;
-use super::incoming::Answer;
-use super::param_headers::ReceivedParamHeaders;
+use super::handlers::ServerNotification;
+use super::param_headers::{Listed, Page, ReceivedParamHeaders};
 use super::party::Party;
-use super::{McpClient, is_header_mismatch, may_be_again};
+use super::reading::Answer;
 
 /// A request of somebody else.
 #[derive(Debug)]
@@ -64,6 +70,93 @@ pub fn reporting(on_progress: OnProgress) -> Arc<Progress> {
 }
 
 impl McpClient {
+    /// Compares the headers `Mcp-Param-*` of a request with its arguments, as the server of the tool must
+    /// (2026-07-28, server validation of headers). A header that is missing is refused too, so the tools have
+    /// to be listed even for a request without such headers, unless none of its arguments can be mirrored.
+    /// Does nothing for a request that did not come over HTTP in the modern era.
+    ///
+    /// # Errors
+    /// A header is missing or contradicts its argument, or there is one and the tools cannot be listed.
+    pub async fn check_param_headers(&self, onward: &Onward) -> Result<(), McpClientError> {
+        let (Some(received), Some(tool)) = (&onward.param_headers, &onward.name) else { return Ok(()) };
+        let listed = match self.known_param_headers() {
+            Some(listed) => listed,
+            None if received.is_empty() && !onward.may_be_mirrored() => return Ok(()),
+            None => match self.param_headers_of_tools().await {
+                Ok(listed) => listed,
+                // The server has never listed its tools, so its clients cannot know that it wants headers.
+                Err(error) if received.is_empty() => {
+                    note_unlisted(&error);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let Err(error) = listed.check(tool, received, &onward.params) else { return Ok(()) };
+        if listed.at.elapsed() < RELIST_PAUSE {
+            return Err(McpClientError::Server(error));
+        }
+        // The tool may have changed without a notification.
+        match self.list_param_headers(Some(&listed)).await {
+            Ok(listed) => listed.check(tool, received, &onward.params).map_err(McpClientError::Server),
+            Err(unlisted) => {
+                note_unlisted(&unlisted);
+                Err(McpClientError::Server(error))
+            }
+        }
+    }
+
+    /// Returns the last list of tools, unless it is too old; also if it is too old but being replaced.
+    fn known_param_headers(&self) -> Option<Arc<Listed>> {
+        let known = &self.conversation.param_headers;
+        let listed = known.listed.load_full()?;
+        (listed.at.elapsed() < LIST_AGE_MAX || known.listing.try_lock().is_err()).then_some(listed)
+    }
+
+    /// Lists the tools. If that fails, returns the last list that there was.
+    async fn param_headers_of_tools(&self) -> Result<Arc<Listed>, McpClientError> {
+        let known = &self.conversation.param_headers;
+        let outdated = known.listed.load_full();
+        let listed = self.list_param_headers(outdated.as_ref()).await;
+        listed.or_else(|error| {
+            let last = known.last.load_full().ok_or_else(|| error.clone())?;
+            note_unlisted(&error);
+            Ok(last)
+        })
+    }
+
+    /// Lists the tools, unless another call has done so since `outdated` was listed.
+    async fn list_param_headers(
+        &self,
+        outdated: Option<&Arc<Listed>>,
+    ) -> Result<Arc<Listed>, McpClientError> {
+        let known = &self.conversation.param_headers;
+        let listing = async {
+            let _guard = known.listing.lock().await;
+            let is_outdated = |listed: &Arc<Listed>| outdated.is_some_and(|old| Arc::ptr_eq(old, listed));
+            if let Some(listed) = known.listed.load_full().filter(|listed| !is_outdated(listed)) {
+                return Ok(listed);
+            }
+            if outdated.is_some() {
+                self.conversation.cache.forget(&ServerNotification::ToolsListChanged);
+            }
+            let invalidations = known.invalidations.load(Ordering::Acquire);
+            let tools = self.list(methods::TOOLS_LIST, |page: Page| (page.tools, page.next_cursor)).await;
+            let tools = match tools {
+                // A server without a list has announced no headers.
+                Err(McpClientError::Server(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Vec::new(),
+                tools => tools?,
+            };
+            let listed = Arc::new(Listed::of(tools));
+            known.last.store(Some(listed.clone()));
+            if known.invalidations.load(Ordering::Acquire) == invalidations {
+                known.listed.store(Some(listed.clone()));
+            }
+            Ok(listed)
+        };
+        timeout(self.options.patience.timeout, listing).await.map_err(|_| McpClientError::TimedOut)?
+    }
+
     /// Sends a request on, and returns its result as it was sent.
     ///
     /// # Cancel safety
@@ -220,3 +313,38 @@ impl Sender {
 
 /// Room for what stands around parameters.
 const ENVELOPE_BYTES: usize = 256;
+
+impl Onward {
+    /// Returns `true` if a header may mirror an argument: a string, a number or a boolean that is reachable
+    /// through objects (2026-07-28, `x-mcp-header`).
+    fn may_be_mirrored(&self) -> bool {
+        fn has_primitive(value: &Value) -> bool {
+            match value {
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+                Value::Object(members) => members.values().any(has_primitive),
+                Value::Null | Value::Array(_) => false,
+            }
+        }
+        let params = Params::parse(Some(&self.params)).unwrap_or_default();
+        let Some(arguments) = params.arguments else { return false };
+        // Arguments that cannot be read as a value may have anything in them.
+        serde_json::from_str(arguments.get()).map_or(true, |arguments: Value| has_primitive(&arguments))
+    }
+}
+
+fn note_unlisted(error: &McpClientError) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::warn!(
+            suppressed,
+            "cannot list the tools of the server to compare headers `Mcp-Param-*`: {error}"
+        );
+    }
+}
+
+/// Minimum time between two lists because of headers that do not match: a client must not cause a list by
+/// each request.
+const RELIST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Time after which the tools are listed again, for servers that change them without a notification.
+const LIST_AGE_MAX: Duration = Duration::from_mins(5);

@@ -11,8 +11,7 @@ use thruway_mcp::schema::{
     LoggingMessageNotificationParams, ResourceUpdatedNotificationParams, methods,
 };
 
-use super::party::Party;
-use super::unsent::Unsent;
+use super::party::{Party, Unsent};
 
 /// What a server tells by itself.
 #[derive(Clone, PartialEq, Debug)]

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::{self, Id, Message, Notification, Response, split_batch};
+use thruway_mcp::json_rpc::{Id, Notification, Response};
 use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{
     CancelledNotificationParams, ProgressNotificationParams, RequestId, RequestParams, methods,
@@ -19,17 +18,12 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::cache::Cache;
-use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
-use super::handlers::{self, Direction, Handlers, LogOrigin};
-use super::party::Party;
-use super::questions::RESPONSES_MAX;
-use super::subscription::Queue;
-use super::unsent::{Unsent, WaitBudget};
-
-/// The result of a request as it was sent.
-pub type Answer = Box<RawValue>;
+use super::handlers::{self, Handlers, LogOrigin};
+use super::party::{Party, Unsent};
+use super::queue::Queue;
+use super::reading::Answer;
 
 /// Who waits for what, and who is told the rest.
 #[derive(Debug)]
@@ -224,7 +218,7 @@ impl Incoming {
         }
     }
 
-    fn deliver(&self, response: &Response<'_>) {
+    pub(super) fn deliver(&self, response: &Response<'_>) {
         if let Some(Id::Integer(id)) = response.id {
             self.table().given_up.remove(&id);
             self.settle(id, outcome(response));
@@ -304,7 +298,7 @@ impl Incoming {
     }
 
     /// Handles a notification. Returns a message that has to be delivered before anything else is read.
-    fn handle_notification(
+    pub(super) fn handle_notification(
         &self,
         notification: &Notification<'_>,
         of: Option<i64>,
@@ -398,66 +392,6 @@ impl Drop for Questioned {
     }
 }
 
-impl Conversation {
-    /// Handles a message from a stream that requests have in common. Waits for a client of a bridge that
-    /// reads slowly, as long as `budget` allows.
-    ///
-    /// # Errors
-    /// The bytes are no message.
-    pub(super) async fn handle_octets(
-        self: &Arc<Self>,
-        octets: &[u8],
-        budget: &mut WaitBudget,
-    ) -> Result<(), McpClientError> {
-        self.incoming.handlers.trace(Direction::Received, octets);
-        if let Ok(message) = json_rpc::parse(octets) {
-            if let Some(unsent) = self.handle_message(&message, None) {
-                budget.deliver(unsent).await;
-            }
-            return Ok(());
-        }
-        for message in self.batch(octets)? {
-            let message = json_rpc::parse(message.get().as_bytes());
-            let message = message.map_err(|_| McpClientError::MessageInvalid)?;
-            if let Some(unsent) = self.handle_message(&message, None) {
-                budget.deliver(unsent).await;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the budget for a stream that requests have in common.
-    pub(super) fn wait_budget(&self) -> WaitBudget {
-        WaitBudget::new(self.incoming.handlers.is_shared)
-    }
-
-    /// The messages of a batch, which servers of one revision may send.
-    ///
-    /// # Errors
-    /// It is none, or not to be had in this revision.
-    pub(super) fn batch<'o>(&self, octets: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
-        let has_batches = self.current().is_some_and(|spoken| spoken.revision().has_batches());
-        let batch = if has_batches { split_batch(octets) } else { None };
-        batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
-    }
-
-    /// Handles a message that came with the answer to request `of`, or by itself. Returns a message for a
-    /// client of a bridge that has to read first; the caller delivers it before it reads on.
-    pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) -> Option<Unsent> {
-        match message {
-            Message::Response(response) => self.incoming.deliver(response),
-            Message::Notification(notification) => {
-                if notification.method == methods::NOTIFICATIONS_TOOLS_LIST_CHANGED {
-                    self.param_headers.invalidate();
-                }
-                return self.incoming.handle_notification(notification, of, &self.cache);
-            }
-            Message::Request(request) => self.handle_request(request, of),
-        }
-        None
-    }
-}
-
 /// How long the server may work on a call that was given up: servers end most calls within that time.
 const GIVEN_UP_FOR: Duration = Duration::from_mins(5);
 
@@ -478,11 +412,18 @@ fn subscription_id(notification: &Notification<'_>) -> Option<i64> {
     params.meta?.get(meta_keys::SUBSCRIPTION_ID)?.as_i64()
 }
 
+/// How many questions of a server are answered at a time; more are refused.
+pub(super) const QUESTIONS_MAX: usize = 64;
+
+/// How many requests of a server wait for their answers to be sent, or made; more are passed over.
+const RESPONSES_MAX: usize = 2 * QUESTIONS_MAX;
+
 #[cfg(test)]
 mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Waker};
 
+    use serde_json::value::RawValue;
     use thruway_mcp::json_rpc::Error;
 
     use super::*;

@@ -1,32 +1,27 @@
 //! Lines and events of a server that should be messages and are not: they are logged, and the call that waits
 //! for one fails.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_mcp::schema::RequestId;
 use thruway_mcp::stdio::{Passed, passed};
 use tokio::time::Instant;
 
-use super::conversation::Conversation;
-use super::error::McpClientError;
-use super::unsent::WaitBudget;
-
 /// The invalid lines of one stream.
 #[derive(Default, Debug)]
 pub(super) struct InvalidLines {
     /// Number of invalid lines since the last message.
-    in_a_row: usize,
+    pub(super) in_a_row: usize,
     /// Start of the period that `logged` counts in.
     since: Option<Instant>,
     logged: u32,
     unlogged: u64,
-    has_byte_order_mark: bool,
+    pub(super) has_byte_order_mark: bool,
 }
 
 /// What an invalid line was meant to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Meant {
+pub(super) enum Meant {
     /// The answer to this request.
     Answer(i64),
     /// A message, or a part of one. It could be the answer to any request.
@@ -41,7 +36,7 @@ impl InvalidLines {
         self.in_a_row > INVALID_LINES_MAX
     }
 
-    fn note(&mut self, line: &[u8]) {
+    pub(super) fn note(&mut self, line: &[u8]) {
         self.in_a_row += 1;
         if self.since.is_none_or(|since| since.elapsed() >= LOG_PERIOD) {
             self.since = Some(Instant::now());
@@ -64,42 +59,9 @@ impl InvalidLines {
     }
 }
 
-impl Conversation {
-    /// Handles a line or an event that should be a message. An invalid one is logged, and fails the calls
-    /// that it may have been the answer of. A byte order mark is skipped (RFC 8259 §8.1).
-    ///
-    /// Waits for the reader of a message as far as `budget` allows.
-    pub(super) async fn handle_line(
-        self: &Arc<Self>,
-        line: &[u8],
-        invalid: &mut InvalidLines,
-        budget: &mut WaitBudget,
-    ) {
-        let message = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
-        if message.len() < line.len() && !std::mem::replace(&mut invalid.has_byte_order_mark, true) {
-            tracing::warn!(
-                "the server sends byte order marks, which JSON-RPC does not allow; they are skipped"
-            );
-        }
-        if message.trim_ascii().is_empty() {
-            return;
-        }
-        if self.handle_octets(message, budget).await.is_ok() {
-            invalid.in_a_row = 0;
-            return;
-        }
-        invalid.note(message);
-        match meant(message) {
-            Meant::Answer(id) => self.incoming.fail(id, McpClientError::LineInvalid),
-            Meant::AnyMessage => self.incoming.fail_all(&McpClientError::LineInvalid),
-            Meant::Other => {}
-        }
-    }
-}
-
 /// Returns what an invalid line was meant to be. Programs print other text too, also JSON, which must not
 /// fail a call.
-fn meant(line: &[u8]) -> Meant {
+pub(super) fn meant(line: &[u8]) -> Meant {
     // UTF-16 has a zero byte beside each ASCII character.
     let text: Vec<_> = line.iter().copied().filter(|byte| *byte != 0).collect();
     let text = text.trim_ascii();
@@ -132,7 +94,7 @@ fn shown(line: &[u8]) -> String {
     if line.len() > SHOWN_BYTES_MAX { format!("`{shown}` …") } else { format!("`{shown}`") }
 }
 
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const CONTENT_LENGTH: &[u8] = b"Content-Length:";
 
 /// How many lines may be invalid between two messages: programs print greetings, but not for ever.

@@ -8,10 +8,10 @@ use thruway_mcp::schema::{
     Task, TaskStatus, TaskSupport, WorkingTask, methods,
 };
 
-use super::McpClient;
+use super::client::McpClient;
 use super::error::McpClientError;
-use super::incoming::Answer;
-use super::tasks::{GivesUp, Polls, TaskParams};
+use super::reading::Answer;
+use super::task_polls::{GivesUp, Polls, TaskParams, perform};
 
 /// That a call has become a task.
 #[derive(Deserialize)]
@@ -63,97 +63,100 @@ pub(super) fn created(answer: &Answer) -> Option<Task> {
     created.map(|CreateTaskResult { task }| task.into())
 }
 
-impl McpClient {
-    /// The tasks of this client that the server knows (2025-11-25): other revisions have no such list.
-    ///
-    /// # Errors
-    /// See [`McpClientError`].
-    pub async fn list_tasks(&self) -> Result<Vec<Task>, McpClientError> {
-        self.list(methods::TASKS_LIST, |page: ListTasksResult| {
+/// The tasks of this client that the server knows (2025-11-25): other revisions have no such list.
+///
+/// # Errors
+/// See [`McpClientError`].
+pub(super) async fn list(client: &McpClient) -> Result<Vec<Task>, McpClientError> {
+    client
+        .list(methods::TASKS_LIST, |page: ListTasksResult| {
             (page.tasks.into_iter().map(Task::from).collect(), page.next_cursor)
         })
         .await
-    }
+}
 
-    /// Whether a call of `tool` is to be a task where calls can be: because it must be, or because it may be and `is_wanted`. Who
-    /// does not know the tools asks for them.
-    pub(super) async fn becomes_task(&self, tool: &str, is_wanted: bool) -> Result<bool, McpClientError> {
-        let conversation = &self.conversation;
-        if !conversation.options.capabilities.has_tasks() {
-            return Ok(false);
-        }
-        if !conversation.tools.are_listed() {
-            // Apart, so that calls that are no tasks carry nothing of it.
-            Box::pin(self.list_tools()).await?;
-        }
-        Ok(match conversation.tools.task_support(tool) {
-            TaskSupport::Required => true,
-            TaskSupport::Optional => is_wanted,
-            TaskSupport::Forbidden => false,
-        })
+/// Whether a call of `tool` is to be a task where calls can be: because it must be, or because it may be and `is_wanted`. Who
+/// does not know the tools asks for them.
+pub(super) async fn becomes_task(
+    client: &McpClient,
+    tool: &str,
+    is_wanted: bool,
+) -> Result<bool, McpClientError> {
+    let conversation = &client.conversation;
+    if !conversation.options.capabilities.has_tasks() {
+        return Ok(false);
     }
+    if !conversation.tools.are_listed() {
+        // Apart, so that calls that are no tasks carry nothing of it.
+        Box::pin(client.list_tools()).await?;
+    }
+    Ok(match conversation.tools.task_support(tool) {
+        TaskSupport::Required => true,
+        TaskSupport::Optional => is_wanted,
+        TaskSupport::Forbidden => false,
+    })
+}
 
-    /// How a task stands, with its result if it has come to its end. What it asks shows only to whoever waits for it.
-    pub(super) async fn legacy_detailed_task(&self, id: &str) -> Result<DetailedTask, McpClientError> {
-        let Task { status, state: task } = self.legacy_task(id).await?;
-        Ok(match status {
-            TaskStatus::Working => DetailedTask::Working(task),
-            TaskStatus::Cancelled => DetailedTask::Cancelled(task),
-            TaskStatus::InputRequired => {
-                DetailedTask::InputRequired(InputRequiredTask { task, input_requests: InputRequests::new() })
+/// How a task stands, with its result if it has come to its end. What it asks shows only to whoever waits for it.
+pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTask, McpClientError> {
+    let Task { status, state: task } = look(client, id).await?;
+    Ok(match status {
+        TaskStatus::Working => DetailedTask::Working(task),
+        TaskStatus::Cancelled => DetailedTask::Cancelled(task),
+        TaskStatus::InputRequired => {
+            DetailedTask::InputRequired(InputRequiredTask { task, input_requests: InputRequests::new() })
+        }
+        TaskStatus::Completed | TaskStatus::Failed => match result::<JsonObject>(client, id).await {
+            // A tool that says that it has failed has a result all the same.
+            Ok(_) if status == TaskStatus::Failed => {
+                let reason = task.status_message.clone();
+                let error = Error::internal(reason.unwrap_or_else(|| "the call has failed".to_owned()));
+                DetailedTask::Failed(FailedTask { task, error })
             }
-            TaskStatus::Completed | TaskStatus::Failed => match self.legacy_result::<JsonObject>(id).await {
-                // A tool that says that it has failed has a result all the same.
-                Ok(_) if status == TaskStatus::Failed => {
-                    let reason = task.status_message.clone();
-                    let error = Error::internal(reason.unwrap_or_else(|| "the call has failed".to_owned()));
-                    DetailedTask::Failed(FailedTask { task, error })
-                }
-                Ok(result) => DetailedTask::Completed(CompletedTask { task, result }),
-                Err(McpClientError::Server(error)) => DetailedTask::Failed(FailedTask { task, error }),
-                Err(error) => return Err(error),
-            },
-        })
-    }
+            Ok(result) => DetailedTask::Completed(CompletedTask { task, result }),
+            Err(McpClientError::Server(error)) => DetailedTask::Failed(FailedTask { task, error }),
+            Err(error) => return Err(error),
+        },
+    })
+}
 
-    /// Waits for the result of a task; if `is_given_up`, the task is when nobody waits for it any more.
-    pub(super) async fn await_legacy_task(
-        &self,
-        id: &str,
-        is_given_up: bool,
-    ) -> Result<CallToolResult, McpClientError> {
-        let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
-        let mut polls = Polls::new(self);
-        loop {
-            match self.legacy_task(id).await {
-                Err(error) => polls.forgive(error)?,
-                Ok(Task { status: TaskStatus::Working, state }) => polls.paces(&state),
-                Ok(Task { status: TaskStatus::Cancelled, .. }) => {
-                    guard.id = None;
-                    return Err(McpClientError::TaskCancelled);
-                }
-                Ok(Task { state, .. }) => {
-                    polls.paces(&state);
-                    match self.legacy_result(id).await {
-                        Err(error) if !matches!(error, McpClientError::Server(_)) => polls.forgive(error)?,
-                        outcome => {
-                            guard.id = None;
-                            return outcome;
-                        }
+/// Waits for the result of a task; if `is_given_up`, the task is when nobody waits for it any more.
+pub(super) async fn wait(
+    client: &McpClient,
+    id: &str,
+    is_given_up: bool,
+) -> Result<CallToolResult, McpClientError> {
+    let mut guard = GivesUp { client, id: is_given_up.then_some(id) };
+    let mut polls = Polls::new(client);
+    loop {
+        match look(client, id).await {
+            Err(error) => polls.forgive(error)?,
+            Ok(Task { status: TaskStatus::Working, state }) => polls.paces(&state),
+            Ok(Task { status: TaskStatus::Cancelled, .. }) => {
+                guard.id = None;
+                return Err(McpClientError::TaskCancelled);
+            }
+            Ok(Task { state, .. }) => {
+                polls.paces(&state);
+                match result(client, id).await {
+                    Err(error) if !matches!(error, McpClientError::Server(_)) => polls.forgive(error)?,
+                    outcome => {
+                        guard.id = None;
+                        return outcome;
                     }
                 }
             }
-            polls.pause().await?;
         }
+        polls.pause().await?;
     }
+}
 
-    async fn legacy_task(&self, id: &str) -> Result<Task, McpClientError> {
-        let task: LegacyTask = self.of_task(methods::TASKS_GET, id, TaskParams { task_id: id }).await?;
-        Ok(task.into())
-    }
+async fn look(client: &McpClient, id: &str) -> Result<Task, McpClientError> {
+    let task: LegacyTask = perform(client, methods::TASKS_GET, id, TaskParams { task_id: id }).await?;
+    Ok(task.into())
+}
 
-    /// What a task comes to. The server answers at its end.
-    async fn legacy_result<R: serde::de::DeserializeOwned>(&self, id: &str) -> Result<R, McpClientError> {
-        self.of_task(methods::TASKS_RESULT, id, TaskParams { task_id: id }).await
-    }
+/// What a task comes to. The server answers at its end.
+async fn result<R: serde::de::DeserializeOwned>(client: &McpClient, id: &str) -> Result<R, McpClientError> {
+    perform(client, methods::TASKS_RESULT, id, TaskParams { task_id: id }).await
 }

@@ -13,20 +13,19 @@ mod builder;
 mod calls;
 mod tasks;
 mod legacy_tasks;
+mod task_polls;
 mod subscription;
-mod resubscription;
+mod queue;
 
 // a request and its answer
 mod conversation;
 mod party;
-mod unsent;
 mod forward;
 mod deadline;
 mod incoming;
 mod invalid_lines;
 mod reading;
-mod questions;
-mod pages;
+mod receiving;
 mod tools;
 mod param_headers;
 mod schema_cost;
@@ -56,12 +55,11 @@ pub mod forwarding {
     pub use crate::eras::{is_refusal_of_era, may_ask};
     pub use crate::forward::{Onward, Sender, reporting};
     pub use crate::handlers::{LogOrigin, OnLog, OnTask};
-    pub use crate::incoming::Answer;
-    pub use crate::pages::required_pages;
     pub use crate::param_headers::ReceivedParamHeaders;
     pub use crate::party::{Party, RawAnswer};
-    pub use crate::questions::empty_object;
-    pub use crate::unsent::{Unsent, UnsentMessage, WAIT_MAX, WaitBudget};
+    pub use crate::party::{Unsent, UnsentMessage, WAIT_MAX, WaitBudget};
+    pub use crate::reading::Answer;
+    pub use crate::receiving::{empty_object, required_pages};
 }
 
 pub use builder::McpClientBuilder;
@@ -72,5 +70,3 @@ pub use options::{EraChoice, McpClientOptions};
 pub use subscription::Subscription;
 pub use tasks::ToolOutcome;
 pub use thruway_mcp::{Revision, json_rpc, schema};
-
-pub(crate) use client::{is_header_mismatch, may_be_again};

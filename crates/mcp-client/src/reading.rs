@@ -3,11 +3,13 @@
 
 use std::convert::Infallible;
 
+use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Id;
 use thruway_mcp::modern::read_tool_result;
 use thruway_mcp::schema::CallToolResult;
 
-use super::incoming::Answer;
+/// The result of a request as it was sent.
+pub type Answer = Box<RawValue>;
 
 /// What has answered a request.
 #[derive(Debug)]

@@ -84,6 +84,12 @@ pub(crate) enum Demand {
 }
 
 impl Authorizer {
+    /// Returns the authorizer of the clients of the server at this URL.
+    pub(crate) fn of(oauth: OAuth, server_url: &str) -> Arc<Self> {
+        let all = oauth.authorizers.clone();
+        all.find_or_make(server_url, || Self::new(oauth, server_url))
+    }
+
     pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
         let kept = Kept::new(oauth.store.clone(), oauth.grant.store_key(server_url));

@@ -1,7 +1,6 @@
 //! Why there is no token.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use thruway_client::ClientError;
 use thruway_message::StatusCode;

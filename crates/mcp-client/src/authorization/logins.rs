@@ -1,12 +1,10 @@
 //! When people log in, and nobody should lose patience.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
-
-use super::OAuth;
-use super::authorizer::Authorizer;
 
 /// How many people are logging in, and when the last one was done.
 #[derive(Default)]
@@ -46,21 +44,27 @@ impl Drop for Login<'_> {
     }
 }
 
-/// The authorizers that there are, by the URLs of their servers.
+/// The authorizers of one [`OAuth`](super::OAuth), by the URLs of their servers. Their type is not named here, because an
+/// authorizer has such a value itself.
 #[derive(Clone, Default)]
-pub(super) struct Authorizers(Arc<Mutex<HashMap<Box<str>, Weak<Authorizer>>>>);
+pub(super) struct Authorizers(Arc<Mutex<HashMap<Box<str>, Weak<dyn Any + Send + Sync>>>>);
 
-impl Authorizer {
-    /// The one of a client of the server at this URL.
-    pub(crate) fn of(oauth: OAuth, server_url: &str) -> Arc<Self> {
-        let all = oauth.authorizers.clone();
-        let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(standing) = all.get(server_url).and_then(Weak::upgrade) {
+impl Authorizers {
+    /// Returns the authorizer for `server_url`. Makes it with `make` if there is none.
+    pub(super) fn find_or_make<A: Any + Send + Sync>(
+        &self,
+        server_url: &str,
+        make: impl FnOnce() -> A,
+    ) -> Arc<A> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let standing = all.get(server_url).and_then(Weak::upgrade);
+        if let Some(standing) = standing.and_then(|standing| standing.downcast().ok()) {
             return standing;
         }
         all.retain(|_, one| one.strong_count() > 0);
-        let begun = Arc::new(Self::new(oauth, server_url));
-        all.insert(server_url.into(), Arc::downgrade(&begun));
-        begun
+        let made = Arc::new(make());
+        let weak: Weak<A> = Arc::downgrade(&made);
+        all.insert(server_url.into(), weak);
+        made
     }
 }

@@ -1,11 +1,10 @@
 //! Login from a terminal: the browser returns to a port of this machine (RFC 8252 §7.3).
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
-use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdTcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{fmt, io};
 
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

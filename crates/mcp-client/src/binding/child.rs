@@ -1,10 +1,9 @@
 //! A server that the client starts itself, and ends as the specification says: its input is closed, then it is told to end,
 //! then it is killed.
 
+use std::io;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 use rustix::process::{Pid, Signal, kill_process};
 use thruway_mcp::stdio::{Line, Lines};
@@ -15,25 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::error::McpClientError;
-use super::Ends;
-
-/// Is told each line of what a child process writes to its standard error.
-pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// A child process. It is killed if nobody has seen it out.
-pub(crate) struct Child {
-    process: tokio::process::Child,
-}
-
-/// How a child is started, and how often it was.
-pub(crate) struct Origin {
-    command: tokio::process::Command,
-    on_stderr: Option<OnStderr>,
-    exit_wait: Duration,
-    started: Instant,
-    /// How often it was started again without having lived for long.
-    restarts: u32,
-}
+use super::transport::{Child, Ends, OnStderr, Origin};
 
 impl Origin {
     /// Starts `command`, whose standard error goes where it says, or to `on_stderr`.
@@ -120,18 +101,6 @@ async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
     }
     if let Some(Line::Whole(line)) = lines.rest() {
         on_stderr(&String::from_utf8_lossy(line));
-    }
-}
-
-impl fmt::Debug for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origin").field("restarts", &self.restarts).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Child {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Child").field("id", &self.process.id()).finish()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use bytes::{Bytes, BytesMut};
 use thruway_client::{Client, ClientError, Destination, Request, Response, Timeouts};
-use thruway_mcp::content_types::{ACCEPTED_BY_CLIENTS, is_media_type};
+use thruway_mcp::content_types::ACCEPTED_BY_CLIENTS;
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{FieldLinesBuf, Method, StatusCode};
 use tokio::task::AbortHandle;
@@ -18,30 +18,8 @@ use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::outcome;
 use super::super::reading::{Read, Wanted};
-use super::http_events::take_batch;
-use super::http_sse::OpenStream;
-use super::{Outgoing, Purpose, Received};
-
-/// An MCP endpoint.
-#[derive(Debug)]
-pub(crate) struct Http {
-    client: Client,
-    url: Box<str>,
-    /// What every request has besides.
-    fields: Vec<(String, String)>,
-    /// Where requests go, and those that bring a message; why they cannot is said when there is one.
-    endpoint: Result<Endpoint, ClientError>,
-    /// The stream that brings everything, from a server that knows no other binding.
-    pub(super) stream: ArcSwapOption<OpenStream>,
-    authorizer: Option<Arc<Authorizer>>,
-}
-
-/// An MCP endpoint, ready for requests.
-#[derive(Debug)]
-struct Endpoint {
-    any: Destination,
-    post: Destination,
-}
+use super::http_events::{Kind, framing_invalid, kind_of, take_batch};
+use super::transport::{Endpoint, Http, Outgoing, Purpose, Received};
 
 impl Http {
     pub(crate) fn new(
@@ -217,29 +195,6 @@ async fn send_signed<'c>(
     }
 }
 
-/// What the content of a response is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Json,
-    Events,
-    /// One message a line, which no revision knows.
-    JsonLines,
-    Other,
-}
-
-pub(super) fn kind_of(response: &Response) -> Kind {
-    let value = response.field("content-type").map_or(&b""[..], |value| value.as_bytes());
-    if is_media_type(value, b"application/json") {
-        Kind::Json
-    } else if is_media_type(value, b"text/event-stream") {
-        Kind::Events
-    } else if JSON_LINES.iter().any(|expected| is_media_type(value, expected.as_bytes())) {
-        Kind::JsonLines
-    } else {
-        Kind::Other
-    }
-}
-
 /// The answer to request `id`, if the content of `response` is one.
 async fn answer<R: Wanted>(
     conversation: &Arc<Conversation>,
@@ -296,12 +251,6 @@ async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Byt
     Ok(content.freeze())
 }
 
-/// Logs that the server sends JSON lines, and returns the error that says so.
-pub(super) fn framing_invalid() -> McpClientError {
-    tracing::warn!("the server sends JSON lines; a response must be one JSON message or an event stream");
-    McpClientError::FramingInvalid
-}
-
 fn refusal(status: StatusCode, outgoing: &Outgoing) -> McpClientError {
     if is_end_of_session(status, outgoing) {
         McpClientError::SessionEnded
@@ -326,15 +275,6 @@ fn is_passing(status: StatusCode) -> bool {
             | StatusCode::GATEWAY_TIMEOUT
     )
 }
-
-/// The media types in use for JSON lines.
-const JSON_LINES: [&str; 5] = [
-    "application/x-ndjson",
-    "application/ndjson",
-    "application/jsonl",
-    "application/x-jsonlines",
-    "application/jsonlines",
-];
 
 /// The call has a deadline of its own.
 const FOR_EVER: Duration = Duration::MAX;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thruway_client::{ClientError, Events, Response};
+use thruway_mcp::content_types::is_media_type;
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{FieldLinesBuf, StatusCode};
 use tokio::task::coop::consume_budget;
@@ -13,11 +14,11 @@ use tokio::time::sleep;
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
-use super::super::incoming::{Answer, outcome};
+use super::super::incoming::outcome;
 use super::super::invalid_lines::InvalidLines;
-use super::super::unsent::WaitBudget;
-use super::Outgoing;
-use super::http::{Http, Kind, framing_invalid, kind_of};
+use super::super::party::WaitBudget;
+use super::super::reading::Answer;
+use super::transport::{Http, Outgoing};
 
 impl Http {
     /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go on with it.
@@ -246,6 +247,44 @@ fn pause(events: &Events) -> Duration {
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// What the content of a response is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Json,
+    Events,
+    /// One message a line, which no revision knows.
+    JsonLines,
+    Other,
+}
+
+pub(super) fn kind_of(response: &Response) -> Kind {
+    let value = response.field("content-type").map_or(&b""[..], |value| value.as_bytes());
+    if is_media_type(value, b"application/json") {
+        Kind::Json
+    } else if is_media_type(value, b"text/event-stream") {
+        Kind::Events
+    } else if JSON_LINES.iter().any(|expected| is_media_type(value, expected.as_bytes())) {
+        Kind::JsonLines
+    } else {
+        Kind::Other
+    }
+}
+
+/// Logs that the server sends JSON lines, and returns the error that says so.
+pub(super) fn framing_invalid() -> McpClientError {
+    tracing::warn!("the server sends JSON lines; a response must be one JSON message or an event stream");
+    McpClientError::FramingInvalid
+}
+
+/// The media types in use for JSON lines.
+const JSON_LINES: [&str; 5] = [
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonlines",
+    "application/jsonlines",
+];
 
 #[cfg(test)]
 mod tests {

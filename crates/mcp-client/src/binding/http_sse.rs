@@ -4,31 +4,18 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use thruway_client::{Destination, Events, Url};
+use thruway_client::{Events, Url};
 use thruway_message::{FieldLinesBuf, Method};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
-use super::super::incoming::Answer;
 use super::super::invalid_lines::InvalidLines;
-use super::super::reading::Read;
-use super::http::{Http, Kind, kind_of};
-use super::http_events::events_of;
-use super::{Outgoing, Received};
-
-/// A stream that is open.
-#[derive(Debug)]
-pub(crate) struct OpenStream {
-    /// Where messages go.
-    url: Box<str>,
-    destination: Destination,
-    /// The task that reads it.
-    reading: AbortHandle,
-}
+use super::super::reading::{Answer, Read};
+use super::http_events::{Kind, events_of, kind_of};
+use super::transport::{Http, OpenStream, Outgoing, Received};
 
 impl Http {
     /// Opens the stream of a server that knows no other binding; whether there is one.
@@ -120,12 +107,6 @@ fn message_url(url: &str, endpoint: &str) -> Option<String> {
     let url = Url::for_request(url).ok()?;
     let endpoint = url.join(endpoint).ok().filter(|endpoint| endpoint.has_origin_of(&url))?;
     Some(endpoint.to_string())
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.reading.abort();
-    }
 }
 
 /// How much is read of what says that a message was taken.

@@ -5,10 +5,10 @@ mod child;
 mod http;
 mod http_events;
 mod http_sse;
+mod transport;
 
 use std::sync::Arc;
 
-use thruway_mcp::schema::methods;
 use thruway_message::FieldLinesBuf;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -16,78 +16,9 @@ use tokio::time::Instant;
 
 use super::conversation::Conversation;
 use super::error::McpClientError;
-use super::incoming::Answer;
-use super::reading::{Read, Wanted};
+use super::reading::{Answer, Read, Wanted};
 
-pub(super) use child::{Child, OnStderr, Origin};
-pub(super) use http::Http;
-pub(super) use stream::{Ends, Stream};
-
-/// Where messages go.
-#[derive(Debug)]
-pub(super) enum Binding {
-    /// Each by a request of HTTP.
-    Http(Arc<Http>),
-    /// All on one stream, one a line.
-    Stream(Box<Stream>),
-}
-
-/// A message on its way.
-#[derive(Default, Debug)]
-pub(super) struct Outgoing {
-    pub(super) octets: Vec<u8>,
-    /// Its headers, where there are headers.
-    pub(super) field_lines: FieldLinesBuf,
-    pub(super) purpose: Purpose,
-    /// Whether the answer can be had by a further request, if its stream breaks.
-    pub(super) is_resumable: bool,
-    /// Whether it belongs to a session, which may have ended.
-    pub(super) has_session: bool,
-}
-
-/// What a message is for.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) enum Purpose {
-    /// It may change something, so that it is sent once.
-    #[default]
-    Act,
-    /// It changes nothing, so that it may be sent twice.
-    Read,
-    /// It changes nothing, and may take for ever until there is something to say.
-    Subscribe,
-}
-
-impl Purpose {
-    pub(super) fn of_method(method: &str) -> Self {
-        match method {
-            methods::SUBSCRIPTIONS_LISTEN => Self::Subscribe,
-            methods::PING
-            | methods::SERVER_DISCOVER
-            | methods::TOOLS_LIST
-            | methods::RESOURCES_LIST
-            | methods::RESOURCES_TEMPLATES_LIST
-            | methods::RESOURCES_READ
-            | methods::RESOURCES_SUBSCRIBE
-            | methods::RESOURCES_UNSUBSCRIBE
-            | methods::PROMPTS_LIST
-            | methods::PROMPTS_GET
-            | methods::COMPLETION_COMPLETE
-            | methods::LOGGING_SET_LEVEL
-            | methods::TASKS_GET
-            | methods::TASKS_LIST
-            | methods::TASKS_RESULT => Self::Read,
-            _ => Self::Act,
-        }
-    }
-}
-
-/// An answer.
-#[derive(Debug)]
-pub(super) struct Received<R> {
-    pub(super) answer: Read<R>,
-    /// The session that it has begun.
-    pub(super) session_id: Option<String>,
-}
+pub(super) use transport::{Binding, Ends, Http, OnStderr, Origin, Outgoing, Purpose, Received, Stream};
 
 impl Binding {
     /// Returns `true` for a stream to one server process.

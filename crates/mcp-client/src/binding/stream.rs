@@ -8,48 +8,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use thruway_mcp::stdio::{Line, Lines, Passed};
 use thruway_net::{Admitted, LogLimit, PIPE_BYTES};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::invalid_lines::InvalidLines;
-use super::{Child, Origin};
-
-/// The near end of a stream, or of one after another if the other end can be started again.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    link: ArcSwap<Link>,
-    /// What starts the other end again.
-    origin: Option<Mutex<Origin>>,
-}
-
-/// The near end of one stream.
-#[derive(Debug)]
-struct Link {
-    /// Messages to be written.
-    outbox: mpsc::Sender<Vec<u8>>,
-    /// Tells the writer that there will be no more; so does dropping it.
-    closing: watch::Sender<bool>,
-    /// Whether all is over: closed when it is.
-    over: watch::Receiver<()>,
-    /// Whether nothing comes from the other end any more.
-    is_lost: AtomicBool,
-}
-
-/// Messages of the server.
-pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
-
-/// Messages of the client.
-pub(crate) type Output = Box<dyn AsyncWrite + Send + Unpin>;
-
-/// Both directions, before anything is sent.
-pub(crate) struct Ends {
-    pub(crate) input: Input,
-    pub(crate) output: Output,
-    pub(crate) child: Option<Child>,
-    pub(crate) exit_wait: Duration,
-}
+use super::transport::{Ends, Input, Link, Origin, Output, Stream};
 
 /// What is to be driven once there is somebody to tell.
 pub(crate) struct Unstarted {

@@ -12,34 +12,13 @@ use thruway_mcp::schema::{
     SetLevelRequestParams, methods,
 };
 use thruway_mcp::{Era, Revision};
-use thruway_message::FieldLinesBuf;
-use tokio::task::AbortHandle;
 
 use super::super::binding::{Outgoing, Purpose};
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
 use super::super::reading::{Read, Wanted};
-use super::{Call, version_line};
-
-/// A session with a server of the legacy era.
-#[derive(Debug)]
-pub(crate) struct Legacy {
-    pub(super) revision: Revision,
-    result: InitializeResult,
-    /// Whether messages belong to a session by its id.
-    has_session: bool,
-    /// The headers of any message of this session.
-    pub(super) field_lines: FieldLinesBuf,
-    /// Whether tools may be called as tasks (2025-11-25).
-    has_tasks: bool,
-    /// The task that reads what the server says by itself, over HTTP.
-    listening: Mutex<Option<Listening>>,
-}
-
-/// Ends the task when it is dropped.
-#[derive(Debug)]
-struct Listening(AbortHandle);
+use super::spoken::{Call, Legacy, Listening, version_line};
 
 /// Parameters, and what is said about them.
 #[derive(Serialize)]
@@ -155,11 +134,6 @@ impl Legacy {
         }
     }
 
-    /// Whether tools may be called as tasks.
-    pub(crate) const fn has_tasks(&self) -> bool {
-        self.has_tasks
-    }
-
     /// What the modern era would have said.
     pub(super) fn discover(&self) -> DiscoverResult {
         let mut meta = MetaObject::new();
@@ -201,10 +175,4 @@ fn meta<P>(id: i64, call: &Call<'_, P>) -> MetaObject {
         meta.insert(meta_keys::PROGRESS_TOKEN.to_owned(), Value::from(id));
     }
     meta
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

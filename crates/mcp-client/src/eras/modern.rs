@@ -17,19 +17,8 @@ use super::super::cache;
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
-use super::super::incoming::Answer;
-use super::super::reading::{Read, Wanted};
-use super::{Call, version_line};
-
-/// A server of the modern era.
-#[derive(Debug)]
-pub(crate) struct Modern {
-    pub(super) revision: Revision,
-    /// The headers of a message that is no request.
-    pub(super) field_lines: FieldLinesBuf,
-    writer: RequestWriter,
-    discovered: OnceCell<DiscoverResult>,
-}
+use super::super::reading::{Answer, Read, Wanted};
+use super::spoken::{Call, Modern, version_line};
 
 impl Modern {
     pub(crate) fn new(conversation: &Conversation, revision: Revision) -> Result<Self, McpClientError> {

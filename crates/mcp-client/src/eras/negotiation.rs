@@ -10,7 +10,7 @@ use super::super::conversation::Conversation;
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
 use super::super::options::EraChoice;
-use super::{Legacy, Modern, Spoken};
+use super::spoken::{Legacy, Modern, Spoken};
 
 impl Spoken {
     /// Agrees with the server upon how to speak.

@@ -1,0 +1,191 @@
+//! The state of subscriptions: what their clients are still to be told, and the requests to the server about them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use thruway_mcp::schema::{ResourceUpdatedNotificationParams, SubscriptionFilter, methods};
+use tokio::sync::{Notify, OwnedMutexGuard};
+
+use super::error::McpClientError;
+use super::handlers::ServerNotification;
+
+/// What a subscription is to be told: each list and each resource once, however often it changes, so that there is no more than
+/// was asked for.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) filter: SubscriptionFilter,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default, Debug)]
+pub(super) struct State {
+    pub(super) told: VecDeque<ServerNotification>,
+    /// The stream that is open has been acknowledged.
+    pub(super) is_acknowledged: bool,
+    /// One has been, ever.
+    has_stood: bool,
+    /// Why there will be no more.
+    pub(super) end: Option<McpClientError>,
+}
+
+impl Queue {
+    pub(super) fn new(filter: SubscriptionFilter) -> Self {
+        Self { filter, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Takes what the server tells, if it was asked for.
+    pub(super) fn handle(&self, method: &str, told: &ServerNotification) {
+        if method == methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
+            return self.acknowledge();
+        }
+        if admits(&self.filter, told) {
+            self.push(told.clone());
+        }
+    }
+
+    fn acknowledge(&self) {
+        let mut state = self.state();
+        state.is_acknowledged = true;
+        state.has_stood = true;
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn push(&self, told: ServerNotification) {
+        let mut state = self.state();
+        match state.told.iter_mut().find(|noted| is_same(noted, &told)) {
+            Some(noted) => *noted = told,
+            None => state.told.push_back(told),
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Whatever may have changed.
+    pub(super) fn everything(&self) -> impl Iterator<Item = ServerNotification> {
+        let filter = &self.filter;
+        let lists = [
+            (filter.tools_list_changed, ServerNotification::ToolsListChanged),
+            (filter.prompts_list_changed, ServerNotification::PromptsListChanged),
+            (filter.resources_list_changed, ServerNotification::ResourcesListChanged),
+        ];
+        let lists = lists.into_iter().filter(|(wanted, _)| *wanted == Some(true)).map(|(_, told)| told);
+        lists.chain(filter.resource_subscriptions.iter().map(|uri| {
+            let params = ResourceUpdatedNotificationParams { uri: uri.clone(), meta: None };
+            ServerNotification::ResourceUpdated(params)
+        }))
+    }
+
+    /// Nothing will be told any more.
+    pub(super) fn end(&self, reason: McpClientError) {
+        self.state().end = Some(reason);
+        self.changed.notify_waiters();
+    }
+
+    /// Takes something out of the state, as soon as it is there.
+    pub(super) async fn wait_for<T>(&self, take: impl Fn(&mut State) -> Option<T>) -> T {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(taken) = take(&mut self.state()) {
+                return taken;
+            }
+            changed.await;
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether the subscription stands, or why it does not.
+    pub(super) fn standing(&self) -> Option<Result<(), McpClientError>> {
+        match &self.end {
+            _ if self.has_stood => Some(Ok(())),
+            Some(reason) => Some(Err(reason.clone())),
+            None => None,
+        }
+    }
+}
+
+/// Whether both tell of the same change, whatever else is said of it.
+fn is_same(one: &ServerNotification, other: &ServerNotification) -> bool {
+    match (one, other) {
+        (ServerNotification::ResourceUpdated(one), ServerNotification::ResourceUpdated(other)) => {
+            one.uri == other.uri
+        }
+        _ => one == other,
+    }
+}
+
+fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
+    match told {
+        ServerNotification::ToolsListChanged => filter.tools_list_changed == Some(true),
+        ServerNotification::PromptsListChanged => filter.prompts_list_changed == Some(true),
+        ServerNotification::ResourcesListChanged => filter.resources_list_changed == Some(true),
+        ServerNotification::ResourceUpdated(updated) => filter.resource_subscriptions.contains(&updated.uri),
+        ServerNotification::Message(_) | ServerNotification::Other { .. } => false,
+    }
+}
+
+/// Whether somebody is about to subscribe again: one task does it, however often a session ends meanwhile.
+#[derive(Default, Debug)]
+pub(super) struct Resubscription(pub(super) AtomicBool);
+
+/// One lock for each resource URI, held while the server is asked to subscribe or to unsubscribe. Over HTTP these requests
+/// use several connections, so the server could handle them in another order.
+#[derive(Default, Debug)]
+pub(super) struct UriLocks(Mutex<HashMap<Box<str>, Weak<tokio::sync::Mutex<()>>>>);
+
+impl UriLocks {
+    /// Waits until no other request about `uri` is in progress.
+    pub(super) async fn lock(&self, uri: &str) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let known = locks.get(uri).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let lock = Arc::<tokio::sync::Mutex<()>>::default();
+                locks.insert(uri.into(), Arc::downgrade(&lock));
+                lock
+            })
+        };
+        lock.lock_owned().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each update that said something of its own was kept, of which nobody but the server says how many there are.
+    #[test]
+    fn a_resource_that_changes_again_and_again_is_told_of_once() {
+        let wanted = ["test://a", "test://b"].map(str::to_owned);
+        let filter = SubscriptionFilter {
+            tools_list_changed: Some(true),
+            resource_subscriptions: wanted.to_vec(),
+            ..SubscriptionFilter::default()
+        };
+        let queue = Queue::new(filter);
+        for n in 0..1000 {
+            for uri in ["test://a", "test://b", "test://c"] {
+                let params = json!({"uri": uri, "_meta": {"n": n}});
+                let updated = ServerNotification::ResourceUpdated(serde_json::from_value(params).unwrap());
+                queue.handle(methods::NOTIFICATIONS_RESOURCES_UPDATED, &updated);
+            }
+            let changed = ServerNotification::ToolsListChanged;
+            queue.handle(methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, &changed);
+        }
+        let told = &queue.state().told;
+        assert_eq!(told.len(), 3);
+        let ServerNotification::ResourceUpdated(updated) = &told[0] else { panic!("{told:?}") };
+        assert_eq!(updated.meta.as_ref().unwrap()["n"], 999, "the latest of them");
+    }
+}

@@ -1,0 +1,248 @@
+//! Messages of the server on their way to the requests, handlers and parties that they are for, and the answers to its questions.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::json_rpc::{
+    self, Error, ErrorCode, Message, Request, split_batch, write_error, write_result,
+};
+use thruway_mcp::schema::{
+    ElicitAction, ElicitRequest, ElicitRequestParams, ElicitRequestURLParams, InputRequest, InputResponse,
+    RequestId, methods,
+};
+
+use super::conversation::Conversation;
+use super::error::McpClientError;
+use super::handlers::{self, Direction};
+use super::incoming::QUESTIONS_MAX;
+use super::invalid_lines::{BYTE_ORDER_MARK, InvalidLines, Meant, meant};
+use super::party::{RawAnswer, Unsent, WaitBudget};
+
+impl Conversation {
+    /// Handles a message from a stream that requests have in common. Waits for a client of a bridge that
+    /// reads slowly, as long as `budget` allows.
+    ///
+    /// # Errors
+    /// The bytes are no message.
+    pub(super) async fn handle_octets(
+        self: &Arc<Self>,
+        octets: &[u8],
+        budget: &mut WaitBudget,
+    ) -> Result<(), McpClientError> {
+        self.incoming.handlers.trace(Direction::Received, octets);
+        if let Ok(message) = json_rpc::parse(octets) {
+            if let Some(unsent) = self.handle_message(&message, None) {
+                budget.deliver(unsent).await;
+            }
+            return Ok(());
+        }
+        for message in self.batch(octets)? {
+            let message = json_rpc::parse(message.get().as_bytes());
+            let message = message.map_err(|_| McpClientError::MessageInvalid)?;
+            if let Some(unsent) = self.handle_message(&message, None) {
+                budget.deliver(unsent).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the budget for a stream that requests have in common.
+    pub(super) fn wait_budget(&self) -> WaitBudget {
+        WaitBudget::new(self.incoming.handlers.is_shared)
+    }
+
+    /// The messages of a batch, which servers of one revision may send.
+    ///
+    /// # Errors
+    /// It is none, or not to be had in this revision.
+    pub(super) fn batch<'o>(&self, octets: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
+        let has_batches = self.current().is_some_and(|spoken| spoken.revision().has_batches());
+        let batch = if has_batches { split_batch(octets) } else { None };
+        batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
+    }
+
+    /// Handles a message that came with the answer to request `of`, or by itself. Returns a message for a
+    /// client of a bridge that has to read first; the caller delivers it before it reads on.
+    pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) -> Option<Unsent> {
+        match message {
+            Message::Response(response) => self.incoming.deliver(response),
+            Message::Notification(notification) => {
+                if notification.method == methods::NOTIFICATIONS_TOOLS_LIST_CHANGED {
+                    self.param_headers.invalidate();
+                }
+                return self.incoming.handle_notification(notification, of, &self.cache);
+            }
+            Message::Request(request) => self.handle_request(request, of),
+        }
+        None
+    }
+
+    /// Handles a line or an event that should be a message. An invalid one is logged, and fails the calls
+    /// that it may have been the answer of. A byte order mark is skipped (RFC 8259 §8.1).
+    ///
+    /// Waits for the reader of a message as far as `budget` allows.
+    pub(super) async fn handle_line(
+        self: &Arc<Self>,
+        line: &[u8],
+        invalid: &mut InvalidLines,
+        budget: &mut WaitBudget,
+    ) {
+        let message = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        if message.len() < line.len() && !std::mem::replace(&mut invalid.has_byte_order_mark, true) {
+            tracing::warn!(
+                "the server sends byte order marks, which JSON-RPC does not allow; they are skipped"
+            );
+        }
+        if message.trim_ascii().is_empty() {
+            return;
+        }
+        if self.handle_octets(message, budget).await.is_ok() {
+            invalid.in_a_row = 0;
+            return;
+        }
+        invalid.note(message);
+        match meant(message) {
+            Meant::Answer(id) => self.incoming.fail(id, McpClientError::LineInvalid),
+            Meant::AnyMessage => self.incoming.fail_all(&McpClientError::LineInvalid),
+            Meant::Other => {}
+        }
+    }
+
+    /// Answers a request of the server. There are none in the modern era.
+    pub(super) fn handle_request(self: &Arc<Self>, request: &Request<'_>, of: Option<i64>) {
+        if !self.is_legacy() {
+            return;
+        }
+        // Who asks and does not read what is answered is not asked to: nobody waits to answer without end.
+        let Some(responding) = self.incoming.respond() else { return };
+        let id = request.id.to_owned();
+        if request.method == methods::PING {
+            let conversation = self.clone();
+            self.spawn(async move {
+                conversation.respond(&id, Ok(empty_object())).await;
+                drop(responding);
+            });
+            return;
+        }
+        let answering = self.answering(request, of);
+        let questioned = self.incoming.question();
+        let given_up = self.incoming.given_up(&id);
+        // Whoever is asked may never answer: a server that nobody uses any more is not kept for that.
+        let conversation = Arc::downgrade(self);
+        self.spawn(async move {
+            let answered = match answering {
+                Ok(answering) => tokio::select! {
+                    answered = answering => answered,
+                    // Whoever is asked learns of it by being dropped, and nobody waits for an answer.
+                    _ = given_up => return,
+                },
+                Err(error) => Err(error),
+            };
+            drop(questioned);
+            if let Some(conversation) = conversation.upgrade() {
+                conversation.respond(&id, answered).await;
+            }
+            drop(responding);
+        });
+    }
+
+    /// Answers a request of the server that is too large to be read: without an answer, the server would wait
+    /// for its timeout.
+    pub(super) fn refuse_too_large(self: &Arc<Self>, id: RequestId) {
+        let Some(responding) = self.incoming.respond().filter(|_| self.is_legacy()) else { return };
+        let conversation = self.clone();
+        self.spawn(async move {
+            let error =
+                Error::new(ErrorCode::INVALID_REQUEST, "the request is larger than the client allows");
+            conversation.respond(&id, Err(error)).await;
+            drop(responding);
+        });
+    }
+
+    /// The answer to a question in the making: by whoever sent the request that it belongs to, or whoever is there for those
+    /// that belong to none.
+    fn answering(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        of: Option<i64>,
+    ) -> Result<Pin<Box<dyn Future<Output = RawAnswer> + Send>>, Error> {
+        if self.incoming.questions.load(Ordering::Relaxed) >= QUESTIONS_MAX {
+            return Err(Error::internal("too many questions are being answered"));
+        }
+        if let Some(party) = self.incoming.party(of) {
+            let forgotten = self.incoming.forgotten(of, party.key());
+            let asking = party.ask(&request.method, request.params);
+            return Ok(Box::pin(async move {
+                tokio::select! {
+                    answered = asking => answered,
+                    () = forgotten => Err(Error::internal("nobody waits for what the question is about")),
+                }
+            }));
+        }
+        if let Some(party) = &self.incoming.handlers.party {
+            return Ok(party.ask(&request.method, request.params));
+        }
+        let question = handlers::question(request)?;
+        let conversation = self.clone();
+        Ok(Box::pin(async move {
+            let answer = conversation.incoming.handlers.answer(question).await?;
+            to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
+        }))
+    }
+
+    async fn respond(self: &Arc<Self>, id: &RequestId, answered: RawAnswer) {
+        let mut octets = Vec::new();
+        match answered {
+            Ok(result) => write_result(&mut octets, &id.into(), |output| {
+                output.extend_from_slice(result.get().as_bytes());
+                Ok(())
+            }),
+            Err(error) => write_error(&mut octets, Some(&id.into()), &error),
+        }
+        // If it cannot be sent, whoever asked is gone, or gives up by itself.
+        let _ = self.send(octets).await;
+    }
+
+    /// Sends the user to the pages that `error` is about, one after another; whether there are any and all were visited.
+    pub(super) async fn has_visited(&self, error: &Error) -> bool {
+        let Some(pages) = required_pages(error) else { return false };
+        for page in pages {
+            let question = InputRequest::Elicit(ElicitRequest { params: ElicitRequestParams::Url(page) });
+            match self.incoming.handlers.answer(question).await {
+                Ok(InputResponse::Elicit(result)) if result.action == ElicitAction::Accept => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// `{}`
+///
+/// # Panics
+/// Never: the text is JSON.
+pub fn empty_object() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).expect("an object")
+}
+
+/// The data of the error.
+#[derive(Deserialize)]
+struct Required {
+    elicitations: Vec<ElicitRequestURLParams>,
+}
+
+/// The pages that `error` is about, if it is of this kind (2025-11-25, `URLElicitationRequiredError`).
+pub fn required_pages(error: &Error) -> Option<Vec<ElicitRequestURLParams>> {
+    if error.code != ErrorCode::URL_ELICITATION_REQUIRED {
+        return None;
+    }
+    let Required { elicitations } = Required::deserialize(error.data.as_ref()?).ok()?;
+    (1..=PAGES_MAX).contains(&elicitations.len()).then_some(elicitations)
+}
+
+/// How many pages a server may want to be visited for one request.
+const PAGES_MAX: usize = 16;
