@@ -93,7 +93,8 @@ impl Authorizer {
     pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
         let kept = Kept::new(oauth.store.clone(), oauth.grant.store_key(server_url));
-        let stored = server.as_ref().and_then(|_| kept.news()).filter(|token| token.is_for(&oauth));
+        let stored =
+            server.as_ref().and_then(|_| kept.news()).filter(|token| token.is_for(oauth.client.as_ref()));
         let known = Known::of(stored.as_ref(), &oauth);
         let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
         let reach = server.as_ref().map_or(Reach::Internet, HttpUrl::reach);
@@ -221,7 +222,9 @@ impl Authorizer {
     /// Takes the token that somebody else has kept meanwhile, if there is one. Returns whether there was.
     fn take_news(&self) -> bool {
         let news = self.server.as_ref().and_then(|_| self.kept.news());
-        let news = news.filter(|token| token.is_for(&self.oauth)).and_then(|news| Token::restore(news).ok());
+        let news = news
+            .filter(|token| token.is_for(self.oauth.client.as_ref()))
+            .and_then(|news| Token::restore(news).ok());
         news.map(|token| self.put(token)).is_some()
     }
 

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::OAuth;
-use super::identity::Method;
+use super::identity::{Method, RegisteredClient};
 
 /// Keeps tokens. They are as good as passwords: whoever writes them down keeps them from others.
 ///
@@ -81,11 +80,11 @@ impl StoredToken {
         self.expires_at
     }
 
-    /// Returns `true` if the token belongs to the client that `oauth` describes. A token of another client is
+    /// Returns `true` if the token belongs to `client`, or if no client is named. A token of another client is
     /// not used. A token of another issuer, or of any issuer if the client must name one and does not, is not
     /// renewed: that would send the client's secret to the issuer of the token.
-    pub(super) fn is_for(&self, oauth: &OAuth) -> bool {
-        oauth.client.as_ref().is_none_or(|client| {
+    pub(super) fn is_for(&self, client: Option<&RegisteredClient>) -> bool {
+        client.is_none_or(|client| {
             let is_of_issuer = client.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer);
             client.id == self.client.id && is_of_issuer && !client.needs_issuer()
         })
