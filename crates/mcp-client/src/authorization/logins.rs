@@ -47,7 +47,9 @@ impl Drop for Login<'_> {
 /// The authorizers of one [`OAuth`](super::OAuth), by the URLs of their servers. Their type is not named here, because an
 /// authorizer has such a value itself.
 #[derive(Clone, Default)]
-pub(super) struct Authorizers(Arc<Mutex<HashMap<Box<str>, Weak<dyn Any + Send + Sync>>>>);
+pub(super) struct Authorizers(Arc<Mutex<ByServerUrl>>);
+
+type ByServerUrl = HashMap<Box<str>, Weak<dyn Any + Send + Sync>>;
 
 impl Authorizers {
     /// Returns the authorizer for `server_url`. Makes it with `make` if there is none.
@@ -62,9 +64,9 @@ impl Authorizers {
             return standing;
         }
         all.retain(|_, one| one.strong_count() > 0);
-        let made = Arc::new(make());
-        let weak: Weak<A> = Arc::downgrade(&made);
+        let authorizer = Arc::new(make());
+        let weak: Weak<A> = Arc::downgrade(&authorizer);
         all.insert(server_url.into(), weak);
-        made
+        authorizer
     }
 }
