@@ -14,7 +14,7 @@ use thruway_net::tls::{
 };
 
 use super::resolver::{Resolver, refuse_certificate, resolve_roots};
-use super::spanned::Spanned;
+use super::values::Spanned;
 use super::{ListenerConfig, Span};
 
 /// The ACME server (RFC 8555) that certificates are ordered from which listeners want to be ordered.

@@ -9,7 +9,7 @@ use thruway_gateway::{
 use thruway_server::{Handler, IntoHandler, ListenAddr, TlsAcceptor};
 
 use super::forward::{ForwardAction, ForwardTo};
-use super::places::Places;
+use super::settings::Places;
 use super::{
     Action, AdminConfig, Config, Failure, ListenerConfig, ListenerTlsConfig, Policies, Route, Upstreams,
     parse_listeners,

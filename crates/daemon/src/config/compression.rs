@@ -11,7 +11,7 @@ use thruway_server::ContentCoding;
 use thruway_server::layers::Compression;
 
 use super::resolver::Resolver;
-use super::spanned::Spanned;
+use super::values::Spanned;
 
 /// Whether responses are compressed: `true`, `false`, or a table of how.
 pub(super) enum RawCompression {

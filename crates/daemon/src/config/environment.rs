@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Failure;
 use super::failure::Source;
-use super::filled::Filled;
+use super::values::Filled;
 
 /// Why a text cannot be filled in.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
-
 use thruway_message::mask_userinfo;
 
-use super::filled::Filled;
+use super::values::Filled;
 use super::{Span, secrets};
 
 /// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in URLs.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Source;
 use super::own_listeners::refuse_loops;
-use super::{Config, Failure, raw, resolve};
+use super::{Config, Failure, parse, whole_file};
 
 /// The place from which a daemon reads its config, and the settings that replace parts of it.
 #[derive(Clone, Default, Debug)]
@@ -74,7 +74,7 @@ impl Config {
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
         })?;
         let source = Source::new(path.to_owned(), text);
-        let raw = raw::parse(&source)?;
-        resolve::resolve(raw, source)
+        let raw = parse::parse(&source)?;
+        whole_file::resolve(raw, source)
     }
 }

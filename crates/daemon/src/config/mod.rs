@@ -1,36 +1,49 @@
-//! What `thruway serve` is told to do: read from a file ([`raw`]), then resolved so that nothing is left to interpret.
+//! What `thruway serve` is told to do: read from a file, then resolved so that nothing is left to interpret. Each section of the file has one module: its
+//! table, its defaults and its checks.
 
-mod raw;
-mod spanned;
-mod settings;
-pub(crate) mod forward;
-mod environment;
-mod filled;
-mod schema;
+// from the text of a file to a config
+mod parse;
+mod values;
 mod resolver;
-mod acme;
-mod compression;
-mod proxies;
-mod resolve;
+mod whole_file;
+mod environment;
 mod failure;
-mod places;
-mod file;
-pub(crate) mod own_listeners;
-pub(crate) mod usage;
 mod secrets;
 mod shown;
+
+// the sections of a file
+mod acme;
+mod answer;
+mod compression;
+mod connect;
+mod listeners;
+mod operation;
+mod policies;
+mod rewrite;
+mod routes;
+mod server;
+mod shares;
+mod tls;
+mod upstreams;
+
+// a config, also one that was made in code
+mod settings;
 mod code;
+mod file;
+pub(crate) mod forward;
+pub(crate) mod own_listeners;
 pub(crate) mod references;
+pub(crate) mod usage;
 #[cfg(test)]
 mod tests;
 
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
-pub use schema::schema;
 pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,
     ListenerTlsConfig, Policies, TcpListenerConfig, Upstreams,
 };
 pub use settings::{Config, Route, parse_listeners};
 use settings::{LISTED_HINT, is_listed};
-use spanned::Span;
+use values::Span;
+pub use whole_file::schema;

@@ -9,8 +9,7 @@ use thruway_certificates::acme::Wanted;
 use thruway_net::tls::{CertificateError, Roots};
 
 use super::failure::Source;
-use super::raw::Period;
-use super::spanned::Spanned;
+use super::values::{Period, Spanned};
 use super::{Failure, Span};
 
 /// Resolves the parts of one file. What is wrong is kept, and stands in for something right.
@@ -110,4 +109,11 @@ pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Optio
             "only what is forwarded, with `split` or `upstream`, is rewritten, mirrored or waited for",
         );
     }
+}
+
+pub(super) fn resolve_some_period(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<Period>>,
+) -> Option<Duration> {
+    raw.map(|period| resolver.or(Some(period), Period(Duration::ZERO), SOME_PERIOD).0)
 }

@@ -16,12 +16,10 @@ use thruway_server::{
     InvalidListenAddr, ListenAddr, Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
-use crate::acme::challenges;
-
 use super::failure::{Failure, Source};
 use super::forward::ForwardAction;
-use super::places::Places;
-use super::spanned::Span;
+use super::values::Span;
+use crate::acme::challenges;
 
 /// The validated settings of a daemon: read from a file, or made in code.
 pub struct Config {
@@ -416,4 +414,17 @@ pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure>
         listeners.push(address);
     }
     Ok(listeners)
+}
+
+/// Where upstreams, their servers and policies stand, by names.
+#[derive(Default)]
+pub(super) struct Places {
+    pub(super) upstreams: BTreeMap<String, UpstreamPlaces>,
+    pub(super) policies: BTreeMap<String, Span>,
+}
+
+/// Where an upstream stands, and its servers in their order.
+pub(super) struct UpstreamPlaces {
+    pub(super) span: Span,
+    pub(super) servers: Vec<Span>,
 }

@@ -30,8 +30,8 @@ const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
     let source = Source::new(PathBuf::from("serve.toml"), text.to_owned());
-    let raw = raw::parse(&source)?;
-    resolve::resolve(raw, source)
+    let raw = parse::parse(&source)?;
+    whole_file::resolve(raw, source)
 }
 
 #[test]

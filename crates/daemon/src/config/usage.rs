@@ -1,9 +1,15 @@
-//! Upstreams and policies that no route uses, and redirects to ports without TLS.
+//! Parts of a config that have no effect: upstreams and policies that no route uses, keys about requests of upstreams that only have streams,
+//! and redirects to ports without TLS.
+
+use std::collections::BTreeMap;
 
 use thruway_server::ListenAddr;
 
-use super::forward::{ForwardAction, ForwardTo};
-use super::{Action, Config, Failure, ListenerConfig, Route};
+use crate::config::forward::{ForwardAction, ForwardTo};
+use crate::config::resolver::Resolver;
+use crate::config::upstreams::RawUpstream;
+use crate::config::values::{Span, Spanned};
+use crate::config::{Action, Config, Failure, ListenerConfig, Route};
 
 /// Warnings of the upstreams and the policies that nothing uses: they may be meant for later, or be called otherwise where they are meant.
 pub(crate) fn unused(config: &Config) -> Vec<Failure> {
@@ -46,19 +52,19 @@ fn redirects_without_tls(config: &Config) -> impl Iterator<Item = Failure> {
     })
 }
 
-pub(super) fn uses(config: &Config, upstream: &str) -> bool {
+pub(in crate::config) fn uses(config: &Config, upstream: &str) -> bool {
     config.listeners.iter().any(|listener| forwards_to(listener, upstream))
         || config.routes.iter().any(|route| goes_to(route, upstream))
 }
 
 /// Whether connections of `listener` are for this upstream, whatever they carry.
-pub(super) fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
+pub(in crate::config) fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
     let Some(tcp) = &listener.tcp else { return false };
     tcp.upstream == upstream || tcp.names.iter().any(|(_, of_name)| of_name == upstream)
 }
 
 /// Whether requests of `route`, or copies of them, are for this upstream.
-pub(super) fn goes_to(route: &Route, upstream: &str) -> bool {
+pub(in crate::config) fn goes_to(route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     let ForwardAction { to, mirror, .. } = &**action;
     let is_there = match to {
@@ -66,4 +72,56 @@ pub(super) fn goes_to(route: &Route, upstream: &str) -> bool {
         ForwardTo::Split { sides, .. } => sides.iter().any(|(name, _)| name == upstream),
     };
     is_there || mirror.as_ref().is_some_and(|mirror| mirror.upstream == upstream)
+}
+
+/// What is said of an upstream and makes a difference to requests only.
+pub(in crate::config) struct AboutRequests {
+    upstream: String,
+    span: Span,
+    keys: Vec<&'static str>,
+}
+
+impl AboutRequests {
+    /// Of all upstreams of which there is something of that kind.
+    pub(in crate::config) fn of(upstreams: &BTreeMap<String, Spanned<RawUpstream>>) -> Vec<Self> {
+        let said = upstreams.iter().map(|(name, raw)| {
+            let (span, raw) = (raw.span(), raw.get_ref());
+            let keys = [
+                ("host", raw.host.is_some()),
+                ("forwarded", raw.forwarded.is_some()),
+                ("forwarded_port", raw.forwarded_port.is_some()),
+                ("via", raw.via.is_some()),
+                ("ejection.statuses", raw.ejection.statuses.is_some()),
+                ("head_timeout", raw.head_timeout.is_some()),
+                ("content_idle_timeout", raw.content_idle_timeout.is_some()),
+                ("event_stream_idle_timeout", raw.event_stream_idle_timeout.is_some()),
+                ("write_stall_timeout", raw.write_stall_timeout.is_some()),
+                ("total_timeout", raw.total_timeout.is_some()),
+                ("replay_bytes_max", raw.replay_bytes_max.is_some()),
+            ];
+            let keys = keys.into_iter().filter_map(|(key, is_said)| is_said.then_some(key)).collect();
+            Self { upstream: name.clone(), span, keys }
+        });
+        said.filter(|about| !about.keys.is_empty()).collect()
+    }
+}
+
+/// Refuses what is said in vain. To be called when there is nothing else wrong: otherwise not all routes may be here.
+pub(in crate::config) fn check_usage(
+    resolver: &mut Resolver<'_>,
+    said: Vec<AboutRequests>,
+    listeners: &[ListenerConfig],
+    routes: &[Route],
+) {
+    for AboutRequests { upstream, span, keys } in said {
+        let has_streams = listeners.iter().any(|listener| forwards_to(listener, &upstream));
+        if has_streams && !routes.iter().any(|route| goes_to(route, &upstream)) {
+            let message =
+                format!("`{}` is about requests, and this upstream has only streams", keys.join("`, `"));
+            let failure = resolver.source.failure(span, message);
+            resolver
+                .failures
+                .push(failure.with_hint("listeners with `tcp` forward octets as they are: leave it out"));
+        }
+    }
 }

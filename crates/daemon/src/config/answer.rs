@@ -1,16 +1,38 @@
-//! Fixed answers, so that each can be sent as it is.
+//! Fixed answers of routes.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use thruway_server::{FieldLinesBuf, FieldName, FieldValue, StatusCode};
 
 use crate::config::FixedAnswer;
-use crate::config::raw::{RawAnswer, RawField};
 use crate::config::resolver::Resolver;
-use crate::config::spanned::Spanned;
+use crate::config::values::Spanned;
 
-pub(super) fn resolve_answer(resolver: &mut Resolver<'_>, raw: RawAnswer) -> FixedAnswer {
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawAnswer {
+    /// 200 to 599. Default 200.
+    pub(in crate::config) status: Option<Spanned<u16>>,
+    /// Default `text/plain; charset=utf-8` where there is content.
+    pub(in crate::config) content_type: Option<Spanned<String>>,
+    /// Default none.
+    pub(in crate::config) content: Option<Spanned<String>>,
+    /// More field lines: `{ name = "…", value = "…" }`. Those that the server writes itself are refused.
+    #[serde(default)]
+    pub(in crate::config) fields: Vec<RawField>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawField {
+    pub(in crate::config) name: Spanned<String>,
+    pub(in crate::config) value: Spanned<String>,
+}
+
+pub(in crate::config) fn resolve_answer(resolver: &mut Resolver<'_>, raw: RawAnswer) -> FixedAnswer {
     let status = raw.status.map_or(StatusCode::OK, |status| resolve_status(resolver, &status));
     if let Some(content) = &raw.content
         && status.is_without_content()
@@ -43,7 +65,11 @@ fn resolve_status(resolver: &mut Resolver<'_>, raw: &Spanned<u16>) -> StatusCode
 }
 
 /// The line as it is sent; nothing if it would be invalid.
-pub(super) fn resolve_field_line(resolver: &mut Resolver<'_>, name: &str, value: &Spanned<String>) -> String {
+pub(in crate::config) fn resolve_field_line(
+    resolver: &mut Resolver<'_>,
+    name: &str,
+    value: &Spanned<String>,
+) -> String {
     match FieldValue::new(value.get_ref().as_bytes()) {
         Ok(_) => format!("{name}: {}\r\n", value.get_ref()),
         Err(error) => {

@@ -1,16 +1,47 @@
-//! Which upstreams have a share in the requests of a route.
+//! Splits of requests between upstreams, and copies of requests to another upstream.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
 use thruway_gateway::{FieldRewrite, MirrorConfig};
 
-use super::rewrite::refuse_rewrite;
-use super::upstreams::{known_upstream, resolve_hash_by};
+use crate::config::Upstreams;
 use crate::config::forward::{ForwardTo, MirrorAction, SplitBy};
-use crate::config::raw::{RawMirror, RawSplit};
 use crate::config::resolver::Resolver;
-use crate::config::spanned::Spanned;
-use crate::config::{Span, Upstreams};
+use crate::config::rewrite::refuse_rewrite;
+use crate::config::upstreams::balance::resolve_hash_by;
+use crate::config::upstreams::known_upstream;
+use crate::config::values::{Span, Spanned};
 
-pub(super) fn resolve_split(
+/// Upstreams that share the requests of a route.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawSplit {
+    /// `{ NAME = WEIGHT }`: how many requests each gets in relation to the others, 0 to 1000000.
+    pub(in crate::config) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
+    /// What keeps a client on its side: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Default nothing.
+    pub(in crate::config) by: Option<Spanned<String>>,
+}
+
+/// An upstream that gets copies of requests. Its responses are discarded.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawMirror {
+    /// Its name.
+    pub(in crate::config) upstream: Spanned<String>,
+    /// How much of all requests, 0 to 1. Default 1.
+    pub(in crate::config) share: Option<Spanned<f64>>,
+    /// How many copies are under way at a time; no more are made then. Default 100.
+    pub(in crate::config) requests_max: Option<usize>,
+    /// Names of headers that copies do not have. Default none: copies have the headers of the request, with
+    /// `Authorization`, `Cookie` and API keys. If the mirror may not see credentials, remove them:
+    /// `["Authorization", "Cookie"]`.
+    #[serde(default)]
+    pub(in crate::config) remove: Vec<Spanned<String>>,
+}
+
+pub(in crate::config) fn resolve_split(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawSplit>,
     upstreams: &Upstreams,
@@ -33,7 +64,7 @@ fn check_weights(resolver: &mut Resolver<'_>, span: &Span, weights: impl Iterato
     }
 }
 
-pub(super) fn resolve_mirror(
+pub(in crate::config) fn resolve_mirror(
     resolver: &mut Resolver<'_>,
     raw: RawMirror,
     upstreams: &Upstreams,

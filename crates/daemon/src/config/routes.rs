@@ -1,42 +1,176 @@
-//! Routes: which requests, and what happens to them.
+//! Routes: which requests they match, and what becomes of these.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
 use thruway_gateway::{
-    Conditions, Expected, HostMatch, InvalidPattern, InvalidRedirect, PathMatch, PathPattern, Redirect,
-    RouteMatch, normalized_path,
+    Conditions, Expected, ForwardTimeouts, HostMatch, InvalidPattern, InvalidRedirect, PathMatch,
+    PathPattern, Redirect, RouteMatch, normalized_path,
 };
 use thruway_server::layers::Compression;
 use thruway_server::{FieldName, Method, StatusCode};
 
-use super::answer::{resolve_answer, resolve_field_line};
-use super::connect::{check_tunnel_route, resolve_connect};
-use super::policies::ResolvedPolicies;
-use super::policies::resolve_route_policies;
-use super::rewrite::resolve_rewrite;
-use super::shares::{resolve_mirror, resolve_split};
-use super::timeouts::resolve_forward_timeouts;
-use super::upstreams::known_upstream;
-use crate::config::Span;
-use crate::config::compression::resolve_compression;
+use crate::config::answer::{RawAnswer, resolve_answer, resolve_field_line};
+use crate::config::compression::{RawCompression, resolve_compression};
+use crate::config::connect::{RawConnect, resolve_connect};
 use crate::config::forward::{ForwardAction, ForwardTo};
-use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
-use crate::config::resolver::{Resolver, is_path_octet, refuse_without_upstream};
-use crate::config::spanned::Spanned;
+use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
+use crate::config::resolver::{Resolver, is_path_octet, refuse_without_upstream, resolve_some_period};
+use crate::config::rewrite::{RawRewrite, resolve_rewrite};
+use crate::config::shares::{RawMirror, RawSplit, resolve_mirror, resolve_split};
+use crate::config::upstreams::known_upstream;
+use crate::config::values::{Period, Span, Spanned};
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
+
+/// Which requests, and what happens to them: one of the paths, and exactly one action.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTION_KEYS])))]
+pub(in crate::config) struct RawRoute {
+    /// `example.com`, or `*.example.com` for all hosts below; without a port. Default any.
+    pub(in crate::config) host: Option<Spanned<String>>,
+    /// This path and all below it.
+    pub(in crate::config) path: Option<Spanned<String>>,
+    /// This path only.
+    pub(in crate::config) path_exact: Option<Spanned<String>>,
+    /// The paths of this shape: `/users/{id}`, `/static/{*rest}`.
+    pub(in crate::config) path_pattern: Option<Spanned<String>>,
+    /// The methods; `GET` includes `HEAD`. Default all.
+    pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Header fields that must be there: `{ NAME = "value" }`, or `{ NAME = true }` for any value.
+    #[serde(default)]
+    pub(in crate::config) headers: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Parameters of the query that must be there, as `headers`.
+    #[serde(default)]
+    pub(in crate::config) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Policies that a request must pass first, in this order. Default none.
+    #[serde(default)]
+    pub(in crate::config) policies: Vec<Spanned<String>>,
+    /// How responses are compressed: `true`, `false`, or a table. Default as the whole server says it.
+    pub(in crate::config) compression: Option<RawCompression>,
+    /// Action: the same answer for everybody.
+    pub(in crate::config) answer: Option<RawAnswer>,
+    /// Action: tunnels to where clients name, for CONNECT.
+    pub(in crate::config) connect: Option<Spanned<RawConnect>>,
+    /// Action: the endpoints of the demo.
+    pub(in crate::config) demo: Option<bool>,
+    /// Action: a directory of files.
+    pub(in crate::config) files: Option<RawFiles>,
+    /// Action: the MCP endpoint of the demo.
+    pub(in crate::config) mcp: Option<bool>,
+    /// Action: another place to ask at.
+    pub(in crate::config) redirect: Option<RawRedirect>,
+    /// Action: upstreams that share the requests, as for canaries.
+    pub(in crate::config) split: Option<Spanned<RawSplit>>,
+    /// Action: the name of an upstream that answers.
+    pub(in crate::config) upstream: Option<Spanned<String>>,
+    /// With `split` or `upstream`: what is changed on the way. Default nothing.
+    pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
+    /// With `split` or `upstream`: where copies of requests are sent. Default nowhere.
+    pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in crate::config) head_timeout: Option<Spanned<Period>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in crate::config) total_timeout: Option<Spanned<Period>>,
+}
+
+/// What must be there.
+pub(in crate::config) enum RawExpected {
+    /// With any value: `true`.
+    Any,
+    /// With this value.
+    Value(String),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawRedirect {
+    /// `https://…`, `http://…` or `/…`, with the places `{host}`, `{path}`, `{query}` and `{rest}`.
+    pub(in crate::config) to: Spanned<String>,
+    /// 301, 302, 303, 307 or 308. Default 308.
+    pub(in crate::config) status: Option<Spanned<u16>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawFiles {
+    /// The directory; relative to that of the config.
+    pub(in crate::config) root: PathBuf,
+    /// What is served for a directory. Default `index.html`.
+    pub(in crate::config) index: Option<Spanned<String>>,
+    /// Whether `.br`, `.zst` and `.gz` beside a file are sent to those who take them. Default true.
+    pub(in crate::config) precompressed: Option<bool>,
+    /// Whether files are served whose names begin with a dot. Default false.
+    #[serde(default)]
+    pub(in crate::config) hidden_files: bool,
+    /// The value of `Cache-Control`. Default none.
+    pub(in crate::config) cache_control: Option<Spanned<String>>,
+}
+
+impl<'de> Deserialize<'de> for RawExpected {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ExpectedVisitor;
+        impl Visitor<'_> for ExpectedVisitor {
+            type Value = RawExpected;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or `true` for any")
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<RawExpected, E> {
+                Ok(RawExpected::Value(value.to_owned()))
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<RawExpected, E> {
+                if value { Ok(RawExpected::Any) } else { Err(E::custom("what is not asked for is left out")) }
+            }
+        }
+        deserializer.deserialize_any(ExpectedVisitor)
+    }
+}
+
+impl JsonSchema for RawExpected {
+    fn schema_name() -> Cow<'static, str> {
+        "Expected".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "string" }, { "const": true }] })
+    }
+}
+
+const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
+const ACTION_KEYS: [&str; 8] = ["answer", "connect", "demo", "files", "mcp", "redirect", "split", "upstream"];
+
+/// Of each of these groups of keys, exactly one must be there.
+fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
+    let one_of = |keys: &&[&str]| {
+        let each: Vec<Schema> = keys.iter().map(|key| json_schema!({ "required": [key] })).collect();
+        json_schema!({ "oneOf": each })
+    };
+    groups.iter().map(one_of).collect()
+}
 
 /// What routes refer to.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'k> {
-    pub(super) upstreams: &'k Upstreams,
-    pub(super) policies: &'k ResolvedPolicies,
+pub(in crate::config) struct Known<'k> {
+    pub(in crate::config) upstreams: &'k Upstreams,
+    pub(in crate::config) policies: &'k ResolvedPolicies,
     /// How responses are compressed on routes that do not say it themselves.
-    pub(super) compression: Option<&'k Compression>,
+    pub(in crate::config) compression: Option<&'k Compression>,
 }
 
 /// Resolves the routes, of which there must be one if `needs_routes`.
-pub(super) fn resolve_routes(
+pub(in crate::config) fn resolve_routes(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<RawRoute>>,
     known: Known<'_>,
@@ -315,3 +449,43 @@ fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expecte
 }
 
 const ACTIONS: &str = "a route has exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";
+
+/// Requests for tunnels have neither path nor query: what a route asks of these is asked in vain.
+pub(in crate::config) fn check_tunnel_route(
+    resolver: &mut Resolver<'_>,
+    raw: &RawRoute,
+    path: Option<&PathMatch>,
+) {
+    let Some(connect) = &raw.connect else { return };
+    let is_everywhere =
+        matches!(path, None | Some(PathMatch::Prefix(_))) && path.is_none_or(|path| path.as_str() == "/");
+    if !is_everywhere {
+        resolver.refuse_with(connect, "who asks for a tunnel says no path", "write `path = \"/\"`");
+    }
+    if !raw.query.is_empty() {
+        resolver.refuse_with(connect, "who asks for a tunnel says no query", "leave `query` out");
+    }
+    if raw.methods.is_some() {
+        resolver.refuse_with(connect, "tunnels are asked for with CONNECT only", "leave `methods` out");
+    }
+}
+
+/// What a route says otherwise than its upstream. What cannot be waited for is refused.
+pub(in crate::config) fn resolve_forward_timeouts(
+    resolver: &mut Resolver<'_>,
+    raw: &mut RawRoute,
+) -> ForwardTimeouts {
+    let is_forwarded = raw.upstream.is_some() || raw.split.is_some();
+    let mut take = |period: &mut Option<Spanned<Period>>| {
+        if !is_forwarded {
+            refuse_without_upstream(resolver, period.as_ref());
+        }
+        resolve_some_period(resolver, period.take())
+    };
+    ForwardTimeouts {
+        head: take(&mut raw.head_timeout),
+        content_idle: take(&mut raw.content_idle_timeout),
+        event_stream_idle: take(&mut raw.event_stream_idle_timeout),
+        total: take(&mut raw.total_timeout),
+    }
+}

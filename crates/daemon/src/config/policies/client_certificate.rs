@@ -1,23 +1,82 @@
-//! Policies about certificates of clients.
+//! The policy `client_certificate`.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use thruway_gateway::{CertificateMatch, ClientCertificateConfig};
 use thruway_net::tls::{ClientAuthentication, normal_subject};
 use thruway_server::CertificateName;
 
-use super::super::raw::{RawCertificates, RawClientCertificate, RawPolicy};
-use super::super::spanned::Spanned;
-use super::super::{ListenerConfig, Route, Span};
 use crate::config::resolver::Resolver;
+use crate::config::values::{Span, Spanned};
+use crate::config::{ListenerConfig, Route};
 
-/// The policies that ask clients for certificates, and where they stand.
-pub(super) fn asking_for_certificates(raw: &BTreeMap<String, Spanned<RawPolicy>>) -> Vec<(String, Span)> {
-    let asking = raw.iter().filter(|(_, policy)| policy.get_ref().client_certificate.is_some());
-    asking.map(|(name, policy)| (name.clone(), policy.span())).collect()
+/// Any certificate, or those to which one of these applies.
+pub(in crate::config) enum RawClientCertificate {
+    Any,
+    OneOf(Box<RawCertificates>),
 }
 
-pub(super) fn resolve_client_certificate(
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawCertificates {
+    /// Those with one of these subjects: `CN=ada,O=Example`, as access logs have it.
+    pub(in crate::config) subjects: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Those with the name of one of these hosts, beside the subject.
+    pub(in crate::config) dns_names: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Those with one of these URIs, beside the subject: `spiffe://example/service`.
+    pub(in crate::config) uris: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Those with one of these mail addresses, beside the subject.
+    pub(in crate::config) emails: Option<Spanned<Vec<Spanned<String>>>>,
+    /// These: `sha256:` and 64 hexadecimal digits, with or without colons between pairs.
+    pub(in crate::config) fingerprints: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+impl<'de> Deserialize<'de> for RawClientCertificate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = RawClientCertificate;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "`true` or a table with `subjects`, `dns_names`, `uris`, `emails` or `fingerprints`",
+                )
+            }
+
+            fn visit_bool<E: Error>(self, is_asked_for: bool) -> Result<RawClientCertificate, E> {
+                let nothing = E::invalid_value(Unexpected::Bool(false), &self);
+                if is_asked_for { Ok(RawClientCertificate::Any) } else { Err(nothing) }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<RawClientCertificate, A::Error> {
+                let table = RawCertificates::deserialize(MapAccessDeserializer::new(table))?;
+                Ok(RawClientCertificate::OneOf(Box::new(table)))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for RawClientCertificate {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ClientCertificate".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "const": true }, generator.subschema_for::<RawCertificates>()] })
+    }
+}
+
+pub(in crate::config) fn resolve_client_certificate(
     resolver: &mut Resolver<'_>,
     raw: RawClientCertificate,
     span: &Span,
@@ -68,7 +127,7 @@ fn resolve_each(
 }
 
 /// Refuses policies of routes that nobody could pass, because no listener asks for what they want to see.
-pub(super) fn check_certificates(
+pub(in crate::config) fn check_certificates(
     resolver: &mut Resolver<'_>,
     asking: Vec<(String, Span)>,
     listeners: &[ListenerConfig],

@@ -1,0 +1,65 @@
+//! Tunnels that clients open with CONNECT.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_gateway::{ConnectConfig, HostMatch};
+
+use crate::config::resolver::{Resolver, SOME_PERIOD};
+use crate::config::server::resolve_networks;
+use crate::config::values::{Period, Spanned};
+
+/// Tunnels that clients ask for with CONNECT. Defaults are those of `thruway_gateway::ConnectConfig`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawConnect {
+    /// The hosts that may be named, at least one: `example.com`, `*.example.com`, an address, or `*` for any.
+    pub(in crate::config) hosts: Spanned<Vec<Spanned<String>>>,
+    /// The ports that may be named. Default 443.
+    pub(in crate::config) ports: Option<Spanned<Vec<Spanned<u16>>>>,
+    /// Networks that may be reached although their addresses are not of the whole internet, or are this machine's: `10.1.0.0/16`. Default none.
+    #[serde(default)]
+    pub(in crate::config) private: Vec<Spanned<String>>,
+    /// Whether tunnels may lead to listeners of this server too, as far as `private` lets them. Default no.
+    #[serde(default)]
+    pub(in crate::config) own_listeners: bool,
+    /// For the name of the host to be resolved and the connection to be accepted.
+    pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
+    /// Without an octet in either direction; then the tunnel is closed.
+    pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
+}
+
+pub(in crate::config) fn resolve_connect(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<RawConnect>,
+) -> ConnectConfig {
+    let RawConnect { hosts, ports, private, own_listeners, connect_timeout, idle_timeout } = raw.into_inner();
+    let hint = "`[\"*\"]` is for any that everybody on the internet can reach";
+    resolver.refuse_empty(&hosts, "tunnels lead to at least one host", hint);
+    let hosts = hosts.get_ref().iter().map(|host| resolve_tunnel_host(resolver, host)).collect();
+    let default = ConnectConfig::to(hosts);
+    if let Some(ports) = &ports {
+        resolver.refuse_empty(ports, "tunnels lead to at least one port", "leave it out for 443");
+    }
+    let ports = ports.map(|ports| {
+        ports.into_inner().into_iter().map(|port| resolver.or(Some(port), 443, 1..=u16::MAX)).collect()
+    });
+    ConnectConfig {
+        ports: ports.unwrap_or(default.ports),
+        private: resolve_networks(resolver, &private),
+        own_listeners,
+        connect_timeout: resolver.or(connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
+        idle: resolver.or(idle_timeout, Period(default.idle), SOME_PERIOD).0,
+        ..default
+    }
+}
+
+fn resolve_tunnel_host(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> HostMatch {
+    if raw.get_ref() == "*" {
+        return HostMatch::Any;
+    }
+    HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
+        let hint = "write `example.com`, `*.example.com` for all hosts below it, or `*` for any; ports are said by `ports`";
+        resolver.refuse_with(raw, error, hint);
+        HostMatch::Any
+    })
+}

@@ -1,0 +1,94 @@
+//! The admin listener and the access log.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_gateway::PolicyConfig;
+use thruway_server::{AccessLogFormat, AccessLogLines, AccessLogTarget, InvalidListenAddr, ListenAddr};
+
+use crate::config::listeners::resolve_listener;
+use crate::config::policies::ResolvedPolicies;
+use crate::config::resolver::Resolver;
+use crate::config::values::Spanned;
+use crate::config::{AccessLogConfig, AdminConfig, ListenerConfig, is_listed};
+
+/// Where those who operate the server ask and tell it things.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawAdmin {
+    /// `IP:PORT` of this machine, or `unix:PATH`.
+    pub(in crate::config) address: Spanned<String>,
+    /// Whether the address may be one that other machines reach. Whoever reaches it may do everything. Default false.
+    #[serde(default)]
+    pub(in crate::config) allow_remote: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawAccessLog {
+    /// `common`, `combined` or `json`. Default `combined`.
+    #[serde(default)]
+    pub(in crate::config) format: RawFormat,
+    /// A file, or `-` for the standard output, which is the default. Relative to the directory of the config.
+    pub(in crate::config) path: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::config) enum RawFormat {
+    Common,
+    #[default]
+    Combined,
+    Json,
+}
+
+pub(in crate::config) fn resolve_admin(
+    resolver: &mut Resolver<'_>,
+    raw: &RawAdmin,
+    listeners: &[ListenerConfig],
+) -> Option<AdminConfig> {
+    let address = match raw.address.get_ref().parse() {
+        Ok(address) => resolve_listener(resolver, address),
+        Err(error) => {
+            resolver.refuse_with(&raw.address, error, InvalidListenAddr::HINT);
+            return None;
+        }
+    };
+    if is_listed(listeners.iter().map(ListenerConfig::address), &address) {
+        resolver.refuse_with(&raw.address, format!("`{address}` is listened on already"), OWN_ADDRESS_HINT);
+    }
+    let is_remote = matches!(&address, ListenAddr::Tcp(address) if !address.ip().is_loopback());
+    if is_remote && !raw.allow_remote {
+        resolver.refuse_with(&raw.address, format!("`{address}` is not of this machine only"), REMOTE_HINT);
+    }
+    Some(AdminConfig { address, allow_remote: raw.allow_remote })
+}
+
+pub(in crate::config) fn resolve_access_log(
+    resolver: &Resolver<'_>,
+    raw: RawAccessLog,
+    policies: &ResolvedPolicies,
+) -> AccessLogConfig {
+    let format = match raw.format {
+        RawFormat::Common => AccessLogFormat::Common,
+        RawFormat::Combined => AccessLogFormat::Combined,
+        RawFormat::Json => AccessLogFormat::Json,
+    };
+    let (target, span) = match raw.path {
+        Some(path) if path.get_ref() != Path::new("-") => {
+            (AccessLogTarget::File(resolver.beside_config(path.get_ref())), path.span())
+        }
+        _ => (AccessLogTarget::Stdout, 0..0),
+    };
+    // Whatever the route of a request is: a client may send its key to another one.
+    let keys = policies.values().flatten().filter_map(PolicyConfig::key_parameter);
+    let masked_parameters = keys.map(str::to_owned).collect();
+    AccessLogConfig { lines: AccessLogLines { format, masked_parameters }, target, span }
+}
+
+const OWN_ADDRESS_HINT: &str =
+    "requests to the admin listener are told from others by its address: give it its own";
+
+const REMOTE_HINT: &str = "whoever reaches it may reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
+                           if nobody else can get there, `allow_remote = true`";

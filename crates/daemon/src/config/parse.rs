@@ -1,0 +1,153 @@
+//! Reads the text of a config, and says in the words of TOML what is wrong with it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer as TomlDeserializer};
+
+use super::values::Filled;
+use crate::config::failure::Source;
+use crate::config::whole_file::Raw;
+use crate::config::{Failure, environment};
+
+/// Reads the text of a config, and fills in what comes from the environment.
+pub(in crate::config) fn parse(source: &Source) -> Result<Raw, Failure> {
+    let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
+    let filled = source.keep_filled(environment::fill_in(table.get_mut(), source)?);
+    read(table, filled, source)
+}
+
+/// Reads a table in which texts were filled in: they stay texts until something else is asked for.
+fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source) -> Result<Raw, Failure> {
+    loop {
+        let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
+            Ok(raw) => return Ok(raw),
+            Err(error) => error,
+        };
+        let place = error.span().unwrap_or_default();
+        if filled.retype(table.get_mut(), &place) {
+            continue;
+        }
+        let is_of_other_type = filled.is_at(&place) && error.message().starts_with("invalid type");
+        let failure = refusal(source, &error);
+        return Err(if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure });
+    }
+}
+
+fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
+    let span = error.span().unwrap_or(0..0);
+    if let Some(unknown) = Unknown::from_message(error.message()) {
+        return source.failure(span, unknown.message()).with_hint(unknown.hint());
+    }
+    let message = without_value(error.message(), source.hides(&span));
+    let failure = source.failure(span, without_types(&message));
+    match hint_about_type(error.message()) {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// What was probably meant by a value of another type.
+fn hint_about_type(message: &str) -> Option<&'static str> {
+    let (found, expected) = message.strip_prefix("invalid type: ")?.split_once(", expected ")?;
+    match (found.split(' ').next()?, expected.split(' ').next()?) {
+        ("map", "a") if expected.starts_with("a sequence") => {
+            Some("of these there may be several: write `[[…]]`")
+        }
+        ("integer" | "floating", "a") => Some("texts and durations stand in quotes: `\"30s\"`"),
+        ("string", "u16" | "u32" | "u64" | "usize") => {
+            Some("numbers stand without quotes and without a unit")
+        }
+        _ => None,
+    }
+}
+
+/// A text that stands where something else belongs may be a secret, and so may be what is hidden: the excerpt shows what may be shown.
+fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
+    if is_hidden
+        && let Some((found, expected)) = message.split_once(", expected ")
+        && let Some((kind, _)) = found.split_once(" `")
+    {
+        return format!("{kind}, expected {expected}").into();
+    }
+    let found = ["invalid type: string ", "invalid value: string "]
+        .iter()
+        .find(|start| message.starts_with(*start))
+        .zip(message.rfind(", expected "));
+    match found {
+        Some((start, end)) if start.len() <= end => format!("{}{}", start.trim_end(), &message[end..]).into(),
+        _ => message.into(),
+    }
+}
+
+/// Returns `message` in the words of TOML: the names of Rust's types mean nothing to the author of a config.
+fn without_types(message: &str) -> Cow<'_, str> {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.into() };
+    let found = found.replace("invalid type: map", "invalid type: table");
+    let found = found.replace("invalid type: sequence", "invalid type: array");
+    format!("{found}, expected {}", in_words_of_toml(expected)).into()
+}
+
+/// Returns the name of a type of serde as an author of a config knows it.
+fn in_words_of_toml(expected: &str) -> &str {
+    let is_struct = ["struct ", "a map", "map"].iter().any(|start| expected.starts_with(start));
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0 on",
+        "a nonzero u64" => "a whole number from 1 on",
+        "f64" => "a number",
+        "a boolean" => "`true` or `false`",
+        "path string" => "a path",
+        "a sequence" => "an array",
+        _ if is_struct => "a table",
+        _ if expected.contains("enum") || expected.contains("variant") => "a string",
+        _ => expected,
+    }
+}
+
+/// A key or a value that is not one of those expected.
+struct Unknown<'m> {
+    what: &'static str,
+    name: &'m str,
+    expected: Vec<&'m str>,
+}
+
+impl<'m> Unknown<'m> {
+    /// Reads what serde says: ``unknown field `adress`, expected `address` or …``.
+    fn from_message(message: &'m str) -> Option<Self> {
+        let (what, rest) = match message.strip_prefix("unknown field ") {
+            Some(rest) => ("key", rest),
+            None => ("value", message.strip_prefix("unknown variant ")?),
+        };
+        let mut quoted = rest.split('`').skip(1).step_by(2);
+        Some(Self { what, name: quoted.next()?, expected: quoted.collect() })
+    }
+
+    fn message(&self) -> String {
+        format!("unknown {} `{}`", self.what, self.name)
+    }
+
+    /// The name that was probably meant, or else all there are.
+    fn hint(&self) -> String {
+        let meant = self
+            .expected
+            .iter()
+            .map(|name| (strsim::jaro_winkler(self.name, name), name))
+            .filter(|(likeness, _)| *likeness > LIKENESS_MIN)
+            .max_by(|(one, _), (other, _)| one.total_cmp(other));
+        match meant {
+            Some((_, name)) => format!("did you mean `{name}`?"),
+            None => format!("possible here: `{}`", self.expected.join("`, `")),
+        }
+    }
+}
+
+/// Where a value of another type was filled in.
+const FILLED_HINT: &str =
+    "this is what the environment says: numbers stand there without a unit, and `true` or `false`";
+
+/// One letter more, less or exchanged in a short name.
+const LIKENESS_MIN: f64 = 0.8;

@@ -1,0 +1,66 @@
+//! Headers, realms and files that several policies name.
+
+use std::path::PathBuf;
+
+use thruway_gateway::{FieldRewrite, InvalidRewrite};
+use thruway_server::{FieldName, FieldValue};
+
+use crate::config::resolver::Resolver;
+use crate::config::values::Spanned;
+
+/// The name of a field that a policy writes: none that gateways write, or would leave out.
+pub(in crate::config) fn resolve_told_field(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<String>>,
+) -> Option<String> {
+    let before = resolver.failures.len();
+    if let Some(name) = &raw
+        && FieldRewrite::default().remove(name.get_ref()) == Err(InvalidRewrite::FieldOfGateway)
+        && !is_framing(name.get_ref())
+    {
+        resolver.refuse(name, "this field is the gateway's: take another name");
+    }
+    if resolver.failures.len() == before { resolve_own_field(resolver, raw) } else { None }
+}
+
+/// The name of a field.
+pub(in crate::config) fn resolve_own_field(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<String>>,
+) -> Option<String> {
+    let name = raw?;
+    if let Err(error) = FieldName::new(name.get_ref().as_bytes()) {
+        resolver.refuse(&name, error);
+    } else if is_framing(name.get_ref()) {
+        resolver.refuse(&name, "this field is about the connection or the content: take another name");
+    }
+    Some(name.into_inner())
+}
+
+pub(in crate::config) fn resolve_realm(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<String>>,
+) -> Option<String> {
+    let realm = raw?;
+    if let Err(error) = FieldValue::new(realm.get_ref().as_bytes()) {
+        resolver.refuse(&realm, error);
+    }
+    Some(realm.into_inner())
+}
+
+pub(in crate::config) fn resolve_text_of_file(
+    resolver: &mut Resolver<'_>,
+    path: &Spanned<PathBuf>,
+) -> Option<String> {
+    let place = resolver.beside_config(path.get_ref());
+    let text = std::fs::read_to_string(&place);
+    text.map_err(|error| resolver.refuse(path, format!("`{}` cannot be read: {error}", place.display()))).ok()
+}
+
+fn is_framing(name: &str) -> bool {
+    FRAMING.iter().any(|field| name.eq_ignore_ascii_case(field))
+}
+
+/// What decides where a message ends and where it goes is not for policies to change.
+const FRAMING: [&str; 8] =
+    ["Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"];

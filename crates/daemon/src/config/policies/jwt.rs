@@ -1,0 +1,172 @@
+//! The policy `jwt`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_client::DocumentConfig;
+use thruway_gateway::{JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
+
+use crate::config::policies::headers::{resolve_realm, resolve_text_of_file, resolve_told_field};
+use crate::config::resolver::{PERIOD_MAX, Resolver};
+use crate::config::values::{Period, Span, Spanned};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawJwt {
+    /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the config.
+    pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
+    /// Where the issuer has its public keys, as a JSON Web Key Set: `https://…`. They are fetched again when they are old, and when a token names one
+    /// that is not there.
+    pub(in crate::config) keys_url: Option<Spanned<String>>,
+    /// Time until the keys at `keys_url` are fetched again. Default 10m. The server can shorten it
+    /// (`Cache-Control`), not extend it.
+    pub(in crate::config) keys_kept_for: Option<Spanned<Period>>,
+    /// Maximum age of the keys while fetching them from `keys_url` fails. After that, requests get 503.
+    /// Default 24h. At least `keys_kept_for`, at most 168h. Set it lower if withdrawn keys must become
+    /// invalid sooner. Risk: as long as fetching fails, withdrawn keys stay valid for this time.
+    pub(in crate::config) keys_age_max: Option<Spanned<Period>>,
+    /// Secret that is shared with the issuer, of at least 32 bytes.
+    #[schemars(extend("writeOnly" = true))]
+    pub(in crate::config) secret: Option<Spanned<String>>,
+    /// Who must have issued the token. Default anybody who has such a key.
+    pub(in crate::config) issuer: Option<String>,
+    /// For whom the token must be, one of these. Default anybody.
+    pub(in crate::config) audience: Option<Spanned<Vec<String>>>,
+    /// `RS256`, `PS256`, `ES256`, `EdDSA`, `HS256`, …. Default those that the keys are for.
+    pub(in crate::config) algorithms: Option<Spanned<Vec<Spanned<String>>>>,
+    /// How far the clocks of issuer and server may be apart. Default 30s.
+    pub(in crate::config) leeway: Option<Spanned<Period>>,
+    /// Claims that must be there, besides `exp`. Default none.
+    #[serde(default)]
+    pub(in crate::config) required_claims: Vec<String>,
+    /// Accepted types of tokens (`typ` of the header), with or without `application/`. Default `JWT`, `JOSE`,
+    /// `at+jwt`, and tokens without a type. Set `["at+jwt"]` if the issuer states the type of access tokens
+    /// (RFC 9068). Risk: with other types, tokens that the issuer makes for other uses may give access.
+    pub(in crate::config) types: Option<Spanned<Vec<Spanned<String>>>>,
+    /// `true` accepts ID tokens (OpenID Connect). Default `true`. Set `false` if clients send access tokens.
+    /// Risk: with `true` and without `audience`, the ID token of any application of the issuer gives access.
+    pub(in crate::config) id_tokens: Option<bool>,
+    /// Headers that send a claim to the upstream: `{ X-User = "sub" }`. Default none. A claim that is a list
+    /// of texts is sent as a list with commas; if a text in it has a comma, the request gets 401. Risk: a
+    /// claim that is one text is sent as it is, also with commas, so that an upstream that reads lists takes
+    /// it for several values.
+    #[serde(default)]
+    pub(in crate::config) fields: BTreeMap<Spanned<String>, String>,
+    /// What clients are told that the token is for. Default the name of the policy.
+    pub(in crate::config) realm: Option<Spanned<String>>,
+}
+
+pub(in crate::config) fn resolve_jwt(resolver: &mut Resolver<'_>, raw: Spanned<RawJwt>) -> Option<JwtConfig> {
+    let span = raw.span();
+    let mut raw = raw.into_inner();
+    let keys = resolve_jwt_keys(resolver, &mut raw, &span)?;
+    let default = JwtConfig::new(keys);
+    if let Some(audience) = &raw.audience {
+        resolver.refuse_empty(audience, "an audience is at least one", "leave it out for tokens for anybody");
+    }
+    let algorithms =
+        raw.algorithms.map_or_else(Vec::new, |raw| resolve_algorithms(resolver, &raw, &default.keys));
+    let leeway = Period(default.rules.leeway);
+    let rules = JwtRules {
+        issuer: raw.issuer,
+        audience: raw.audience.map(Spanned::into_inner).unwrap_or_default(),
+        algorithms,
+        leeway: resolver.or(raw.leeway, leeway, Period(Duration::ZERO)..=LEEWAY_MAX).0,
+        required_claims: raw.required_claims,
+        types: raw.types.map_or_else(Vec::new, |raw| resolve_token_types(resolver, &raw)),
+        allow_id_tokens: raw.id_tokens.unwrap_or(default.rules.allow_id_tokens),
+    };
+    let fields = raw.fields.into_iter();
+    Some(JwtConfig {
+        rules,
+        fields: fields
+            .filter_map(|(name, claim)| Some((resolve_told_field(resolver, Some(name))?, claim)))
+            .collect(),
+        realm: resolve_realm(resolver, raw.realm),
+        ..default
+    })
+}
+
+fn resolve_jwt_keys(resolver: &mut Resolver<'_>, raw: &mut RawJwt, span: &Span) -> Option<JwtKeySource> {
+    for period in [&raw.keys_kept_for, &raw.keys_age_max].into_iter().flatten() {
+        if raw.keys_url.is_none() {
+            resolver.refuse_with(period, "only keys at a `keys_url` are fetched", "leave it out");
+        }
+    }
+    match (&raw.keys_file, &raw.keys_url, &raw.secret) {
+        (Some(path), None, None) => {
+            let text = resolve_text_of_file(resolver, path)?;
+            let keys = JwtKeys::from_file(&text).map_err(|error| resolver.refuse(path, error));
+            Some(keys.ok()?.into())
+        }
+        (None, Some(url), None) => {
+            let config = DocumentConfig::new(url.get_ref().as_str());
+            let config = config.map_err(|error| resolver.refuse(url, error)).ok()?;
+            let kept_for = Period(config.kept_for);
+            let least = Period(config.rest);
+            let kept_for = resolver.or(raw.keys_kept_for.take(), kept_for, least..=PERIOD_MAX).0;
+            let age_max = Period(config.age_max);
+            let age_max = resolver.or(raw.keys_age_max.take(), age_max, Period(kept_for)..=KEYS_AGE_MAX).0;
+            Some(DocumentConfig { kept_for, age_max, ..config }.into())
+        }
+        (None, None, Some(secret)) => {
+            let keys = JwtKeys::from_secret(secret.get_ref()).map_err(|error| resolver.refuse(secret, error));
+            Some(keys.ok()?.into())
+        }
+        _ => {
+            resolver.refuse_at(span, "a token is checked with one of `keys_file`, `keys_url` and `secret`");
+            None
+        }
+    }
+}
+
+fn resolve_algorithms(
+    resolver: &mut Resolver<'_>,
+    raw: &Spanned<Vec<Spanned<String>>>,
+    keys: &JwtKeySource,
+) -> Vec<JwtAlgorithm> {
+    let mut algorithms = Vec::new();
+    resolver.refuse_empty(
+        raw,
+        "tokens are signed by at least one algorithm",
+        "leave it out for those that the keys are for",
+    );
+    for name in raw.get_ref() {
+        match JwtAlgorithm::from_str(name.get_ref()) {
+            Ok(algorithm) if keys.may_be_for(algorithm) => algorithms.push(algorithm),
+            Ok(_) => resolver.refuse(name, "there is no key for this algorithm"),
+            Err(_) => resolver.refuse_with(
+                name,
+                "unknown algorithm",
+                "possible: `RS256`, `PS256`, `ES256`, `EdDSA`, `HS256`, …",
+            ),
+        }
+    }
+    algorithms
+}
+
+fn resolve_token_types(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<String>>>) -> Vec<String> {
+    resolver.refuse_empty(
+        raw,
+        "`types` has no type, so no token would be accepted",
+        "leave it out for the default",
+    );
+    for name in raw.get_ref() {
+        let text = name.get_ref();
+        // RFC 6838 §4.2.
+        let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+/".contains(&byte));
+        if text.is_empty() || !is_name {
+            resolver.refuse_with(name, "this is not the type of a token", "possible: `at+jwt`, `JWT`, …");
+        }
+    }
+    raw.get_ref().iter().map(|name| name.get_ref().clone()).collect()
+}
+
+/// Clocks that are further apart are wrong.
+const LEEWAY_MAX: Period = Period(Duration::from_hours(1));
+
+const KEYS_AGE_MAX: Period = Period(Duration::from_hours(7 * 24));

@@ -1,0 +1,128 @@
+//! The policies `rate_limit` and `concurrency`.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IntoDeserializer, MapAccess};
+use thruway_gateway::{ConcurrencyConfig, CountBy, RateLimitConfig};
+use thruway_server::StatusCode;
+
+use crate::config::policies::headers::resolve_own_field;
+use crate::config::resolver::{PERIOD_MAX, Resolver};
+use crate::config::values::{FromText, Period, Spanned, TextOrTable};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawRateLimit {
+    /// How many requests in `per`, in the long run.
+    pub(in crate::config) requests: Spanned<u32>,
+    /// Default 1s.
+    pub(in crate::config) per: Option<Spanned<Period>>,
+    /// How many at once. Default as many as `requests`.
+    pub(in crate::config) burst: Option<Spanned<u32>>,
+    /// Which requests are counted together: `address`, `route`, or `{ header = "NAME" }`. Default `address`.
+    pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
+    /// 400 to 599. Default 429.
+    pub(in crate::config) status: Option<Spanned<u16>>,
+    /// How many addresses or values are remembered, 17 octets each. Default 65536.
+    pub(in crate::config) keys_max: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawConcurrency {
+    /// How many requests at a time.
+    pub(in crate::config) requests_max: Spanned<u32>,
+    /// Which requests are counted together, as for `rate_limit`. Default `route`.
+    pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
+    /// 400 to 599. Default 503.
+    pub(in crate::config) status: Option<Spanned<u16>>,
+}
+
+/// Which requests are counted together: a name, or a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::config) enum RawCountBy {
+    Named(RawCountByName),
+    Header(RawCountByHeader),
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::config) enum RawCountByName {
+    Address,
+    Route,
+}
+
+/// Those with the same value of a field.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawCountByHeader {
+    pub(in crate::config) header: Spanned<String>,
+}
+
+impl FromText for RawCountBy {
+    const EXPECTED: &'static str = "`address`, `route` or a table with `header`";
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawCountByName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawCountByHeader::deserialize(MapAccessDeserializer::new(table)).map(Self::Header)
+    }
+}
+
+pub(in crate::config) fn resolve_rate_limit(
+    resolver: &mut Resolver<'_>,
+    raw: RawRateLimit,
+) -> RateLimitConfig {
+    let requests = resolver.or(Some(raw.requests), 1, 1..=1_000_000_000);
+    let default = RateLimitConfig::per_second(requests);
+    RateLimitConfig {
+        per: resolver.or(raw.per, Period(default.per), Period(Duration::from_millis(1))..=PERIOD_MAX).0,
+        burst: resolver.or(raw.burst, default.burst, 1..=1_000_000_000),
+        by: resolve_count_by(resolver, raw.by, default.by),
+        status: resolve_refusal_status(resolver, raw.status, default.status),
+        keys_max: resolver.or(raw.keys_max, default.keys_max, 8..=100_000_000),
+        ..default
+    }
+}
+
+pub(in crate::config) fn resolve_concurrency(
+    resolver: &mut Resolver<'_>,
+    raw: RawConcurrency,
+) -> ConcurrencyConfig {
+    let default = ConcurrencyConfig::of_route(resolver.or(Some(raw.requests_max), 1, 1..=1_000_000));
+    ConcurrencyConfig {
+        by: resolve_count_by(resolver, raw.by, default.by),
+        status: resolve_refusal_status(resolver, raw.status, default.status),
+        ..default
+    }
+}
+
+fn resolve_count_by(
+    resolver: &mut Resolver<'_>,
+    raw: Option<TextOrTable<RawCountBy>>,
+    default: CountBy,
+) -> CountBy {
+    match raw.map(|TextOrTable(by)| by) {
+        None => default,
+        Some(RawCountBy::Named(RawCountByName::Address)) => CountBy::Address,
+        Some(RawCountBy::Named(RawCountByName::Route)) => CountBy::Route,
+        Some(RawCountBy::Header(RawCountByHeader { header })) => {
+            resolve_own_field(resolver, Some(header)).map_or(default, CountBy::Header)
+        }
+    }
+}
+
+fn resolve_refusal_status(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<u16>>,
+    default: StatusCode,
+) -> StatusCode {
+    let code = resolver.or(raw, default.as_u16(), 400..=599);
+    StatusCode::new(code).unwrap_or(default)
+}

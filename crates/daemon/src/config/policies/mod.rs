@@ -1,0 +1,156 @@
+//! Policies. A small policy has its table here; a larger one has a file.
+
+pub(in crate::config) mod client_certificate;
+mod headers;
+mod jwt;
+mod limits;
+mod users;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_gateway::{AddressesConfig, PolicyConfig};
+use thruway_server::Networks;
+
+use crate::config::policies::client_certificate::{RawClientCertificate, resolve_client_certificate};
+use crate::config::policies::jwt::{RawJwt, resolve_jwt};
+use crate::config::policies::limits::{
+    RawConcurrency, RawRateLimit, resolve_concurrency, resolve_rate_limit,
+};
+use crate::config::policies::users::{RawApiKeys, RawBasicAuth, resolve_api_keys, resolve_basic_auth};
+use crate::config::resolver::Resolver;
+use crate::config::server::resolve_networks;
+use crate::config::values::{Span, Spanned};
+
+/// What is asked of requests: of one kind, which is said by the key; `allow` and `deny` are one kind.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawPolicy {
+    /// Clients that may ask, by address: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, `unix`. Others are answered 403.
+    pub(in crate::config) allow: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Clients that may not, whatever `allow` says.
+    pub(in crate::config) deny: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Users with a name and a password; others are answered 401.
+    pub(in crate::config) basic_auth: Option<RawBasicAuth>,
+    /// Clients with a key; others are answered 401.
+    pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
+    /// Clients with a JSON Web Token; others are answered 401.
+    pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
+    /// Clients with a certificate, on listeners that ask for one: `true` for any that the listener trusts, or a table; others are answered 403.
+    pub(in crate::config) client_certificate: Option<RawClientCertificate>,
+    /// How many requests there may be in a time; those beyond are answered 429.
+    pub(in crate::config) rate_limit: Option<RawRateLimit>,
+    /// How many requests there may be at a time; those beyond are answered 503.
+    pub(in crate::config) concurrency: Option<RawConcurrency>,
+    /// Octets of content; more is answered 413.
+    pub(in crate::config) content_bytes_max: Option<u64>,
+}
+
+/// `None` for those that are wrong: their names are known all the same.
+pub(in crate::config) type ResolvedPolicies = BTreeMap<String, Option<PolicyConfig>>;
+
+pub(in crate::config) fn resolve_policies(
+    resolver: &mut Resolver<'_>,
+    raw: BTreeMap<String, Spanned<RawPolicy>>,
+) -> ResolvedPolicies {
+    let policy = |(name, policy): (String, Spanned<RawPolicy>)| {
+        resolver.check_name(&name, &policy.span(), "a policy");
+        (name, resolve_policy(resolver, policy))
+    };
+    raw.into_iter().map(policy).collect()
+}
+
+/// The names of a route's policies, all of which there must be.
+pub(in crate::config) fn resolve_route_policies(
+    resolver: &mut Resolver<'_>,
+    raw: Vec<Spanned<String>>,
+    policies: &ResolvedPolicies,
+) -> Vec<String> {
+    for (place, name) in raw.iter().enumerate() {
+        if !policies.contains_key(name.get_ref()) {
+            refuse_unknown_policy(resolver, name, policies);
+        } else if raw[..place].iter().any(|earlier| earlier.get_ref() == name.get_ref()) {
+            resolver.refuse_with(name, "the route has this policy already", "leave it out");
+        }
+    }
+    raw.into_iter().map(Spanned::into_inner).collect()
+}
+
+fn refuse_unknown_policy(resolver: &mut Resolver<'_>, name: &Spanned<String>, policies: &ResolvedPolicies) {
+    let message = format!("there is no policy `{}`", name.get_ref().escape_debug());
+    let likeness = |known: &str| strsim::jaro_winkler(name.get_ref(), known);
+    let meant = policies.keys().map(|known| (likeness(known), known));
+    let meant =
+        meant.filter(|(likeness, _)| *likeness > 0.8).max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let known: Vec<_> = policies.keys().map(|name| format!("`{name}`")).collect();
+    let hint = match (meant, &known[..]) {
+        (Some((_, name)), _) => format!("did you mean `{name}`?"),
+        (None, []) => "add one: `[policies.NAME]` and below it `allow = [\"127.0.0.1\"]`".to_owned(),
+        (None, known) => format!("there are {}", known.join(", ")),
+    };
+    resolver.refuse_with(name, message, &hint);
+}
+
+fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Option<PolicyConfig> {
+    let span = raw.span();
+    let RawPolicy {
+        allow,
+        deny,
+        basic_auth,
+        api_keys,
+        jwt,
+        client_certificate,
+        rate_limit,
+        concurrency,
+        content_bytes_max,
+    } = raw.into_inner();
+    let mut kinds: Vec<Option<PolicyConfig>> = Vec::new();
+    if allow.is_some() || deny.is_some() {
+        kinds.push(Some(PolicyConfig::Addresses(resolve_addresses(resolver, allow, deny))));
+    }
+    kinds.extend(basic_auth.map(|raw| resolve_basic_auth(resolver, raw, &span).map(PolicyConfig::BasicAuth)));
+    kinds.extend(api_keys.map(|raw| resolve_api_keys(resolver, raw).map(PolicyConfig::ApiKeys)));
+    kinds.extend(jwt.map(|raw| resolve_jwt(resolver, raw).map(PolicyConfig::Jwt)));
+    kinds.extend(client_certificate.map(|raw| {
+        let config = resolve_client_certificate(resolver, raw, &span);
+        Some(PolicyConfig::ClientCertificate(config))
+    }));
+    kinds.extend(rate_limit.map(|raw| Some(PolicyConfig::RateLimit(resolve_rate_limit(resolver, raw)))));
+    kinds.extend(concurrency.map(|raw| Some(PolicyConfig::Concurrency(resolve_concurrency(resolver, raw)))));
+    kinds.extend(content_bytes_max.map(|octets| Some(PolicyConfig::ContentBytesMax(octets))));
+    if kinds.len() == 1 {
+        return kinds.pop().flatten();
+    }
+    let failure = resolver.source.failure(span, KINDS);
+    resolver.failures.push(failure.with_hint("what is asked besides is another policy: routes name several"));
+    None
+}
+
+fn resolve_addresses(
+    resolver: &mut Resolver<'_>,
+    allow: Option<Spanned<Vec<Spanned<String>>>>,
+    deny: Option<Spanned<Vec<Spanned<String>>>>,
+) -> AddressesConfig {
+    let allow = allow.map(|allow| resolve_some_networks(resolver, &allow));
+    let deny = deny.map(|deny| resolve_some_networks(resolver, &deny)).unwrap_or_default();
+    AddressesConfig { allow, deny }
+}
+
+fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<String>>>) -> Networks {
+    if raw.get_ref().is_empty() {
+        resolver.refuse_with(raw, "a list of addresses has at least one", "leave it out");
+    }
+    resolve_networks(resolver, raw.get_ref())
+}
+
+const KINDS: &str = "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
+                     `rate_limit`, `concurrency`, `content_bytes_max`";
+
+/// The policies that ask clients for certificates, and where they stand.
+pub(in crate::config) fn asking_for_certificates(
+    raw: &BTreeMap<String, Spanned<RawPolicy>>,
+) -> Vec<(String, Span)> {
+    let asking = raw.iter().filter(|(_, policy)| policy.get_ref().client_certificate.is_some());
+    asking.map(|(name, policy)| (name.clone(), policy.span())).collect()
+}

@@ -1,0 +1,143 @@
+//! Policies that ask for the name of a user or for an API key.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_gateway::{ApiKeysConfig, BasicAuthConfig, InvalidLine, KeyPlace, is_user_name, lines_of};
+
+use crate::config::policies::headers::{
+    resolve_own_field, resolve_realm, resolve_text_of_file, resolve_told_field,
+};
+use crate::config::resolver::Resolver;
+use crate::config::values::{Span, Spanned};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawBasicAuth {
+    /// What browsers say that the password is for. Default the name of the policy.
+    pub(in crate::config) realm: Option<Spanned<String>>,
+    /// Names, and hashes of passwords by bcrypt or Argon2.
+    #[serde(default)]
+    #[schemars(extend("writeOnly" = true))]
+    pub(in crate::config) users: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// A file of lines `NAME:HASH`, as `htpasswd -B` writes it. Relative to the directory of the config.
+    pub(in crate::config) users_file: Option<Spanned<PathBuf>>,
+    /// A field that tells the upstream who asks. Default none.
+    pub(in crate::config) user_field: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawApiKeys {
+    /// Keys are in this field. Default `X-Api-Key`, if there is neither `bearer` nor `query`.
+    pub(in crate::config) header: Option<Spanned<String>>,
+    /// Keys are in this parameter of the query.
+    pub(in crate::config) query: Option<String>,
+    /// Keys are in `Authorization: Bearer`.
+    #[serde(default)]
+    pub(in crate::config) bearer: bool,
+    /// Names, and digests of keys: `sha256:` and 64 hexadecimal digits.
+    #[serde(default)]
+    #[schemars(extend("writeOnly" = true))]
+    pub(in crate::config) keys: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// A file of lines `NAME:sha256:DIGEST`. Relative to the directory of the config.
+    pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
+    /// A field that tells the upstream whose key it was. Default none.
+    pub(in crate::config) user_field: Option<Spanned<String>>,
+}
+
+pub(in crate::config) fn resolve_basic_auth(
+    resolver: &mut Resolver<'_>,
+    raw: RawBasicAuth,
+    span: &Span,
+) -> Option<BasicAuthConfig> {
+    let RawBasicAuth { realm, users, users_file, user_field } = raw;
+    let (realm, user_field) = (resolve_realm(resolver, realm), resolve_told_field(resolver, user_field));
+    let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` writes one")?;
+    if users.is_empty() {
+        resolver.refuse_at(span, "there are no users: `basic_auth` has `users` or a `users_file`");
+        return None;
+    }
+    let mut known = HashSet::new();
+    if let Some((name, _)) = users.iter().find(|(name, _)| !known.insert(name)) {
+        resolver.refuse_at(span, format!("the user `{}` is there twice", name.escape_debug()));
+    }
+    Some(BasicAuthConfig { realm, users, user_field })
+}
+
+pub(in crate::config) fn resolve_api_keys(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<RawApiKeys>,
+) -> Option<ApiKeysConfig> {
+    let span = raw.span();
+    let RawApiKeys { header, query, bearer, keys, keys_file, user_field } = raw.into_inner();
+    let place = match (header, query, bearer) {
+        (None, None, true) => KeyPlace::Bearer,
+        (None, Some(name), false) if name.is_empty() => {
+            resolver.refuse_at(&span, "the parameter of the `query` that keys are in has a name");
+            return None;
+        }
+        (None, Some(name), false) => KeyPlace::Query(name),
+        (None, None, false) => KeyPlace::Header("X-Api-Key".to_owned()),
+        (Some(name), None, false) => KeyPlace::Header(resolve_own_field(resolver, Some(name))?),
+        _ => {
+            resolver.refuse_at(&span, "keys are in one of `header`, `query` and `bearer`");
+            return None;
+        }
+    };
+    let user_field = resolve_told_field(resolver, user_field);
+    let keys = resolve_names(resolver, keys, keys_file, "printf %s KEY | sha256sum` writes the digits")?;
+    if keys.is_empty() {
+        resolver.refuse_at(&span, "there are no keys: `api_keys` has `keys` or a `keys_file`");
+        return None;
+    }
+    let mut known = HashMap::new();
+    for (name, key) in &keys {
+        if let Some(other) = known.insert(key, name).filter(|other| *other != name) {
+            let names = [other, name].map(|name| name.escape_debug());
+            resolver.refuse_at(&span, format!("the key of `{}` is also that of `{}`", names[0], names[1]));
+        }
+    }
+    Some(ApiKeysConfig { place, keys, user_field })
+}
+
+/// Names and what belongs to them, from the config and from a file. `command` tells how to make the latter.
+fn resolve_names<T: FromStr<Err: fmt::Display>>(
+    resolver: &mut Resolver<'_>,
+    raw: BTreeMap<Spanned<String>, Spanned<String>>,
+    file: Option<Spanned<PathBuf>>,
+    command: &str,
+) -> Option<Vec<(String, T)>> {
+    let before = resolver.failures.len();
+    let mut all = Vec::new();
+    for (name, value) in raw {
+        if !is_user_name(name.get_ref()) {
+            resolver.refuse(&name, "this is no name: it is told as the value of a field");
+        }
+        match value.get_ref().parse() {
+            Ok(value) => all.push((name.into_inner(), value)),
+            Err(error) => resolver.refuse_with(&value, error, &format!("`{command}")),
+        }
+    }
+    if let Some(path) = file {
+        let text = resolve_text_of_file(resolver, &path)?;
+        match lines_of(&text, T::from_str) {
+            Ok(lines) => all.extend(lines),
+            Err(InvalidLine { line, error: Some(error) }) => {
+                resolver.refuse_with(
+                    &path,
+                    format!("line {line} of this file: {error}"),
+                    &format!("`{command}"),
+                );
+            }
+            Err(InvalidLine { line, error: None }) => {
+                resolver.refuse(&path, format!("line {line} of this file is not `NAME:VALUE`"));
+            }
+        }
+    }
+    (resolver.failures.len() == before).then_some(all)
+}

@@ -1,0 +1,191 @@
+//! Changes of requests and responses on their way.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IntoDeserializer, MapAccess};
+use thruway_gateway::{FieldRewrite, HostRewrite, InvalidRewrite, PathMatch, PathRewrite, Rewrite};
+use thruway_server::Authority;
+
+use crate::config::resolver::Resolver;
+use crate::config::values::{FromText, Spanned, TextOrTable};
+
+/// What is changed in requests and responses of a route that forwards.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawRewrite {
+    /// The path that is asked for: `{rest}` is what comes after `path`, `{path}` all of it, `{NAME}` what `path_pattern` calls so.
+    pub(in crate::config) path: Option<Spanned<String>>,
+    /// Whether paths in `Location` are changed back, where only the prefix of the path was. Default true.
+    pub(in crate::config) location: Option<bool>,
+    /// Fields of requests.
+    #[serde(default)]
+    pub(in crate::config) request: RawFieldRewrite,
+    /// Fields of responses.
+    #[serde(default)]
+    pub(in crate::config) response: RawFieldRewrite,
+}
+
+/// Fields that are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`, `{query}`,
+/// `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and what
+/// `path_pattern` names; `{{` and `}}` are braces. `{tls_client_names}` shows each name with its type, and
+/// percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawFieldRewrite {
+    /// `{ NAME = "value" }`: this value and no other.
+    #[serde(default)]
+    pub(in crate::config) set: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// `{ NAME = "value" }`: one more line.
+    #[serde(default)]
+    pub(in crate::config) add: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// Names.
+    #[serde(default)]
+    pub(in crate::config) remove: Vec<Spanned<String>>,
+}
+
+/// What `Host` says to servers: a name, or a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::config) enum RawHost {
+    Named(RawHostName),
+    Fixed(RawFixedHost),
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::config) enum RawHostName {
+    /// What the client said.
+    Preserve,
+    /// What the config calls the server.
+    Server,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawFixedHost {
+    /// A name or an address, with a port or without.
+    pub(in crate::config) fixed: Spanned<String>,
+}
+
+/// Which fields tell servers about the client.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::config) enum RawForwarded {
+    XForwarded,
+    Forwarded,
+    Both,
+    None,
+}
+
+impl FromText for RawHost {
+    const EXPECTED: &'static str = "a name or a table with `fixed`";
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawHostName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawFixedHost::deserialize(MapAccessDeserializer::new(table)).map(Self::Fixed)
+    }
+}
+
+pub(in crate::config) fn resolve_host_rewrite(
+    resolver: &mut Resolver<'_>,
+    raw: &Spanned<TextOrTable<RawHost>>,
+) -> HostRewrite {
+    match &raw.get_ref().0 {
+        RawHost::Named(RawHostName::Preserve) => HostRewrite::Preserve,
+        RawHost::Named(RawHostName::Server) => HostRewrite::Server,
+        RawHost::Fixed(host) => {
+            let text = host.fixed.get_ref();
+            if text.is_empty() || Authority::parse(text.as_bytes()).is_err() {
+                resolver.refuse_with(
+                    &host.fixed,
+                    "this is no host",
+                    "write `example.com` or `example.com:8080`",
+                );
+                return HostRewrite::Preserve;
+            }
+            HostRewrite::Fixed(text.clone())
+        }
+    }
+}
+
+/// What `raw` changes in a route for `paths`.
+pub(in crate::config) fn resolve_rewrite(
+    resolver: &mut Resolver<'_>,
+    raw: RawRewrite,
+    paths: &PathMatch,
+) -> Rewrite {
+    let path = raw.path.and_then(|path| {
+        let rewrite = PathRewrite::new(path.get_ref(), paths);
+        rewrite.map_err(|error| refuse_rewrite(resolver, &path, error, PATH_PLACES)).ok()
+    });
+    Rewrite {
+        path,
+        request: resolve_field_rewrite(resolver, &raw.request, paths),
+        response: resolve_field_rewrite(resolver, &raw.response, paths),
+        keeps_location: !raw.location.unwrap_or(true),
+    }
+}
+
+fn resolve_field_rewrite(
+    resolver: &mut Resolver<'_>,
+    raw: &RawFieldRewrite,
+    paths: &PathMatch,
+) -> FieldRewrite {
+    let mut fields = FieldRewrite::default();
+    for name in &raw.remove {
+        if let Err(error) = fields.remove(name.get_ref()) {
+            refuse_rewrite(resolver, name, error, VALUE_PLACES);
+        }
+    }
+    for (name, value) in &raw.set {
+        let set = fields.set(name.get_ref(), value.get_ref(), paths);
+        check_field(resolver, name, value, set);
+    }
+    for (name, value) in &raw.add {
+        let added = fields.add(name.get_ref(), value.get_ref(), paths);
+        check_field(resolver, name, value, added);
+    }
+    fields
+}
+
+fn check_field(
+    resolver: &mut Resolver<'_>,
+    name: &Spanned<String>,
+    value: &Spanned<String>,
+    outcome: Result<(), InvalidRewrite>,
+) {
+    match outcome {
+        Ok(()) => {}
+        Err(error @ (InvalidRewrite::FieldName | InvalidRewrite::FieldOfGateway)) => {
+            refuse_rewrite(resolver, name, error, VALUE_PLACES);
+        }
+        Err(error) => refuse_rewrite(resolver, value, error, VALUE_PLACES),
+    }
+}
+
+pub(in crate::config) fn refuse_rewrite(
+    resolver: &mut Resolver<'_>,
+    at: &Spanned<String>,
+    error: InvalidRewrite,
+    places: &str,
+) {
+    match error {
+        InvalidRewrite::Place => resolver.refuse_with(at, error, places),
+        InvalidRewrite::Slash => resolver.refuse_with(at, error, "write `/v2{rest}`"),
+        InvalidRewrite::FieldOfGateway => resolver.refuse_with(at, error, OWN_FIELD_HINT),
+        error => resolver.refuse(at, error),
+    }
+}
+
+const PATH_PLACES: &str =
+    "possible: `{path}`, with `path` also `{rest}`, and with `path_pattern` the names that stand there";
+const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, with `path` also `{rest}`, and with \
+                            `path_pattern` the names that stand there; a brace is `{{` or `}}`";
+const OWN_FIELD_HINT: &str =
+    "what is said of the client and the way has keys of the upstream: `host`, `forwarded`, `via`";

@@ -1,0 +1,181 @@
+//! Limits and timeouts of the server, and the proxies in front of it.
+
+use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_server::{Http2Limits, InvalidNetwork, Limits, Networks, ProxyFields, Timeouts, TrustedProxies};
+
+use crate::config::resolver::{HEAD_BYTES_MAX, PERIOD_MAX, Resolver};
+use crate::config::values::{Period, Spanned};
+
+/// How much is taken on. Defaults are those of `thruway_server::Limits` and `thruway_server::Config`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawLimits {
+    /// Octets of a request target; more is answered 414.
+    pub(in crate::config) request_target_bytes: Option<Spanned<u32>>,
+    /// Octets of a header section; more is answered 431.
+    pub(in crate::config) header_section_bytes: Option<Spanned<u32>>,
+    /// Field lines in a header or trailer section; more is answered 431.
+    pub(in crate::config) field_lines: Option<Spanned<u32>>,
+    /// Octets of content; more is answered 413.
+    pub(in crate::config) content_bytes: Option<u64>,
+    /// Octets that chunks may take beyond their data; more is answered 400.
+    pub(in crate::config) chunk_extension_bytes: Option<Spanned<u32>>,
+    /// Octets of a trailer section; more is answered 431.
+    pub(in crate::config) trailer_section_bytes: Option<Spanned<u32>>,
+    /// Requests on one connection; 0 for no limit.
+    pub(in crate::config) requests_per_connection: Option<u64>,
+    /// Requests of one connection that are answered at the same time.
+    pub(in crate::config) pipelined_requests: Option<Spanned<usize>>,
+    /// Octets of answers that wait for a client to read them.
+    pub(in crate::config) output_bytes: Option<Spanned<usize>>,
+    /// Octets of content read ahead of who takes them.
+    pub(in crate::config) content_window_bytes: Option<Spanned<usize>>,
+    /// Octets of content nobody wants that are read all the same, to keep the connection.
+    pub(in crate::config) discard_bytes: Option<u64>,
+    /// Streams of a connection of HTTP/2 at a time; those beyond are refused, and may be sent again.
+    pub(in crate::config) concurrent_streams: Option<Spanned<u32>>,
+    /// Octets of content that a client may send on a stream of HTTP/2 before it is read.
+    pub(in crate::config) stream_window_bytes: Option<Spanned<u32>>,
+}
+
+/// How long is waited for what: `10s`, `1m 30s`, `500ms`. Defaults are those of `thruway_server::Timeouts`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawTimeouts {
+    /// For the header section of a request that has begun.
+    pub(in crate::config) header_section: Option<Spanned<Period>>,
+    /// Maximum time that a client may fall behind with a request body.
+    pub(in crate::config) content: Option<Spanned<Period>>,
+    /// Minimum rate of a request body, in bytes per second. A slower body falls behind.
+    pub(in crate::config) content_rate_min: Option<NonZeroU64>,
+    /// For the next request.
+    pub(in crate::config) idle: Option<Spanned<Period>>,
+    /// For an answer to a client that has closed its sending side: then it is taken for gone.
+    pub(in crate::config) half_closed: Option<Spanned<Period>>,
+    /// For a client that does not read.
+    pub(in crate::config) write_stall: Option<Spanned<Period>>,
+    /// For a client to read the last answer and close.
+    pub(in crate::config) linger: Option<Spanned<Period>>,
+    /// For all connections to end, once the server is asked to.
+    pub(in crate::config) drain: Option<Spanned<Period>>,
+}
+
+/// The fields in which proxies say who asks.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::config) enum RawProxyFields {
+    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    #[default]
+    XForwarded,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+pub(in crate::config) fn resolve_networks(resolver: &mut Resolver<'_>, raw: &[Spanned<String>]) -> Networks {
+    let network = |text: &Spanned<String>| match text.get_ref().parse() {
+        Ok(network) => Some(network),
+        Err(error) => {
+            let error: InvalidNetwork = error;
+            resolver.refuse_with(text, error, InvalidNetwork::HINT);
+            None
+        }
+    };
+    raw.iter().filter_map(network).collect()
+}
+
+/// Proxies in front that are believed.
+pub(in crate::config) fn resolve_trusted_proxies(
+    resolver: &mut Resolver<'_>,
+    networks: &[Spanned<String>],
+    fields: RawProxyFields,
+) -> TrustedProxies {
+    let fields = match fields {
+        RawProxyFields::XForwarded => ProxyFields::XForwarded,
+        RawProxyFields::Forwarded => ProxyFields::Forwarded,
+    };
+    TrustedProxies::new(resolve_networks(resolver, networks), fields)
+}
+
+pub(in crate::config) fn resolve_server(
+    resolver: &mut Resolver<'_>,
+    raw: RawLimits,
+    timeouts: RawTimeouts,
+    trusted_proxies: TrustedProxies,
+) -> thruway_server::Config {
+    let thruway_server::Config {
+        limits,
+        pipelined_requests,
+        output_bytes,
+        content_window_bytes,
+        discard_bytes,
+        http2,
+        timeouts: default_timeouts,
+        ..
+    } = thruway_server::Config::default();
+    let most = HEAD_BYTES_MAX;
+    thruway_server::Config {
+        limits: Limits {
+            request_target_bytes: resolver.or(
+                raw.request_target_bytes,
+                limits.request_target_bytes,
+                16..=most,
+            ),
+            header_section_bytes: resolver.or(
+                raw.header_section_bytes,
+                limits.header_section_bytes,
+                64..=most,
+            ),
+            field_lines: resolver.or(raw.field_lines, limits.field_lines, 1..=10_000),
+            content_bytes: raw.content_bytes.unwrap_or(limits.content_bytes),
+            chunk_extension_bytes: resolver.or(
+                raw.chunk_extension_bytes,
+                limits.chunk_extension_bytes,
+                0..=most,
+            ),
+            trailer_section_bytes: resolver.or(
+                raw.trailer_section_bytes,
+                limits.trailer_section_bytes,
+                2..=most,
+            ),
+            requests_per_connection: raw.requests_per_connection.unwrap_or(limits.requests_per_connection),
+            ..limits
+        },
+        pipelined_requests: resolver.or(raw.pipelined_requests, pipelined_requests, 1..=10_000),
+        output_bytes: resolver.or(raw.output_bytes, output_bytes, BUFFER_BYTES),
+        content_window_bytes: resolver.or(raw.content_window_bytes, content_window_bytes, BUFFER_BYTES),
+        discard_bytes: raw.discard_bytes.unwrap_or(discard_bytes),
+        http2: Http2Limits {
+            concurrent_streams: resolver.or(raw.concurrent_streams, http2.concurrent_streams, 1..=10_000),
+            stream_window_bytes: resolver.or(
+                raw.stream_window_bytes,
+                http2.stream_window_bytes,
+                1024..=(1 << 30),
+            ),
+            ..http2
+        },
+        trusted_proxies,
+        timeouts: resolve_timeouts(resolver, timeouts, default_timeouts),
+    }
+}
+
+fn resolve_timeouts(resolver: &mut Resolver<'_>, raw: RawTimeouts, default: Timeouts) -> Timeouts {
+    let mut or = |period, default, least| resolver.or(period, Period(default), Period(least)..=PERIOD_MAX).0;
+    let (some, none) = (Duration::from_millis(1), Duration::ZERO);
+    Timeouts {
+        header_section: or(raw.header_section, default.header_section, some),
+        content: or(raw.content, default.content, some),
+        content_rate_min: raw.content_rate_min.map_or(default.content_rate_min, NonZeroU64::get),
+        idle: or(raw.idle, default.idle, some),
+        half_closed: or(raw.half_closed, default.half_closed, none),
+        write_stall: or(raw.write_stall, default.write_stall, some),
+        linger: or(raw.linger, default.linger, none),
+        drain: or(raw.drain, default.drain, none),
+    }
+}
+
+const BUFFER_BYTES: RangeInclusive<usize> = 1 << 10..=1 << 30;

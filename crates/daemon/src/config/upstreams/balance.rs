@@ -1,0 +1,109 @@
+//! Balancing between the servers of an upstream, and sticky sessions.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IntoDeserializer, MapAccess};
+use thruway_gateway::{Balance, HashBy, Sticky};
+use thruway_server::FieldName;
+
+use crate::config::resolver::Resolver;
+use crate::config::values::{FromText, Spanned, TextOrTable};
+
+/// How the next server is found: a name, or a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::config) enum RawBalance {
+    Named(RawBalanceName),
+    Hash(RawHash),
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::config) enum RawBalanceName {
+    RoundRobin,
+    LeastConnections,
+    RandomOfTwo,
+    PeakEwma,
+}
+
+/// Requests with the same key go to the same server.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawHash {
+    /// `client_address`, `path`, `field:NAME` or `cookie:NAME`.
+    pub(in crate::config) hash: Spanned<String>,
+    /// Hundredths of its share that a server may have to do with.
+    pub(in crate::config) load_max_percent: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawSticky {
+    /// The name of the cookie.
+    pub(in crate::config) cookie: Spanned<String>,
+    /// What its values are made with. Default made at the start.
+    #[schemars(extend("writeOnly" = true))]
+    pub(in crate::config) secret: Option<Spanned<String>>,
+}
+
+impl FromText for RawBalance {
+    const EXPECTED: &'static str = "a name or a table with `hash`";
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawBalanceName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawHash::deserialize(MapAccessDeserializer::new(table)).map(Self::Hash)
+    }
+}
+
+pub(in crate::config) fn resolve_balance(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<TextOrTable<RawBalance>>,
+) -> Balance {
+    match raw.into_inner().0 {
+        RawBalance::Named(RawBalanceName::RoundRobin) => Balance::RoundRobin,
+        RawBalance::Named(RawBalanceName::LeastConnections) => Balance::LeastConnections,
+        RawBalance::Named(RawBalanceName::RandomOfTwo) => Balance::RandomOfTwo,
+        RawBalance::Named(RawBalanceName::PeakEwma) => Balance::PeakEwma,
+        RawBalance::Hash(RawHash { hash, load_max_percent }) => Balance::Hash {
+            by: resolve_hash_by(resolver, &hash),
+            load_max_percent: resolver.or(load_max_percent, 125, 100..=100_000),
+        },
+    }
+}
+
+pub(in crate::config) fn resolve_hash_by(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> HashBy {
+    match raw.get_ref().split_once(':') {
+        None if raw.get_ref() == "client_address" => return HashBy::ClientAddress,
+        None if raw.get_ref() == "path" => return HashBy::Path,
+        Some(("cookie", name)) if is_token(name) => return HashBy::Cookie(name.to_owned()),
+        Some(("field", name)) if is_token(name) => return HashBy::Field(name.to_owned()),
+        _ => {}
+    }
+    let message = format!("`{}` is nothing to hash", raw.get_ref().escape_debug());
+    resolver.refuse_with(raw, message, "possible: `client_address`, `path`, `field:NAME`, `cookie:NAME`");
+    HashBy::Path
+}
+
+pub(in crate::config) fn resolve_sticky(
+    resolver: &mut Resolver<'_>,
+    RawSticky { cookie, secret }: RawSticky,
+) -> Sticky {
+    if !is_token(cookie.get_ref()) {
+        let message = format!("`{}` is not the name of a cookie", cookie.get_ref().escape_debug());
+        resolver.refuse(&cookie, message);
+    }
+    if let Some(secret) = secret.as_ref().filter(|secret| secret.get_ref().is_empty()) {
+        let hint = "leave it out for one that is made at the start";
+        resolver.refuse_with(secret, "an empty secret is known to everybody", hint);
+    }
+    Sticky { cookie: cookie.into_inner(), secret: secret.map(Spanned::into_inner) }
+}
+
+/// Names of cookies and of fields are of the same kind (RFC 6265 §4.1.1, RFC 9110 §5.1).
+fn is_token(name: &str) -> bool {
+    FieldName::new(name.as_bytes()).is_ok()
+}

@@ -1,0 +1,124 @@
+//! Health checks, and the ejection of servers that fail.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_gateway::{CheckConfig, CheckKind, EjectionConfig, StatusRange};
+use thruway_server::FieldValue;
+
+use crate::config::resolver::{Resolver, SOME_PERIOD, is_path_octet};
+use crate::config::values::{Period, Spanned};
+
+/// How servers are asked how they are. Defaults are those of `thruway_gateway::CheckConfig`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawCheck {
+    /// What is asked for with `GET`. Without it, only whether a connection is accepted.
+    pub(in crate::config) path: Option<Spanned<String>>,
+    /// What `Host` says. Default the server's address.
+    pub(in crate::config) host: Option<Spanned<String>>,
+    /// Statuses that are good: `204`, `200-399`.
+    pub(in crate::config) statuses: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Text that must be in the content. Default none.
+    pub(in crate::config) content: Option<String>,
+    /// From one time to the next.
+    pub(in crate::config) interval: Option<Spanned<Period>>,
+    /// For an answer.
+    pub(in crate::config) timeout: Option<Spanned<Period>>,
+    /// Good answers in a row that bring a server back.
+    pub(in crate::config) rise: Option<Spanned<u32>>,
+    /// Bad answers in a row that take it out.
+    pub(in crate::config) fall: Option<Spanned<u32>>,
+}
+
+/// When a server that fails gets no more requests. Defaults are those of `thruway_gateway::EjectionConfig`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawEjection {
+    /// Failures in a row; 0 for never.
+    pub(in crate::config) failures: Option<u32>,
+    /// Statuses that are failures: `503`, `500-599`.
+    pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
+    /// For how long, the first time.
+    pub(in crate::config) time: Option<Spanned<Period>>,
+    /// For how long at most.
+    pub(in crate::config) time_max: Option<Spanned<Period>>,
+    /// How many of a hundred servers at the same time.
+    pub(in crate::config) percent_max: Option<Spanned<u32>>,
+}
+
+pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned<RawCheck>) -> CheckConfig {
+    let span = raw.span();
+    let raw = raw.into_inner();
+    let is_about_http = raw.host.is_some() || raw.statuses.is_some() || raw.content.is_some();
+    if raw.path.is_none() && is_about_http {
+        resolver.refuse_at(&span, "a check without a `path` has no `host`, `statuses` or `content`");
+    }
+    if let Some(statuses) = &raw.statuses {
+        let hint = "leave it out for `200-399`";
+        resolver.refuse_empty(statuses, "a check has at least one status that is good", hint);
+    }
+    let statuses = raw
+        .statuses
+        .map_or_else(|| vec![CheckKind::STATUSES], |statuses| resolve_statuses(resolver, statuses.get_ref()));
+    if raw.content.as_deref() == Some("") {
+        resolver.refuse_at(&span, "every answer has the empty `content` that this check asks for");
+    }
+    let host = raw.host.map(|host| check_host(resolver, host));
+    let kind = raw.path.map_or(CheckKind::Tcp, |path| {
+        let path = resolve_target(resolver, path);
+        CheckKind::Http { path, host, statuses, content: raw.content }
+    });
+    let default = CheckConfig::new(kind);
+    CheckConfig {
+        interval: resolver.or(raw.interval, Period(default.interval), SOME_PERIOD).0,
+        timeout: resolver.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
+        rise: resolver.or(raw.rise, default.rise, 1..=1_000),
+        fall: resolver.or(raw.fall, default.fall, 1..=1_000),
+        ..default
+    }
+}
+
+/// A path, perhaps with a query.
+fn resolve_target(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
+    let (path, query) = raw.get_ref().split_once('?').unwrap_or((raw.get_ref(), ""));
+    let is_valid = path.starts_with('/') && path.chars().all(is_path_octet);
+    if !is_valid || !query.chars().all(|octet| is_path_octet(octet) || "/?".contains(octet)) {
+        resolver.refuse_with(&raw, "this is no path", "a path begins with `/` and is percent-encoded");
+    }
+    raw.into_inner()
+}
+
+fn check_host(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
+    if raw.get_ref().is_empty() || FieldValue::new(raw.get_ref().as_bytes()).is_err() {
+        resolver.refuse(&raw, "this is no host");
+    }
+    raw.into_inner()
+}
+
+pub(in crate::config) fn resolve_ejection(resolver: &mut Resolver<'_>, raw: RawEjection) -> EjectionConfig {
+    let default = EjectionConfig::default();
+    let said = raw.time_max.as_ref().or(raw.time.as_ref()).map(|said| said.span());
+    let config = EjectionConfig {
+        failures: raw.failures.unwrap_or(default.failures),
+        statuses: raw.statuses.map_or(default.statuses, |statuses| resolve_statuses(resolver, &statuses)),
+        time: resolver.or(raw.time, Period(default.time), SOME_PERIOD).0,
+        time_max: resolver.or(raw.time_max, Period(default.time_max), SOME_PERIOD).0,
+        percent_max: resolver.or(raw.percent_max, default.percent_max, 0..=100),
+    };
+    if let Some(span) = said.filter(|_| config.time > config.time_max) {
+        let (time, time_max) = (Period(config.time), Period(config.time_max));
+        let message = format!(
+            "a server is out for `time`, {time}, at first, which is more than `time_max`, {time_max}"
+        );
+        let failure = resolver.source.failure(span, message);
+        resolver
+            .failures
+            .push(failure.with_hint("`time_max` bounds what `time` has grown to: make it the larger one"));
+    }
+    config
+}
+
+fn resolve_statuses(resolver: &mut Resolver<'_>, raw: &[Spanned<String>]) -> Vec<StatusRange> {
+    let parsed = raw.iter().map(|text| (text, text.get_ref().parse()));
+    parsed.filter_map(|(text, range)| range.map_err(|error| resolver.refuse(text, error)).ok()).collect()
+}

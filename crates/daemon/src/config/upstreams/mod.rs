@@ -1,0 +1,548 @@
+//! Upstreams, their servers and their connections.
+
+pub(in crate::config) mod balance;
+mod health;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IntoDeserializer, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use thruway_client::http2::Http2Config;
+use thruway_client::{Config, PoolConfig, Timeouts, UpstreamAddr};
+use thruway_gateway::{
+    ForwardConfig, ForwardedFields, InvalidServerAddr, ProxyVersion, QueueConfig, ResolverConfig,
+    RetryBudget, ServerAddr, ServerConfig, UpstreamConfig,
+};
+use thruway_server::Limits;
+
+use crate::config::resolver::{ANY_PERIOD, HEAD_BYTES_MAX, Resolver, SOME_PERIOD, resolve_some_period};
+use crate::config::rewrite::{RawForwarded, RawHost, resolve_host_rewrite};
+use crate::config::tls::{RawUpstreamTlsOrNot, resolve_upstream_tls};
+use crate::config::upstreams::balance::{RawBalance, RawSticky, resolve_balance, resolve_sticky};
+use crate::config::upstreams::health::{RawCheck, RawEjection, resolve_check, resolve_ejection};
+use crate::config::values::{FromText, Period, Span, Spanned, TextOrTable};
+use crate::config::{Http2, Upstreams};
+
+/// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawUpstream {
+    /// At least one.
+    pub(in crate::config) servers: Vec<Spanned<TextOrTable<RawServer>>>,
+    /// Who is asked for the addresses of names: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default `system`.
+    pub(in crate::config) resolver: Option<TextOrTable<RawResolver>>,
+    /// After how long names of servers are resolved again where nobody says for how long an answer holds.
+    pub(in crate::config) resolve_interval: Option<Spanned<Period>>,
+    /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default `round_robin`.
+    pub(in crate::config) balance: Option<Spanned<TextOrTable<RawBalance>>>,
+    /// Brings a client to the same server again. Default not.
+    pub(in crate::config) sticky: Option<RawSticky>,
+    /// How many requests each server may be answering at a time; 0 for any number, which is the default.
+    pub(in crate::config) server_requests_max: Option<usize>,
+    /// How many requests all servers together may be answering at a time; 0 for any number, which is the default.
+    pub(in crate::config) requests_max: Option<usize>,
+    /// How many connections there may be to all servers together, idle ones included, of which each worker has its share, at least one; 0 for any
+    /// number, which is the default.
+    pub(in crate::config) connections_max: Option<Spanned<usize>>,
+    /// What requests do for which no server has room.
+    #[serde(default)]
+    pub(in crate::config) queue: RawQueue,
+    /// How many requests may be sent again, of all.
+    #[serde(default)]
+    pub(in crate::config) retry_budget: RawRetryBudget,
+    /// How servers are asked how they are. Default not.
+    pub(in crate::config) check: Option<Spanned<RawCheck>>,
+    /// When a server that fails gets no more requests.
+    #[serde(default)]
+    pub(in crate::config) ejection: RawEjection,
+    /// Has `/ready` of the admin listener answer 503 while no server of this upstream is healthy. Default
+    /// false.
+    pub(in crate::config) required_for_ready: Option<bool>,
+    /// For how long a server that has come back gets less than its share.
+    pub(in crate::config) slow_start: Option<Spanned<Period>>,
+    /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
+    pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
+    /// Whether its servers speak HTTP/2: with `tls` that is negotiated, without they are taken to know it. `auto`, with `tls`: each server chooses
+    /// between HTTP/2 and HTTP/1.1. Default no: HTTP/1.1.
+    pub(in crate::config) http2: Option<Spanned<RawUpstreamHttp2>>,
+    /// How TLS is spoken with the servers: `true`, or a table. Default not.
+    pub(in crate::config) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
+    /// For a server to accept a connection, and as long again for the handshake of TLS.
+    pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
+    /// From the end of a request to the head of its response; then another server is asked if that is safe, or the answer is 504.
+    pub(in crate::config) head_timeout: Option<Spanned<Period>>,
+    /// For the next octet of a response's content; then it is broken off.
+    pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
+    /// The same for streams of events (`text/event-stream`), which say nothing against their server by being silent.
+    pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
+    /// For a server to take the next octet of a request.
+    pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
+    /// For a request and its response as a whole: to wait for a server, to connect, and to be sent again included. Default none.
+    pub(in crate::config) total_timeout: Option<Spanned<Period>>,
+    /// Octets of a response's header section; more is answered 502.
+    pub(in crate::config) response_header_section_bytes: Option<Spanned<u32>>,
+    /// Field lines in a response's header or trailer section; more is answered 502.
+    pub(in crate::config) response_field_lines: Option<Spanned<u32>>,
+    /// Which connections wait for the next request.
+    #[serde(default)]
+    pub(in crate::config) pool: RawPool,
+    /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets; then it is closed.
+    pub(in crate::config) tunnel_idle_timeout: Option<Spanned<Period>>,
+    /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed = "…" }`. Default `preserve`.
+    pub(in crate::config) host: Option<Spanned<TextOrTable<RawHost>>>,
+    /// Which fields tell of the client: `x-forwarded`, `forwarded`, `both` or `none`. Default `x-forwarded`.
+    pub(in crate::config) forwarded: Option<RawForwarded>,
+    /// Whether `X-Forwarded-Port` is one of them: the port that the client has asked. Default false.
+    pub(in crate::config) forwarded_port: Option<Spanned<bool>>,
+    /// Adds `Via`, which tells servers that there is a gateway. Default true. Without it, a loop over several
+    /// gateways is found only if another of them adds it.
+    pub(in crate::config) via: Option<bool>,
+    /// How many more servers are tried when a request fails and may be sent again.
+    pub(in crate::config) retries_max: Option<Spanned<u32>>,
+    /// Octets of content that are kept until the response begins, so that the request may be sent again.
+    pub(in crate::config) replay_bytes_max: Option<Spanned<usize>>,
+}
+
+/// Whether servers speak HTTP/2.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) enum RawUpstreamHttp2 {
+    No,
+    Yes,
+    Auto,
+}
+
+/// Who is asked for the addresses of names: one of two, or a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in crate::config) enum RawResolver {
+    Named(RawResolverName),
+    Nameservers(RawNameservers),
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::config) enum RawResolverName {
+    Dns,
+    System,
+}
+
+/// Servers of names, asked in turn until one answers.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawNameservers {
+    /// `IP:PORT` of each.
+    pub(in crate::config) nameservers: Spanned<Vec<Spanned<String>>>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::config) enum RawProxyVersion {
+    V1,
+    V2,
+}
+
+/// One server: its address, or a table.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawServer {
+    /// `IP:PORT`, `NAME:PORT` or `unix:PATH`.
+    pub(in crate::config) address: String,
+    /// How many requests it gets, in relation to the others. Default 1.
+    pub(in crate::config) weight: Option<Spanned<u32>>,
+    /// Whether it gets requests only if no other may. Default no.
+    #[serde(default)]
+    pub(in crate::config) backup: bool,
+    /// How many requests it may be answering at a time. Default as for the others.
+    pub(in crate::config) requests_max: Option<usize>,
+}
+
+/// What requests do for which no server has room. Defaults are those of `thruway_gateway::QueueConfig`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawQueue {
+    /// How many wait; those beyond are answered 503.
+    pub(in crate::config) length_max: Option<usize>,
+    /// For how long; then they are answered 503.
+    pub(in crate::config) timeout: Option<Spanned<Period>>,
+}
+
+/// Which connections wait for the next request, in each worker. Defaults are those of `thruway_gateway::UpstreamConfig`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawPool {
+    /// How many to one server; 0 for none: then each request has a connection of its own, also over HTTP/2.
+    /// Default 1024.
+    pub(in crate::config) per_server_max: Option<Spanned<usize>>,
+    /// How many in all.
+    pub(in crate::config) connections_max: Option<Spanned<usize>>,
+    /// For how long; then they are closed.
+    pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
+}
+
+/// How many requests may be sent again. Defaults are those of `thruway_gateway::RetryBudget`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawRetryBudget {
+    /// Of a hundred requests of the last ten seconds.
+    pub(in crate::config) percent: Option<Spanned<u32>>,
+    /// And so many a second besides.
+    pub(in crate::config) per_second_min: Option<Spanned<u32>>,
+}
+
+impl<'de> Deserialize<'de> for RawUpstreamHttp2 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = RawUpstreamHttp2;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or `\"auto\"`")
+            }
+
+            fn visit_bool<E: Error>(self, is_wanted: bool) -> Result<RawUpstreamHttp2, E> {
+                Ok(if is_wanted { RawUpstreamHttp2::Yes } else { RawUpstreamHttp2::No })
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<RawUpstreamHttp2, E> {
+                match text {
+                    "auto" => Ok(RawUpstreamHttp2::Auto),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for RawUpstreamHttp2 {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "UpstreamHttp2".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "const": "auto" }] })
+    }
+}
+
+impl FromText for RawServer {
+    const EXPECTED: &'static str = "an address or a table with an `address`";
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "string"}, generator.subschema_for::<Self>()]})
+    }
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        Ok(Self { address: text.to_owned(), weight: None, backup: false, requests_max: None })
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(table))
+    }
+}
+
+impl FromText for RawResolver {
+    const EXPECTED: &'static str = "`system`, `dns` or a table with `nameservers`";
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawResolverName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawNameservers::deserialize(MapAccessDeserializer::new(table)).map(Self::Nameservers)
+    }
+}
+
+pub(in crate::config) fn resolve_upstreams(
+    resolver: &mut Resolver<'_>,
+    raw: BTreeMap<String, Spanned<RawUpstream>>,
+) -> Upstreams {
+    raw.into_iter()
+        .map(|(name, upstream)| (name.clone(), resolve_upstream(resolver, name, upstream)))
+        .collect()
+}
+
+fn resolve_upstream(resolver: &mut Resolver<'_>, name: String, raw: Spanned<RawUpstream>) -> UpstreamConfig {
+    let span = raw.span();
+    let mut raw = raw.into_inner();
+    if raw.servers.is_empty() {
+        resolver.refuse_at(&span, "an upstream has at least one server");
+    }
+    resolver.check_name(&name, &span, "an upstream");
+    let http2 = resolve_upstream_http2(resolver, &mut raw);
+    let default = UpstreamConfig::new(name, []);
+    let requests_max = raw.server_requests_max.unwrap_or_default();
+    let event_stream_idle = Period(default.event_stream_idle);
+    UpstreamConfig {
+        exchange: resolve_exchange(resolver, &mut raw, &default),
+        event_stream_idle: resolver.or(raw.event_stream_idle_timeout, event_stream_idle, SOME_PERIOD).0,
+        pool: resolve_pool(resolver, raw.pool, default.pool),
+        servers: resolve_upstream_servers(resolver, raw.servers, requests_max, &span),
+        resolver: raw.resolver.map_or(default.resolver, |raw| resolve_resolver(resolver, raw.0)),
+        resolve_interval: resolver.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
+        balance: raw.balance.map_or(default.balance, |balance| resolve_balance(resolver, balance)),
+        sticky: raw.sticky.map(|sticky| resolve_sticky(resolver, sticky)),
+        check: raw.check.map(|check| resolve_check(resolver, check)),
+        ejection: resolve_ejection(resolver, raw.ejection),
+        slow_start: resolver.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
+        proxy_protocol: raw.proxy_protocol.map(proxy_version),
+        http2: (http2 != Http2::No).then(Http2Config::default),
+        negotiates_http2: http2 == Http2::Too,
+        tls: raw.tls.and_then(|tls| resolve_upstream_tls(resolver, tls, http2)),
+        connect_timeout: resolver.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
+        tunnel_idle: resolver.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
+        requests_max: raw.requests_max.unwrap_or(default.requests_max),
+        connections_max: resolver.or(raw.connections_max, default.connections_max, 0..=10_000_000),
+        queue: resolve_queue(resolver, raw.queue),
+        retries_max: resolver.or(raw.retries_max, default.retries_max, 0..=100),
+        retry_budget: resolve_retry_budget(resolver, raw.retry_budget),
+        replay_bytes_max: resolver.or(raw.replay_bytes_max, default.replay_bytes_max, 0..=REPLAY_BYTES_MAX),
+        ..default
+    }
+}
+
+/// Which versions are spoken with the servers. A choice is theirs only where something is negotiated.
+fn resolve_upstream_http2(resolver: &mut Resolver<'_>, raw: &mut RawUpstream) -> Http2 {
+    let Some(http2) = raw.http2.take() else { return Http2::No };
+    let is_plain = raw.tls.as_ref().is_none_or(|tls| matches!(tls.get_ref(), RawUpstreamTlsOrNot::No));
+    match http2.get_ref() {
+        RawUpstreamHttp2::No => return Http2::No,
+        RawUpstreamHttp2::Auto if is_plain => {
+            let hint = "with `tls`, each server chooses; without, say `true` if they speak HTTP/2";
+            resolver.refuse_with(&http2, "without TLS, no version is negotiated", hint);
+        }
+        RawUpstreamHttp2::Auto | RawUpstreamHttp2::Yes => {}
+    }
+    if raw.proxy_protocol.is_some() {
+        let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
+        resolver.refuse_with(&http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
+    }
+    if *http2.get_ref() == RawUpstreamHttp2::Auto { Http2::Too } else { Http2::Only }
+}
+
+fn resolve_resolver(resolver: &mut Resolver<'_>, raw: RawResolver) -> ResolverConfig {
+    let raw = match raw {
+        RawResolver::Named(RawResolverName::Dns) => return ResolverConfig::Dns(Vec::new()),
+        RawResolver::Named(RawResolverName::System) => return ResolverConfig::System,
+        RawResolver::Nameservers(raw) => raw.nameservers,
+    };
+    resolver.refuse_empty(
+        &raw,
+        "there is at least one server of names",
+        "`\"dns\"` asks those of the system",
+    );
+    let parsed = raw.get_ref().iter().filter_map(|text| {
+        let address = text.get_ref().parse().ok();
+        if address.is_none() {
+            let message =
+                format!("`{}` is not the address of a server of names", text.get_ref().escape_debug());
+            resolver.refuse_with(text, message, "write `IP:PORT`, as `127.0.0.1:53` or `[::1]:53`");
+        }
+        address
+    });
+    ResolverConfig::Dns(parsed.collect())
+}
+
+/// Servers are told from each other by their addresses, in cookies, metrics and towards those who operate them.
+fn resolve_upstream_servers(
+    resolver: &mut Resolver<'_>,
+    raw: Vec<Spanned<TextOrTable<RawServer>>>,
+    requests_max: usize,
+    upstream: &Span,
+) -> Vec<ServerConfig> {
+    let mut servers: Vec<ServerConfig> = Vec::new();
+    if !raw.is_empty() && raw.iter().all(has_no_weight) {
+        let failure = resolver.source.failure(upstream.clone(), "all servers have the weight 0");
+        resolver
+            .failures
+            .push(failure.with_hint("no client without a sticky cookie would get one: give one a weight"));
+    }
+    for raw in raw {
+        let span = raw.span();
+        let Some(server) = resolve_upstream_server(resolver, raw, requests_max) else { continue };
+        if servers.iter().any(|other| other.address == server.address) {
+            let message = format!("the upstream has the server `{}` already", server.address);
+            let hint = "a server gets more requests than others by its `weight`";
+            resolver.failures.push(resolver.source.failure(span, message).with_hint(hint));
+        }
+        servers.push(server);
+    }
+    servers
+}
+
+fn resolve_upstream_server(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<TextOrTable<RawServer>>,
+    requests_max_of_all: usize,
+) -> Option<ServerConfig> {
+    let span = raw.span();
+    let TextOrTable(RawServer { address, weight, backup, requests_max }) = raw.into_inner();
+    let weight = resolver.or(weight, 1, 0..=ServerConfig::WEIGHT_MAX);
+    let address = resolve_server_address(resolver, &address, &span)?;
+    let requests_max = requests_max.unwrap_or(requests_max_of_all);
+    Some(ServerConfig { address, weight, is_backup: backup, requests_max })
+}
+
+fn resolve_server_address(resolver: &mut Resolver<'_>, text: &str, span: &Span) -> Option<ServerAddr> {
+    match text.parse::<ServerAddr>() {
+        Ok(ServerAddr::Address(address)) if address.unix_path().is_some() => {
+            let path = address.unix_path()?;
+            Some(UpstreamAddr::unix(resolver.beside_config(path)).into())
+        }
+        Ok(ServerAddr::Address(address)) if address.tcp().is_some_and(|address| address.port() == 0) => {
+            let failure = resolver.source.failure(span.clone(), "nobody can be reached at port 0");
+            resolver.failures.push(failure.with_hint("write the port on which the server listens"));
+            None
+        }
+        Ok(address) => Some(address),
+        Err(error) => {
+            let failure = resolver.source.failure(span.clone(), error).with_hint(InvalidServerAddr::HINT);
+            resolver.failures.push(failure);
+            None
+        }
+    }
+}
+
+fn resolve_queue(resolver: &mut Resolver<'_>, raw: RawQueue) -> QueueConfig {
+    let default = QueueConfig::default();
+    QueueConfig {
+        length_max: raw.length_max.unwrap_or(default.length_max),
+        timeout: resolver.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
+    }
+}
+
+fn resolve_retry_budget(resolver: &mut Resolver<'_>, raw: RawRetryBudget) -> RetryBudget {
+    let default = RetryBudget::default();
+    RetryBudget {
+        percent: resolver.or(raw.percent, default.percent, 0..=1_000),
+        per_second_min: resolver.or(raw.per_second_min, default.per_second_min, 0..=1_000_000),
+    }
+}
+
+/// The name, if there is an upstream that is called so.
+pub(in crate::config) fn known_upstream(
+    resolver: &mut Resolver<'_>,
+    name: &Spanned<String>,
+    upstreams: &Upstreams,
+) -> Option<String> {
+    if upstreams.contains_key(name.get_ref()) {
+        return Some(name.get_ref().clone());
+    }
+    refuse_upstream(resolver, name.get_ref(), &name.span(), upstreams);
+    None
+}
+
+/// There is no upstream of this name.
+pub(in crate::config) fn refuse_upstream(
+    resolver: &mut Resolver<'_>,
+    name: &str,
+    span: &Span,
+    upstreams: &Upstreams,
+) {
+    let failure =
+        resolver.source.failure(span.clone(), format!("there is no upstream `{}`", name.escape_debug()));
+    let known: Vec<_> = upstreams.keys().map(|name| format!("`{name}`")).collect();
+    resolver.failures.push(match &known[..] {
+        [] => failure.with_hint("add one: `[upstreams.NAME]` and below it `servers = [\"IP:PORT\"]`"),
+        known => failure.with_hint(format!("there are {}", known.join(", "))),
+    });
+}
+
+const fn proxy_version(raw: RawProxyVersion) -> ProxyVersion {
+    match raw {
+        RawProxyVersion::V1 => ProxyVersion::V1,
+        RawProxyVersion::V2 => ProxyVersion::V2,
+    }
+}
+
+fn has_no_weight(raw: &Spanned<TextOrTable<RawServer>>) -> bool {
+    raw.get_ref().0.weight.as_ref().is_some_and(|weight| *weight.get_ref() == 0)
+}
+
+/// 16 MiB of each upload that is under way is what a gateway can have to remember.
+const REPLAY_BYTES_MAX: usize = 16 << 20;
+
+/// Timeouts and limits of exchanges, of which `raw` loses what it says.
+pub(in crate::config) fn resolve_exchange(
+    resolver: &mut Resolver<'_>,
+    raw: &mut RawUpstream,
+    default: &UpstreamConfig,
+) -> Config {
+    let Config { limits, timeouts } = default.exchange;
+    let mut or = |period: &mut Option<_>, default| resolver.or(period.take(), Period(default), SOME_PERIOD).0;
+    let timeouts = Timeouts {
+        head: or(&mut raw.head_timeout, timeouts.head),
+        content_idle: or(&mut raw.content_idle_timeout, timeouts.content_idle),
+        write_stall: or(&mut raw.write_stall_timeout, timeouts.write_stall),
+        total: resolve_some_period(resolver, raw.total_timeout.take()),
+        ..timeouts
+    };
+    let (bytes, lines) = (raw.response_header_section_bytes.take(), raw.response_field_lines.take());
+    let limits = Limits {
+        header_section_bytes: resolver.or(bytes, limits.header_section_bytes, 64..=HEAD_BYTES_MAX),
+        field_lines: resolver.or(lines, limits.field_lines, 1..=10_000),
+        ..limits
+    };
+    Config { limits, timeouts }
+}
+
+pub(in crate::config) fn resolve_pool(
+    resolver: &mut Resolver<'_>,
+    raw: RawPool,
+    default: PoolConfig,
+) -> PoolConfig {
+    PoolConfig {
+        idle_per_address_max: resolver.or(raw.per_server_max, default.idle_per_address_max, POOLED),
+        idle_max: resolver.or(raw.connections_max, default.idle_max, POOLED),
+        idle: resolver.or(raw.idle_timeout, Period(default.idle), ANY_PERIOD).0,
+    }
+}
+
+/// So many wait; none, if that is 0.
+const POOLED: RangeInclusive<usize> = 0..=1_000_000;
+
+/// What requests to each upstream say of their way.
+pub(in crate::config) fn resolve_forwards(
+    resolver: &mut Resolver<'_>,
+    upstreams: &BTreeMap<String, Spanned<RawUpstream>>,
+) -> BTreeMap<String, ForwardConfig> {
+    upstreams
+        .iter()
+        .map(|(name, raw)| (name.clone(), resolve_forward_config(resolver, raw.get_ref())))
+        .collect()
+}
+
+fn resolve_forward_config(resolver: &mut Resolver<'_>, raw: &RawUpstream) -> ForwardConfig {
+    let default = ForwardConfig::default();
+    let forwarded_port = raw.forwarded_port.as_ref().filter(|is_said| *is_said.get_ref());
+    if let Some(port) = forwarded_port
+        && matches!(raw.forwarded, Some(RawForwarded::Forwarded | RawForwarded::None))
+    {
+        let hint = "write `forwarded = \"x-forwarded\"` or `\"both\"`, or leave it out";
+        resolver.refuse_with(
+            port,
+            "`X-Forwarded-Port` is said beside the other `X-Forwarded` fields only",
+            hint,
+        );
+    }
+    ForwardConfig {
+        forwarded: raw.forwarded.map_or(default.forwarded, |fields| match fields {
+            RawForwarded::XForwarded => ForwardedFields::XForwarded,
+            RawForwarded::Forwarded => ForwardedFields::Forwarded,
+            RawForwarded::Both => ForwardedFields::Both,
+            RawForwarded::None => ForwardedFields::None,
+        }),
+        forwarded_port: forwarded_port.is_some(),
+        host: raw.host.as_ref().map_or(default.host, |host| resolve_host_rewrite(resolver, host)),
+        via: raw.via.unwrap_or(default.via),
+        ..default
+    }
+}

@@ -1,0 +1,210 @@
+//! Values of a file: with their place, periods, texts in the place of a table, and texts from the environment.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::de::{DeTable, DeValue};
+
+/// A place in the config's text.
+pub(in crate::config) type Span = Range<usize>;
+
+/// A value and its place in the file. [`toml::Spanned`], with a schema: that of the value.
+pub(in crate::config) struct Spanned<T>(toml::Spanned<T>);
+
+impl<T> Spanned<T> {
+    pub(in crate::config) fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T> Deref for Spanned<T> {
+    type Target = toml::Spanned<T>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        toml::Spanned::deserialize(deserializer).map(Self)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Spanned<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// As keys of maps, where the place makes no difference.
+impl<T: Ord> Ord for Spanned<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.get_ref().cmp(other.get_ref())
+    }
+}
+
+impl<T: Ord> PartialOrd for Spanned<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T: Ord> PartialEq for Spanned<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T: Ord> Eq for Spanned<T> {}
+
+/// What may be written as a text if nothing else is to be said. Not what serde calls untagged: that would say of a mistake
+/// only that there is one.
+pub(in crate::config) struct TextOrTable<T>(pub(in crate::config) T);
+
+/// What [`TextOrTable`] reads.
+pub(in crate::config) trait FromText: Sized + JsonSchema {
+    /// What it is, for those who wrote something else.
+    const EXPECTED: &'static str;
+
+    /// The JSON Schema of text and table. Default that of the type.
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Self>()
+    }
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E>;
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error>;
+}
+
+impl<T: FromText> JsonSchema for TextOrTable<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::schema(generator)
+    }
+}
+
+impl<'de, T: FromText> Deserialize<'de> for TextOrTable<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: FromText> Visitor<'de> for Reader<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(T::EXPECTED)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+                T::from_text(text)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<T, A::Error> {
+                T::from_table(table)
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData)).map(Self)
+    }
+}
+
+/// A duration, written with its unit.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+pub(in crate::config) struct Period(pub(in crate::config) Duration);
+
+impl<'de> Deserialize<'de> for Period {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let error =
+            |_| Error::custom(format!("`{text}` is not a duration: write `10s`, `1m 30s` or `500ms`"));
+        humantime::parse_duration(&text).map(Self).map_err(error)
+    }
+}
+
+impl JsonSchema for Period {
+    fn schema_name() -> Cow<'static, str> {
+        "Period".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "A duration: `10s`, `1m 30s` or `500ms`." })
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs() {
+            // Not in days, because nobody would write those.
+            seconds @ 3600.. if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
+            _ => humantime::format_duration(self.0).fmt(f),
+        }
+    }
+}
+
+/// Texts that were filled in, with the places where they stand.
+#[derive(Default)]
+pub(in crate::config) struct Filled(pub(in crate::config) Vec<(Range<usize>, String)>);
+
+impl Filled {
+    /// Whether a text was filled in at `place`.
+    pub(in crate::config) fn is_at(&self, place: &Range<usize>) -> bool {
+        self.text_at(place).is_some()
+    }
+
+    /// Has the number or truth value that was filled in at `place` of `table` stand there, instead of a text. Whether there was one that
+    /// was a text so far.
+    pub(in crate::config) fn retype<'f>(&'f self, table: &mut DeTable<'f>, place: &Range<usize>) -> bool {
+        let parsed = self.text_at(place).and_then(|text| DeValue::parse(text.trim()).ok());
+        let Some(value) = parsed.map(toml::Spanned::into_inner) else { return false };
+        let is_meant = value.is_integer() || value.is_float() || value.is_bool();
+        is_meant && table.iter_mut().any(|(_, at)| replace_text(at, place, &value))
+    }
+
+    /// Returns each text that was filled in, with its place.
+    pub(in crate::config) fn texts(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
+        self.0.iter().map(|(at, text)| (at, text.as_str()))
+    }
+
+    fn text_at(&self, place: &Range<usize>) -> Option<&str> {
+        self.0.iter().find(|(at, _)| at == place).map(|(_, text)| text.as_str())
+    }
+}
+
+/// Has `value` stand in the place of the text at `place`, if that is in `at`.
+fn replace_text<'f>(at: &mut toml::Spanned<DeValue<'f>>, place: &Range<usize>, value: &DeValue<'f>) -> bool {
+    let is_there = at.span() == *place;
+    match at.get_mut() {
+        text @ DeValue::String(_) if is_there => {
+            *text = value.clone();
+            true
+        }
+        DeValue::Array(values) => values.iter_mut().any(|at| replace_text(at, place, value)),
+        DeValue::Table(table) => table.iter_mut().any(|(_, at)| replace_text(at, place, value)),
+        _ => false,
+    }
+}

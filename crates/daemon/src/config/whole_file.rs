@@ -1,0 +1,205 @@
+//! A whole config file: its keys, their check, and the JSON Schema.
+//!
+//! `examples/serve.toml` shows every key with its default.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use thruway_gateway::{OtherReading, PathReadings};
+
+use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
+use crate::config::compression::{RawCompression, resolve_compression};
+use crate::config::failure::Source;
+use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
+use crate::config::operation::{RawAccessLog, RawAdmin, resolve_access_log, resolve_admin};
+use crate::config::policies::client_certificate::check_certificates;
+use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
+use crate::config::resolver::Resolver;
+use crate::config::routes::{Known, RawRoute, resolve_routes};
+use crate::config::server::{
+    RawLimits, RawProxyFields, RawTimeouts, resolve_server, resolve_trusted_proxies,
+};
+use crate::config::settings::{Places, UpstreamPlaces};
+use crate::config::upstreams::{RawUpstream, resolve_forwards, resolve_upstreams};
+use crate::config::usage::{AboutRequests, check_usage};
+use crate::config::values::Spanned;
+use crate::config::{Config, Failure, ListenerConfig};
+
+/// A whole file.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct Raw {
+    /// Worker threads, 1 to 1024. Default one for each core.
+    pub(in crate::config) workers: Option<Spanned<u64>>,
+    /// Connections open at one time; those beyond are answered 503. Default as many as descriptors allow.
+    pub(in crate::config) connections_max: Option<Spanned<u64>>,
+    /// Whether what connections of a worker send in one go is handed to the kernel in one system call (`io_uring`), where it has that. Default
+    /// true.
+    pub(in crate::config) batch_sends: Option<bool>,
+    /// Where to listen; at least one.
+    #[serde(default)]
+    pub(in crate::config) listeners: Vec<RawListener>,
+    /// From whom certificates are ordered that listeners want to be ordered. Default nobody.
+    pub(in crate::config) acme: Option<Spanned<RawAcme>>,
+    /// Networks of proxies in front that are believed about who asks: `10.0.0.0/8`, an address, or `unix`. Default none.
+    #[serde(default)]
+    pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
+    /// The fields in which they say it: `x-forwarded`, which is the default, or `forwarded`.
+    #[serde(default)]
+    pub(in crate::config) trusted_proxies_write: RawProxyFields,
+    /// What is served; at least one.
+    #[serde(default)]
+    pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
+    /// What becomes of requests with `%2F` or `%5C` in their path, which some servers take for slashes: `guard`, `reject` or `keep`. Default
+    /// `guard`: they are answered 400 if they would then be for a route with a policy that does not stand before theirs.
+    #[serde(default)]
+    pub(in crate::config) encoded_slashes: RawOtherReading,
+    /// The same for `;` and what stands behind it in a segment, which some servers pass over.
+    #[serde(default)]
+    pub(in crate::config) path_parameters: RawOtherReading,
+    /// Servers that requests are forwarded to, by name.
+    #[serde(default)]
+    pub(in crate::config) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
+    /// What is asked of requests before they are answered, by name: routes say the names.
+    #[serde(default)]
+    pub(in crate::config) policies: BTreeMap<String, Spanned<RawPolicy>>,
+    /// Where those who operate the server ask and tell it things. Default nowhere.
+    pub(in crate::config) admin: Option<RawAdmin>,
+    /// How responses are compressed on routes that do not say it themselves. Default they are not.
+    pub(in crate::config) compression: Option<RawCompression>,
+    /// A line for each request. Default none.
+    pub(in crate::config) access_log: Option<RawAccessLog>,
+    #[serde(default)]
+    pub(in crate::config) limits: RawLimits,
+    #[serde(default)]
+    pub(in crate::config) timeouts: RawTimeouts,
+}
+
+/// What becomes of a path that servers may read otherwise.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::config) enum RawOtherReading {
+    #[default]
+    Guard,
+    Keep,
+    Reject,
+}
+
+/// Resolves `raw`, which `source` says.
+///
+/// # Errors
+/// All that is wrong, not only what comes first.
+pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
+    let mut resolver = Resolver { source: &source, failures: Vec::new(), acme: None };
+    let places = places_of(&raw);
+    let workers = resolver.count(raw.workers, 1..=1024);
+    let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
+    let forwards = resolve_forwards(&mut resolver, &raw.upstreams);
+    let about_requests = AboutRequests::of(&raw.upstreams);
+    let required = raw.upstreams.iter().filter(|(_, raw)| raw.get_ref().required_for_ready == Some(true));
+    let required_for_ready = required.map(|(name, _)| name.clone()).collect();
+    let upstreams = resolve_upstreams(&mut resolver, raw.upstreams);
+    let acme_span = raw.acme.as_ref().map(|acme| acme.span());
+    resolver.acme = raw.acme.and_then(|acme| resolve_acme(&mut resolver, acme));
+    let listeners = resolve_listeners(&mut resolver, raw.listeners, &upstreams);
+    check_challenge(&mut resolver, acme_span.as_ref(), &listeners);
+    let admin = raw.admin.and_then(|admin| resolve_admin(&mut resolver, &admin, &listeners));
+    let asking_for_certificates = asking_for_certificates(&raw.policies);
+    let policies = resolve_policies(&mut resolver, raw.policies);
+    // Streams have no routes, and neither have requests that are redirected to https.
+    let needs_routes = listeners.is_empty() || listeners.iter().any(ListenerConfig::has_routes);
+    check_redirects(&mut resolver, &listeners, !raw.routes.is_empty());
+    let compression = raw.compression.and_then(|compression| resolve_compression(&mut resolver, compression));
+    let known = Known { upstreams: &upstreams, policies: &policies, compression: compression.as_ref() };
+    let routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
+    let access_log = raw.access_log.map(|log| resolve_access_log(&resolver, log, &policies));
+    let trusted_proxies =
+        resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);
+    let server = resolve_server(&mut resolver, raw.limits, raw.timeouts, trusted_proxies);
+    if resolver.failures.is_empty() {
+        check_usage(&mut resolver, about_requests, &listeners, &routes);
+        check_certificates(&mut resolver, asking_for_certificates, &listeners, &routes);
+    }
+    let acme = resolver.acme.take();
+    match Failure::all(resolver.failures) {
+        Some(failure) => Err(failure),
+        None => Ok(Config {
+            listeners,
+            routes,
+            upstreams,
+            forwards,
+            required_for_ready,
+            readings: PathReadings {
+                encoded_slashes: other_reading(raw.encoded_slashes),
+                parameters: other_reading(raw.path_parameters),
+            },
+            policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
+            acme,
+            admin,
+            access_log,
+            workers,
+            connections_max,
+            batch_sends: raw.batch_sends.unwrap_or(true),
+            server,
+            source: Some(source),
+            places,
+        }),
+    }
+}
+
+const fn other_reading(raw: RawOtherReading) -> OtherReading {
+    match raw {
+        RawOtherReading::Guard => OtherReading::Guard,
+        RawOtherReading::Keep => OtherReading::Keep,
+        RawOtherReading::Reject => OtherReading::Reject,
+    }
+}
+
+/// Returns the places of upstreams and policies in the file.
+fn places_of(raw: &Raw) -> Places {
+    let upstreams = raw.upstreams.iter().map(|(name, upstream)| {
+        let servers = upstream.get_ref().servers.iter().map(|server| server.span()).collect();
+        (name.clone(), UpstreamPlaces { span: upstream.span(), servers })
+    });
+    let policies = raw.policies.iter().map(|(name, policy)| (name.clone(), policy.span()));
+    Places { upstreams: upstreams.collect(), policies: policies.collect() }
+}
+
+/// Returns the JSON Schema of a config file, for editors.
+pub fn schema() -> Schema {
+    let settings = SchemaSettings::draft2020_12()
+        .with_transform(RecursiveTransform(leave_out_null))
+        .with_transform(RecursiveTransform(allow_variables));
+    let mut schema = settings.into_generator().into_root_schema_for::<Raw>();
+    schema.insert("title".to_owned(), "A config of `thruway serve`".into());
+    schema
+}
+
+/// What is not there is left out: TOML has no null.
+fn leave_out_null(schema: &mut Schema) {
+    let pair = |key| <&[_; 2]>::try_from(schema.get(key)?.as_array()?.as_slice()).ok();
+    if let Some([name, null]) = pair("type")
+        && null == "null"
+    {
+        let name = name.clone();
+        schema.insert("type".to_owned(), name);
+    } else if let Some([one, null]) = pair("anyOf")
+        && null["type"] == "null"
+    {
+        let one = one.as_object().cloned().unwrap_or_default();
+        schema.remove("anyOf");
+        schema.ensure_object().extend(one);
+    }
+}
+
+/// Numbers and truth values may come from the environment: then texts stand there.
+fn allow_variables(schema: &mut Schema) {
+    let Some(kind) = schema.get("type").and_then(|kind| kind.as_str()).map(str::to_owned) else { return };
+    if matches!(kind.as_str(), "boolean" | "integer" | "number") && schema.get("const").is_none() {
+        schema.insert("type".to_owned(), vec![kind, "string".to_owned()].into());
+        schema.insert("pattern".to_owned(), r"\$\{".into());
+    }
+}
