@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 use thruway_message::mask_userinfo;
 
+use super::Span;
 use super::values::Filled;
-use super::{Span, secrets};
 
 /// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in URLs.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub enum Severity {
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
+    hide: fn(&str) -> String,
     /// The text with stars in place of secrets; made when the first excerpt is shown.
     shown: OnceLock<String>,
     /// The values from the environment. Messages name the variables instead.
@@ -137,8 +138,9 @@ impl fmt::Display for Finding {
 impl std::error::Error for Failure {}
 
 impl Source {
-    pub(super) fn new(path: PathBuf, text: String) -> Self {
-        Self { path, text, shown: OnceLock::new(), filled: OnceLock::new() }
+    /// Returns the source. `hide` returns the text with stars in place of secrets.
+    pub(super) fn new(path: PathBuf, text: String, hide: fn(&str) -> String) -> Self {
+        Self { path, text, hide, shown: OnceLock::new(), filled: OnceLock::new() }
     }
 
     /// Keeps the values from the environment, and returns them. Messages do not show them from then on.
@@ -178,13 +180,13 @@ impl Source {
         let filled = self.filled.get().into_iter().flat_map(Filled::texts);
         let message = filled.fold(message, |message, (at, value)| {
             let stand_in = unquoted(self.shown().get(at.clone()).unwrap_or_default());
-            secrets::without_value(message, value, stand_in, is_meant(at))
+            without_value(message, value, stand_in, is_meant(at))
         });
         let hidden = spans.iter().filter(|span| self.hides(span)).filter_map(|span| {
             let text = self.text.get((*span).clone()).filter(|text| text.starts_with(['"', '\'']))?;
             Some((unquoted(text), unquoted(self.shown().get((*span).clone())?)))
         });
-        hidden.fold(message, |message, (value, stars)| secrets::without_value(message, value, stars, true))
+        hidden.fold(message, |message, (value, stars)| without_value(message, value, stars, true))
     }
 
     /// `FILE:LINE` of `span`.
@@ -203,7 +205,7 @@ impl Source {
     }
 
     fn shown(&self) -> &str {
-        self.shown.get_or_init(|| secrets::hidden(&self.text))
+        self.shown.get_or_init(|| (self.hide)(&self.text))
     }
 
     /// A span over several lines shows the first of them.
@@ -237,6 +239,35 @@ impl Source {
         }])
     }
 }
+
+/// Returns `message` with `stand_in` in place of `value`, which the reader must not see.
+///
+/// A short value may be a part of any word, so it is replaced only as a whole quotation in backquotes.
+/// `is_meant` says that the message is about this value: if it does not quote all of it, its parts in
+/// backquotes are replaced too.
+pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_meant: bool) -> String {
+    let value = value.trim();
+    if value.is_empty() || value == stand_in {
+        return message;
+    }
+    let escaped = value.escape_debug().to_string();
+    let mut replaced = message.replace(&format!("`{value}`"), &format!("`{stand_in}`"));
+    replaced = replaced.replace(&format!("`{escaped}`"), &format!("`{stand_in}`"));
+    if value.chars().count() >= VALUE_CHARS_MIN {
+        replaced = replaced.replace(value, stand_in).replace(&escaped, stand_in);
+    }
+    if !is_meant || replaced != message {
+        return replaced;
+    }
+    let is_part =
+        |quoted: &str| quoted.chars().count() > 1 && (value.contains(quoted) || escaped.contains(quoted));
+    let parts = message.split('`').enumerate();
+    let parts = parts.map(|(place, part)| if place % 2 == 1 && is_part(part) { stand_in } else { part });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// Fewer characters may be a part of a word by chance, and are no secret.
+const VALUE_CHARS_MIN: usize = 4;
 
 /// Returns the first line of a TOML string without its quotes.
 fn unquoted(text: &str) -> &str {

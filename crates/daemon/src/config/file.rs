@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Source;
 use super::own_listeners::refuse_loops;
-use super::{Config, Failure, parse, whole_file};
+use super::{Config, Failure, parse, secrets, whole_file};
 
 /// The place from which a daemon reads its config, and the settings that replace parts of it.
 #[derive(Clone, Default, Debug)]
@@ -73,7 +73,7 @@ impl Config {
             Failure::about_file(path, format!("`{}` cannot be read: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
         })?;
-        let source = Source::new(path.to_owned(), text);
+        let source = Source::new(path.to_owned(), text, secrets::hidden);
         let raw = parse::parse(&source)?;
         whole_file::resolve(raw, source)
     }

@@ -31,32 +31,6 @@ pub(super) fn hidden(text: &str) -> String {
     }
 }
 
-/// Returns `message` with `stand_in` in place of `value`, which the reader must not see.
-///
-/// A short value may be a part of any word, so it is replaced only as a whole quotation in backquotes.
-/// `is_meant` says that the message is about this value: if it does not quote all of it, its parts in
-/// backquotes are replaced too.
-pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_meant: bool) -> String {
-    let value = value.trim();
-    if value.is_empty() || value == stand_in {
-        return message;
-    }
-    let escaped = value.escape_debug().to_string();
-    let mut replaced = message.replace(&format!("`{value}`"), &format!("`{stand_in}`"));
-    replaced = replaced.replace(&format!("`{escaped}`"), &format!("`{stand_in}`"));
-    if value.chars().count() >= VALUE_CHARS_MIN {
-        replaced = replaced.replace(value, stand_in).replace(&escaped, stand_in);
-    }
-    if !is_meant || replaced != message {
-        return replaced;
-    }
-    let is_part =
-        |quoted: &str| quoted.chars().count() > 1 && (value.contains(quoted) || escaped.contains(quoted));
-    let parts = message.split('`').enumerate();
-    let parts = parts.map(|(place, part)| if place % 2 == 1 && is_part(part) { stand_in } else { part });
-    parts.collect::<Vec<_>>().join("`")
-}
-
 /// As many octets as `c` has; quotes and the ends of lines stay.
 fn stars_for(c: char) -> impl Iterator<Item = char> {
     let (star, times) = if matches!(c, '"' | '\'' | '\n' | '\r') { (c, 1) } else { ('*', c.len_utf8()) };
@@ -203,12 +177,10 @@ impl<'s> Place<'s> {
 /// Of all configs, made when the first excerpt is shown.
 static SCHEMA: LazyLock<schemars::Schema> = LazyLock::new(super::schema);
 
-/// Fewer characters may be a part of a word by chance, and are no secret.
-const VALUE_CHARS_MIN: usize = 4;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::failure::without_value;
 
     /// Messages quoted values of the environment, in full or in part, whatever the excerpt showed.
     #[test]

@@ -29,7 +29,7 @@ const ACME: &str = include_str!("../../examples/acme.toml");
 const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
-    let source = Source::new(PathBuf::from("serve.toml"), text.to_owned());
+    let source = Source::new(PathBuf::from("serve.toml"), text.to_owned(), secrets::hidden);
     let raw = parse::parse(&source)?;
     whole_file::resolve(raw, source)
 }

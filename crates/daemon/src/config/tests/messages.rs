@@ -27,7 +27,7 @@ fn try_values(root: &Value, place: &Value, path: &mut Vec<String>, messages: &mu
             let text = path.iter().rev().fold(value.to_owned(), |text, step| step.replace("...", &text));
             // The braces of the whole file are left out.
             let text = text[1..text.len() - 1].to_owned();
-            let parsed = parse::parse(&Source::new(PathBuf::from("a.toml"), text));
+            let parsed = parse::parse(&Source::new(PathBuf::from("a.toml"), text, secrets::hidden));
             let message = parsed.err().map(|failure| failure.to_string()).unwrap_or_default();
             messages.extend(message.lines().next().map(str::to_owned));
         }
