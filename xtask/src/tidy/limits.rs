@@ -10,14 +10,11 @@ use super::tree::Tree;
 /// Files with fewer lines are small.
 const SMALL_LINES: usize = 60;
 
-/// Maximum share of small files, in percent. The goal is 5.
-const SMALL_PERCENT_MAX: usize = 7;
+/// Maximum share of small files, in percent.
+const SMALL_PERCENT_MAX: usize = 5;
 
 /// Maximum number of files with inherent `impl` blocks of one type.
 const IMPL_FILES_MAX: usize = 3;
-
-/// Types that more files still implement, and the number of these files.
-const IMPL_FILES_KNOWN: &[(&str, usize)] = &[];
 
 /// Maximum number of `thread_local!` in `crates/`.
 const THREAD_LOCALS_MAX: usize = 4;
@@ -62,11 +59,7 @@ fn check_impls(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
-    let files_max = |name: &str| {
-        let known = IMPL_FILES_KNOWN.iter().find(|(known, _)| *known == name);
-        known.map_or(IMPL_FILES_MAX, |(_, files)| *files)
-    };
-    let spread = files.iter().filter(|((_, name), files)| files.len() > files_max(name));
+    let spread = files.iter().filter(|(_, files)| files.len() > IMPL_FILES_MAX);
     spread
         .map(|((_, implemented), files)| {
             let files: Vec<_> = files.iter().copied().collect();
