@@ -1,8 +1,8 @@
 //! The cases of W6: gateways before a backend that keeps its connections, before one that closes them, with very few and very many
 //! clients, on shared cores, with much in the config, and while that is read again.
 
-use crate::cases::{Between, Case, Circumstance, Peers, Request, Workload};
-use crate::floor::RELAY;
+use crate::case::{Between, Case, Circumstance, Peers, Request, Workload};
+use crate::floor::{RELAY, TEN_THOUSAND, TWO_HUNDRED};
 
 /// All of them, in the order in which they run.
 pub(crate) fn cases() -> Vec<Case> {
@@ -66,10 +66,6 @@ fn small(name: &str, connections: u32) -> Case {
 
 /// What stands beside the peers of the machine where answers are small.
 const NEWEST_AND_RELAY: &[&str] = &["haproxy-newest", RELAY];
-
-/// With two hundred clients, and with ten thousand.
-pub(crate) const TWO_HUNDRED: &str = "gateway 2 B c=200";
-pub(crate) const TEN_THOUSAND: &str = "gateway 2 B c=10000";
 
 pub(crate) const SIZES: [(&str, &str, u64); 3] = [
     ("2 B", "/ok", 2),

@@ -6,12 +6,18 @@ mod args;
 mod terminal;
 
 // the cases
+mod case;
 mod cases;
 mod gateway;
+mod libraries;
 mod plan;
 
 // the peers
 mod peers;
+mod build;
+mod packages;
+mod debian;
+mod versions;
 mod found;
 mod generators;
 mod hand_written;
@@ -25,6 +31,10 @@ mod server;
 
 // the runs
 mod reloads;
+mod process;
+mod soak;
+mod calls;
+mod commands;
 mod contender;
 mod session;
 
@@ -44,7 +54,7 @@ mod html;
 mod tests;
 
 use std::fs;
-use std::io::{Write as _, stderr};
+use std::io::{ErrorKind, Write as _, stderr};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -53,12 +63,14 @@ use thruway_bench::ProcessGroups;
 use thruway_net::{Clock, raise_descriptor_limit};
 
 use args::{Form, SuiteArgs};
-use cases::{Case, Workload, cases};
+use case::{Case, Workload};
+use cases::cases;
 use certificate::Certificate;
 use cores::{Cores, run_on};
 use found::{Finds, Found, on_path};
 use generators::Generator;
 use plan::{Asked, Plan};
+use process::Runner;
 use results::{ServerFacts, SuiteReport, SuiteSettings};
 use server::Ground;
 use session::Session;
@@ -82,6 +94,9 @@ fn run(args: &SuiteArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(directory) = &args.report {
         fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+        if args.from.is_none() {
+            remove_reports(directory)?;
+        }
     }
     let report = match &args.from {
         Some(path) => read(path)?,
@@ -105,7 +120,13 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let stop = stop_flag(&groups)?;
     raise_descriptor_limit();
     let cores = Cores::share_out();
-    let finds = Finds::look(args)?;
+    let peers_from = found::peers_from(args);
+    let unbuilt = match (&peers_from, args.build) {
+        (Some(peers), true) => build::peers(args, &cases, peers, Runner { groups: &groups, stop: &stop }),
+        (None, true) => return Err(Failure::new("`--build` needs `--peers-from`")),
+        _ => Vec::new(),
+    };
+    let finds = Finds::look(args, &cases, &unbuilt)?;
     let certificate = Certificate::make()?;
     let ours = finds.servers.first().ok_or_else(|| Failure::new("ours is missing"))?;
     let environment = machine::describe(ours, &cores, Generator::versions());
@@ -113,7 +134,13 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let mut session = Session {
         servers: &finds.servers,
         python: on_path("python3"),
-        ground: Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate },
+        ground: Ground {
+            cores: &cores,
+            groups: &groups,
+            stop: &stop,
+            certificate: &certificate,
+            peers: peers_from.as_deref(),
+        },
         limit: args.limit,
         results: Vec::new(),
         left_out: finds.left_out.clone(),
@@ -139,7 +166,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
 
 /// The cases that are asked for.
 fn chosen(args: &SuiteArgs) -> Result<Vec<Case>, Failure> {
-    let workloads = args.name.map_or_else(|| Workload::ALL.to_vec(), args::SuiteName::workloads);
+    let workloads = args.name.map_or_else(|| Workload::PUBLISHED.to_vec(), args::SuiteName::workloads);
     let all = cases(&workloads);
     for text in &args.cases {
         if !all.iter().any(|case| case.name.contains(text)) {
@@ -224,6 +251,18 @@ fn read(path: &Path) -> Result<SuiteReport, Failure> {
     };
     let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
     SuiteReport::from_json(&text).map_err(failure)
+}
+
+/// Removes the reports of an earlier run, so that none of them is taken for that of this run.
+fn remove_reports(directory: &Path) -> Result<(), Failure> {
+    for name in ["report.md", "report.html", JSON] {
+        let path = directory.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(&path, &error)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {

@@ -11,10 +11,11 @@ use rustix::thread::CpuSet;
 use tempfile::TempDir;
 use thruway_bench::{ProcessGroups, StartedServer, StopFlag};
 
+use crate::case::Role;
 use crate::certificate::{self, Certificate};
 use crate::cores::{Cores, run_on};
 use crate::found::Found;
-use crate::peers::{BACKEND, CLOSING_BACKEND, Role, Setup};
+use crate::peers::{BACKEND, CLOSING_BACKEND, Setup};
 
 /// A running server.
 pub(crate) struct Server {
@@ -44,6 +45,18 @@ pub(crate) struct Ground<'a> {
     pub(crate) groups: &'a ProcessGroups,
     pub(crate) stop: &'a StopFlag,
     pub(crate) certificate: &'a Certificate,
+    /// The folder `peers` of the repository, if it is known.
+    pub(crate) peers: Option<&'a Path>,
+}
+
+impl Ground<'_> {
+    /// Fills in the folder `peers`.
+    pub(crate) fn with_peers(self, template: &str) -> String {
+        match self.peers {
+            Some(peers) => template.replace("{peers}", &peers.display().to_string()),
+            None => template.to_owned(),
+        }
+    }
 }
 
 impl Server {
@@ -105,7 +118,7 @@ impl Server {
     ) -> Result<Self, NotStarted> {
         let directory = directory()?;
         let address = free_address().map_err(in_words)?;
-        let fill = |template: &str| filled(template, directory.path(), address, backend);
+        let fill = |template: &str| filled(&ground.with_peers(template), directory.path(), address, backend);
         if let Some(template) = setup.config {
             fs::write(directory.path().join(CONFIG), fill(template)).map_err(in_words)?;
             write_what_it_names(template, directory.path(), ground.certificate).map_err(in_words)?;
@@ -253,7 +266,8 @@ mod tests {
         let found = Found { peer: &DYING, program: "/bin/sh".into(), version: String::new() };
         let (cores, groups, stop) = (Cores::share_out(), ProcessGroups::default(), StopFlag::default());
         let certificate = Certificate::make().unwrap();
-        let ground = Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate };
+        let ground =
+            Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate, peers: None };
         let why = Server::start(&found, Role::Http, None, ground).err().unwrap();
         assert_eq!(why, "`shell` has ended: exit status: 3; it printed: no such option");
         let none = Server::start(&found, Role::Gateway, None, ground).err().unwrap();

@@ -75,7 +75,9 @@ fn all() -> impl Iterator<Item = Target> {
 fn single() -> Vec<Target> {
     use Against::{Candidate, Everyone, Nothing, OurCase};
     use Bound::{AtLeast, AtMost, Below};
-    use Metric::{Longest, MemoryPerConnection, P98, P99, Rate, ServerCpu};
+    use Metric::{
+        BothCpu, Longest, MemoryGrowth, MemoryPerConnection, P98, P99, ProgramCpu, Rate, ServerCpu,
+    };
     let nginx = Candidate("nginx");
     let rmcp = Candidate("rmcp");
     let ceiling = Candidate(CEILING);
@@ -107,6 +109,37 @@ fn single() -> Vec<Target> {
         // W7
         ("connections held c=10000", MemoryPerConnection, Nothing, AtMost(2048.0)),
         ("connections busy c=10000", ServerCpu, OurCase("connections busy c=100"), AtMost(1.5)),
+        // axum on our engine
+        ("axum depth 1", Rate, Candidate("axum"), AtLeast(1.0)),
+        ("axum depth 16", Rate, Candidate("axum"), AtLeast(1.5)),
+        ("axum depth 16", Rate, Candidate("axum-flush"), AtLeast(1.5)),
+        // MCP SDKs over HTTP
+        ("mcp call c=16", Rate, rmcp, AtLeast(4.0)),
+        ("mcp call c=32", Rate, rmcp, AtLeast(4.0)),
+        ("mcp call c=16", ServerCpu, rmcp, AtMost(0.27)),
+        ("mcp call c=32", ServerCpu, rmcp, AtMost(0.27)),
+        ("mcp list c=16", Rate, rmcp, AtLeast(5.0)),
+        ("mcp call c=16", ServerCpu, Candidate("thruway-echo"), AtMost(1.35)),
+        // On one connection, the rate is one by the mean response time, which may be 1.15 times as long.
+        ("mcp call c=1", Rate, Candidate("thruway-echo"), AtLeast(0.87)),
+        ("mcp legacy call c=16", ServerCpu, OurCase("mcp call c=16"), AtMost(1.15)),
+        ("mcp legacy call c=16", ServerCpu, Candidate("axum-fixed"), AtMost(1.0)),
+        ("mcp legacy ping c=16", ServerCpu, Candidate("axum-fixed"), AtMost(1.0)),
+        // MCP SDKs over pipes: the mean round trip may be 1.2 times as long
+        ("mcp stdio call w=1", Rate, Candidate("pipe-echo"), AtLeast(0.83)),
+        ("mcp stdio call w=64", Rate, rmcp, AtLeast(3.0)),
+        ("mcp soak", MemoryGrowth, Nothing, AtMost(SOAK_GROWTH)),
+        // MCP clients
+        ("mcp client sequential", Rate, rmcp, AtLeast(2.0)),
+        ("mcp client sequential, one core", Rate, rmcp, AtLeast(2.0)),
+        ("mcp client 32 in flight", Rate, rmcp, AtLeast(3.0)),
+        ("mcp client 32 in flight", BothCpu, rmcp, AtMost(0.333)),
+        // Bridges, and the command line
+        ("mcp bridge c=1", ProgramCpu, Nothing, AtMost(40.0)),
+        ("mcp bridge c=16", ProgramCpu, Nothing, AtMost(40.0)),
+        ("mcp bridge c=1", Rate, Everyone, AtLeast(20.0)),
+        ("mcp bridge c=16", Rate, Everyone, AtLeast(20.0)),
+        ("mcp command", ProgramCpu, Nothing, AtMost(25_000.0)),
     ];
     table
         .map(|(case, metric, against, bound)| Target { case: case.to_owned(), metric, against, bound })
@@ -267,7 +300,11 @@ impl Target {
         let others = report.case(&self.case).into_iter().flat_map(CaseResult::others);
         let others = others.filter(|other| other.name != CEILING);
         let ratios = others.filter_map(|other| Some((&other.name, self.ratio(report, &other.name)?)));
-        match ratios.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median)) {
+        let compare = |a: &Ratio, b: &Ratio| match self.bound {
+            Bound::AtLeast(_) => b.median.total_cmp(&a.median),
+            Bound::AtMost(_) | Bound::Below(_) => a.median.total_cmp(&b.median),
+        };
+        match ratios.max_by(|(_, a), (_, b)| compare(a, b)) {
             Some((name, ratio)) => {
                 self.judged(report, &format!(" / everyone (closest: {name})"), Some(ratio))
             }
@@ -355,13 +392,17 @@ impl fmt::Display for Bound {
     }
 }
 
+/// Growth that an allocator may need over a million messages, in octets: a quarter of an octet for each.
+const SOAK_GROWTH: f64 = 256.0 * 1024.0;
+
 /// Who does nothing but answer is ahead by definition.
 pub(crate) const CEILING: &str = "ceiling";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{Workload, cases};
+    use crate::case::Workload;
+    use crate::cases::cases;
     use crate::tests::{case, report};
 
     #[test]
@@ -392,6 +433,19 @@ mod tests {
         assert!(ceiling.target.ends_with("/ ceiling") && !ceiling.is_met);
         assert!(target.target.ends_with("closest: nginx)") && target.is_met && target.is_close);
         assert_eq!(target.verdict(), "met, but the interval crosses it");
+    }
+
+    #[test]
+    fn everyone_is_the_closest_for_a_lower_bound_too() {
+        let bridges = [
+            ("thruway-bridge", &[1.0; 3][..]),
+            ("supergateway", &[50.0; 3]),
+            ("mcp-proxy-npm", &[19.0; 3]),
+            ("mcp-proxy-python", &[30.0; 3]),
+        ];
+        let judged = judge(&report(vec![case("mcp bridge c=1", &bridges)]));
+        let rate = judged.iter().find(|target| target.target.contains("requests/s")).unwrap();
+        assert!(rate.target.ends_with("closest: mcp-proxy-npm)") && !rate.is_met && !rate.is_close);
     }
 
     #[test]

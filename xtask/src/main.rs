@@ -36,6 +36,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Measure Thruway against its peers, side by side on this machine.
+    #[command(disable_help_flag = true)]
     Bench(bench::Options),
     /// Run the official MCP conformance suite against our server.
     Conformance(conformance::Options),

@@ -9,39 +9,37 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use crate::stop::Stop;
-use crate::{child, places};
+use crate::found::on_path;
+use crate::process::Runner;
 
-/// Finds the launcher of a program, which has the name of its package, and makes it if there is none. It stays until it is removed, whatever Debian has
-/// by then.
+/// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is removed.
 ///
 /// # Errors
 /// No apt, no keys of Debian, or no network.
-pub(super) fn newest(bench: &Path, name: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
-    let directory = bench.join("target/debian").join(name);
+pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<()> {
+    let directory = peers.join("target/debian").join(name);
     let launcher = directory.join(name);
     if launcher.is_file() {
-        return Ok(launcher);
+        return Ok(());
     }
     for tool in ["apt-get", "dpkg-deb"] {
-        places::find_on_path(tool).with_context(|| format!("`{tool}` is not on the path"))?;
+        on_path(tool).with_context(|| format!("`{tool}` is not on the path"))?;
     }
     if !Path::new(KEYS).is_file() {
         bail!("there is no `{KEYS}`");
     }
-    let archives = downloaded(&directory, name, stop)?;
+    let archives = downloaded(&directory, name, runner)?;
     let root = directory.join("root");
     for archive in archives {
         let mut unpack = Command::new("dpkg-deb");
         unpack.arg("--extract").args([&archive, &root]);
-        child::output_of("dpkg-deb --extract", unpack, UNPACK_LIMIT, stop)?;
+        runner.run("dpkg-deb --extract", &mut unpack, UNPACK_LIMIT)?;
     }
-    launch(&launcher, &root, name)?;
-    Ok(launcher)
+    launch(&launcher, &root, name)
 }
 
 /// Downloads a package with all that it needs, as if there were no other on this machine.
-fn downloaded(directory: &Path, name: &str, stop: &Stop) -> anyhow::Result<Vec<PathBuf>> {
+fn downloaded(directory: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let archives = directory.join("cache/archives");
     fs::create_dir_all(directory.join("state/lists/partial"))?;
     fs::create_dir_all(archives.join("partial"))?;
@@ -50,7 +48,7 @@ fn downloaded(directory: &Path, name: &str, stop: &Stop) -> anyhow::Result<Vec<P
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.args(options(directory)).args(arguments);
-        child::output_of(&format!("apt-get {}", arguments.join(" ")), command, DOWNLOAD_LIMIT, stop)
+        runner.run(&format!("apt-get {}", arguments.join(" ")), &mut command, DOWNLOAD_LIMIT)
     };
     apt(&["update"])?;
     apt(&["install", "--yes", "--download-only", "--target-release", NEWEST, name])?;

