@@ -26,7 +26,7 @@ pub(crate) fn peers(args: &SuiteArgs, cases: &[Case], peers: &Path, runner: Runn
         if let Err(error) = build(peer, peers, runner) {
             eprintln!("{} is left out: {error:#}", peer.name);
             let because = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
-            unbuilt.push(LeftOut { what: peer.name.to_owned(), because });
+            unbuilt.push(LeftOut { what: peer.name.clone(), because });
         }
     }
     unbuilt
@@ -43,8 +43,8 @@ fn wanted(args: &SuiteArgs, cases: &[Case]) -> Vec<&'static Peer> {
 }
 
 fn build(peer: &Peer, peers: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
-    match peer.program {
-        Program::Ours | Program::Installed(_) => Ok(()),
+    match &peer.program {
+        Program::Ours(_) | Program::Installed(_) => Ok(()),
         Program::Cargo(package) => {
             let mut cargo = Command::new("cargo");
             cargo.current_dir(peers).args(["build", "--release", "--package", package]);
@@ -83,7 +83,7 @@ mod tests {
     fn only_what_takes_part_is_built() {
         let names = |line: &str, workloads: &[Workload]| {
             let args = SuiteArgs::parse_from(["suite"].into_iter().chain(line.split(' ')));
-            wanted(&args, &cases(workloads)).iter().map(|peer| peer.name).collect::<Vec<_>>()
+            wanted(&args, &cases(workloads)).iter().map(|peer| &*peer.name).collect::<Vec<_>>()
         };
         let gateway = [Workload::Gateway];
         assert_eq!(names("gateway", &gateway), ["haproxy-newest", "nginx-newest", "relay"]);

@@ -83,7 +83,8 @@ pub(crate) struct Case {
 }
 
 /// Whether TLS is spoken, and how connections begin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Security {
     /// It is not.
     None,
@@ -94,7 +95,8 @@ pub(crate) enum Security {
 }
 
 /// What a server can be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
     /// It has `GET /plaintext`.
     Http,
@@ -128,7 +130,8 @@ pub(crate) enum Request {
 }
 
 /// An operation of MCP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Operation {
     /// `ping`, or `server/discover`, which is in its place in the modern era.
     Ping,
@@ -191,7 +194,8 @@ impl Between {
 }
 
 /// Where a load happens, and what else meanwhile.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Circumstance {
     /// The server has a core of its own, and nobody touches it.
     Usual,
@@ -293,10 +297,6 @@ impl Workload {
 }
 
 impl Operation {
-    /// Every operation, in the order of reports.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Ping, Self::Echo, Self::Add, Self::Read, Self::Tools, Self::Resources, Self::Prompts];
-
     /// What it is called in reports.
     pub(crate) const fn label(self) -> &'static str {
         match self {
@@ -467,5 +467,8 @@ pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().max(1)
 }
 
+/// A server on our SDK, which is ours in some cases and stands behind bridges.
+pub(crate) const OUR_SDK: &str = "mcp-on-thruway";
+
 /// Number of connections from which a case counts as crowded.
-pub(crate) const CROWD: u32 = 10_000;
+const CROWD: u32 = 10_000;

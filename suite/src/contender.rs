@@ -166,11 +166,11 @@ impl Contender {
 impl Subject {
     fn start(what: &What, cell: Cell<'_>) -> Result<Self, String> {
         match what {
-            What::Server(found, Role::Pipes) if found.peer.reads_no_messages() => {
+            What::Server(found, Role::Pipes) if found.peer.reads_no_messages => {
                 HandWritten::start(found, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
             }
             What::Server(found, Role::Pipes) => child(found, cell),
-            What::Server(found, Role::Client) if !found.peer.reads_no_messages() => {
+            What::Server(found, Role::Client) if !found.peer.reads_no_messages => {
                 let server = Server::start(found, Role::Client, None, cell.ground)?;
                 Ok(Self::Client(Box::new(server), found.clone()))
             }
@@ -338,7 +338,7 @@ fn http_load(
     request: Request,
     found: Option<&Found>,
 ) -> Result<Load, String> {
-    let reads_no_messages = found.is_some_and(|found| found.peer.reads_no_messages());
+    let reads_no_messages = found.is_some_and(|found| found.peer.reads_no_messages);
     // A server that does nothing but answer stands beside clients too.
     let request =
         if cell.case.between == Between::Clients { Request::Get("/plaintext", 13) } else { request };

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf, absolute};
 use crate::results::LeftOut;
 
 use crate::args::SuiteArgs;
-use crate::case::{Between, Case};
-use crate::libraries::OUR_SDK;
+use crate::case::{Between, Case, OUR_SDK};
 use crate::peers::{PEERS, Peer, Program};
 use crate::terminal::Failure;
 use crate::versions;
@@ -40,8 +39,8 @@ impl Finds {
             );
         }
         let mut finds = Self { servers: Vec::new(), left_out: unbuilt.to_vec() };
-        for peer in PEERS {
-            let is_ours = matches!(peer.program, Program::Ours);
+        for peer in PEERS.iter() {
+            let is_ours = matches!(peer.program, Program::Ours(_));
             let is_unbuilt = unbuilt.iter().any(|left| left.what == peer.name);
             if is_unbuilt || !is_ours && !is_asked_for(peer, args) && !is_needed(peer, cases) {
                 continue;
@@ -52,7 +51,7 @@ impl Finds {
                     finds.servers.push(Found { peer, program, version });
                 }
                 Err(because) if is_ours => return Err(Failure::new(because)),
-                Err(because) => finds.left_out.push(LeftOut { what: peer.name.to_owned(), because }),
+                Err(because) => finds.left_out.push(LeftOut { what: peer.name.clone(), because }),
             }
         }
         Ok(finds)
@@ -61,7 +60,7 @@ impl Finds {
 
 /// Whether a peer may take part: all may unless some are named.
 pub(crate) fn is_asked_for(peer: &Peer, args: &SuiteArgs) -> bool {
-    args.peers.is_empty() || args.peers.iter().any(|name| name == peer.name)
+    args.peers.is_empty() || args.peers.iter().any(|name| *name == peer.name)
 }
 
 /// Whether some of the cases cannot be measured without this peer.
@@ -78,16 +77,18 @@ pub(crate) fn peers_from(args: &SuiteArgs) -> Option<PathBuf> {
 }
 
 /// Returns the `thruway` in the folder of this program, or else the one on the path.
-fn beside_this_program() -> Result<PathBuf, String> {
+fn beside_this_program(name: &str) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let beside = own.with_file_name("thruway");
-    let found = if beside.is_file() { Some(beside) } else { on_path("thruway") };
-    found.ok_or_else(|| "cannot find `thruway`: build it with `cargo build --release -p thruway`, or name it with `--program`".to_owned())
+    let beside = own.with_file_name(name);
+    let found = if beside.is_file() { Some(beside) } else { on_path(name) };
+    found.ok_or_else(|| {
+        format!("cannot find `{name}`: build it with `cargo build --release -p {name}`, or name it with `--program`")
+    })
 }
 
 /// `none` is nobody's name.
 fn check_names(asked: &[String]) -> Result<(), Failure> {
-    let known = || PEERS.iter().map(|peer| peer.name).chain(["none"]);
+    let known = || PEERS.iter().map(|peer| &*peer.name).chain(["none"]);
     let Some(unknown) = asked.iter().find(|name| !known().any(|known| known == *name)) else { return Ok(()) };
     let likeness = |name: &str| strsim::jaro_winkler(unknown, name);
     let closest = known().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
@@ -100,10 +101,10 @@ fn check_names(asked: &[String]) -> Result<(), Failure> {
 
 fn find(peer: &Peer, ours: Option<&Path>, peers_from: Option<&Path>) -> Result<PathBuf, String> {
     match (&peer.program, peers_from) {
-        (Program::Ours, _) => match ours {
+        (Program::Ours(name), _) => match ours {
             Some(program) if is_program(program) => program.canonicalize().map_err(|error| error.to_string()),
             Some(program) => Err(format!("`{}` is no program", program.display())),
-            None => beside_this_program(),
+            None => beside_this_program(name),
         },
         (Program::Installed(name), _) => {
             on_path(name).ok_or_else(|| format!("`{name}` is not on the `PATH`"))

@@ -41,7 +41,7 @@ impl HandWritten {
     pub(crate) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
         let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
         let mut command = Command::new(&ours.program);
-        command.args(setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(&setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         run_on(&ground.cores.server);
         let child = ground.groups.start(&mut command);
         run_on(&ground.cores.load);

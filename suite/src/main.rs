@@ -8,8 +8,6 @@ mod terminal;
 // the cases
 mod case;
 mod cases;
-mod gateway;
-mod libraries;
 mod plan;
 
 // the peers
@@ -212,17 +210,17 @@ fn command_line(args: &SuiteArgs) -> String {
 fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let has_part = |found: &&Found| {
         let mut candidates = session.results.iter().flat_map(|case| &case.candidates);
-        candidates.any(|candidate| candidate.name.split(' ').next() == Some(found.peer.name))
+        candidates.any(|candidate| candidate.name.split(' ').next() == Some(&*found.peer.name))
     };
     let fact = |found: &Found| {
         let program = found.program.file_name().unwrap_or_default().to_string_lossy();
-        let setups = found.peer.setups;
-        let commands = setups.iter().map(|setup| format!("{program} {}", setup.arguments.join(" ")));
-        let configs: Vec<_> = setups.iter().filter_map(|setup| setup.config).collect();
+        let setups = &found.peer.setups;
+        let commands = setups.values().map(|setup| format!("{program} {}", setup.arguments.join(" ")));
+        let configs: Vec<_> = setups.values().filter_map(|setup| setup.config.as_deref()).collect();
         ServerFacts {
-            name: found.peer.name.to_owned(),
+            name: found.peer.name.clone(),
             version: found.version.clone(),
-            about: found.peer.about.to_owned(),
+            about: found.peer.about.clone(),
             command: commands.collect::<Vec<_>>().join("; "),
             config: (!configs.is_empty()).then(|| configs.join("\n")),
         }

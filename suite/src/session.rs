@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::case::{Between, Case, Circumstance, Peers, Role};
+use crate::case::{Between, Case, Circumstance, OUR_SDK, Peers, Role};
 use crate::plan::{Plan, PlannedCase};
 use crate::results::{CandidateResult, CaseResult, LeftOut};
 use thruway_bench::compare::measure_in_turn;
@@ -15,7 +15,6 @@ use crate::cores::run_on;
 use crate::descriptors;
 use crate::found::Found;
 use crate::generators::Generator;
-use crate::libraries::OUR_SDK;
 use crate::server::{Ground, Server};
 use crate::terminal::Failure;
 use crate::terminal::ProgressLine;
@@ -173,15 +172,15 @@ impl Session<'_> {
         }
         if case.circumstance == Circumstance::Reloads {
             let left_alone = entry("thruway left alone", What::Server(ours.clone(), role));
-            return vec![entry(ours.peer.name, What::Reloaded(ours.clone())), left_alone];
+            return vec![entry(&ours.peer.name, What::Reloaded(ours.clone())), left_alone];
         }
-        let mut entries = vec![entry(ours.peer.name, What::Server(ours.clone(), role))];
+        let mut entries = vec![entry(&ours.peer.name, What::Server(ours.clone(), role))];
         // One request at a time on pipes is compared with one at a time on a connection.
         if case.between == Between::Pipes && case.peers == Peers::None {
             entries.push(entry("thruway over HTTP", What::Server(ours.clone(), Role::Mcp)));
         }
         let peers = self.servers.iter().filter(|found| found.peer.takes_part(case));
-        entries.extend(peers.map(|found| entry(found.peer.name, What::Server(found.clone(), role))));
+        entries.extend(peers.map(|found| entry(&found.peer.name, What::Server(found.clone(), role))));
         entries
     }
 

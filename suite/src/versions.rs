@@ -13,7 +13,7 @@ use crate::process::first_line;
 /// Returns the version of a peer; `unknown` rather than an error.
 pub(crate) fn of_peer(peer: &Peer, program: &Path, peers_from: Option<&Path>) -> String {
     let read = |name: String| fs::read_to_string(peers_from?.join(name)).ok();
-    let version = match peer.version {
+    let version = match &peer.version {
         Version::Printed(argument) => first_line(Command::new(program).arg(argument)),
         Version::Locked(package) => read("Cargo.lock".to_owned()).and_then(|lock| locked(&lock, package)),
         Version::GoModule(module) => read("go/go.mod".to_owned()).and_then(|file| required(&file, module)),
