@@ -9,10 +9,10 @@ use anyhow::{Context as _, bail};
 use crate::args::SuiteArgs;
 use crate::case::Case;
 use crate::debian;
-use crate::found::{is_asked_for, is_needed, on_path};
+use crate::found::{is_asked_for, is_needed};
 use crate::packages;
 use crate::peers::{PEERS, Peer, Program};
-use crate::process::Runner;
+use crate::process::{Runner, on_path};
 use crate::results::LeftOut;
 
 /// Builds each peer that takes part, and returns those that could not be built with the reason.

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use crate::found::on_path;
-use crate::process::Runner;
+use crate::process::{Runner, on_path};
 
 /// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is removed.
 ///

@@ -1,8 +1,6 @@
 //! Which of the peers and tools are on this machine, in which version; and what is missing, in words.
 
 use std::env;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 
 use crate::results::LeftOut;
@@ -10,6 +8,7 @@ use crate::results::LeftOut;
 use crate::args::SuiteArgs;
 use crate::case::{Between, Case, OUR_SDK};
 use crate::peers::{PEERS, Peer, Program};
+use crate::process::{is_program, on_path};
 use crate::terminal::Failure;
 use crate::versions;
 
@@ -117,17 +116,6 @@ fn find(peer: &Peer, ours: Option<&Path>, peers_from: Option<&Path>) -> Result<P
             absolute(&program).ok().filter(|program| is_program(program)).ok_or_else(missing)
         }
     }
-}
-
-/// The program of this name in the `PATH`, or where servers are when they are not meant for everybody.
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let directories = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    directories.map(|directory| directory.join(name)).find(|program| is_program(program))
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 const PEERS_VARIABLE: &str = "THRUWAY_PEERS";

@@ -12,8 +12,7 @@ use tempfile::TempDir;
 use thruway_bench::usage;
 use thruway_net::Clock;
 
-use crate::found::on_path;
-use crate::process::{first_line, wait};
+use crate::process::{first_line, on_path, wait};
 use crate::server::{Ground, Server};
 
 /// Another load generator.

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::found::on_path;
-use crate::process::Runner;
+use crate::process::{Runner, on_path};
 
 /// Installs the packages of a folder and links Node beside them: the one among the packages, or else that of the system.
 ///

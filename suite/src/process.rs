@@ -1,7 +1,9 @@
 //! Programs that are run to their end, and what processes use, as the kernel tells it.
 
+use std::env;
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{self, sleep};
@@ -41,6 +43,18 @@ impl Runner<'_> {
         }
         Ok(())
     }
+}
+
+/// The program of this name in the `PATH`, or where servers are when they are not meant for everybody.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    directories.map(|directory| directory.join(name)).find(|program| is_program(program))
+}
+
+/// Whether a file can be run.
+pub(crate) fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Waits for the end of a child, and returns its status and CPU time. Kills it when it takes too long, or it is time to end.
@@ -154,7 +168,7 @@ mod tests {
     #[test]
     fn anonymous_memory_and_cpu_time_of_this_program_are_known() {
         assert!(anonymous_memory(std::process::id()).unwrap() > 0);
-        assert!(cpu_of_program(&std::env::current_exe().unwrap()) > Duration::ZERO);
+        assert!(cpu_of_program(&env::current_exe().unwrap()) > Duration::ZERO);
         assert_eq!(cpu_of_program(Path::new("/no/such/program")), Duration::ZERO);
     }
 }

@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use crate::child;
 use crate::places::repository;
 use crate::server::Server;
 use crate::stop::Stop;
 use expected::{ExpectedFailures, Verdict};
-use results::{Scenario, Status};
+use results::{Scenario, Status, report};
 use suite::{Side, Suite};
 
 /// Options of `cargo xtask conformance`.
@@ -124,18 +124,6 @@ fn run_all(programs: &Path, suite: &Suite, stop: &Stop) -> anyhow::Result<()> {
     let unknown = expected.names().filter(|name| !seen.contains(*name));
     mistakes.extend(unknown.map(|name| format!("`{name}` is expected to fail and was never run")));
     report(&mistakes)
-}
-
-/// Prints what is not as expected.
-///
-/// # Errors
-/// There is anything.
-fn report(mistakes: &[String]) -> anyhow::Result<()> {
-    for mistake in mistakes {
-        println!("{mistake}");
-    }
-    ensure!(mistakes.is_empty(), "{} results are not as expected", mistakes.len());
-    Ok(())
 }
 
 impl Set {

@@ -8,8 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::{Stop, now};
 use crate::child;
+use crate::places::find_on_path;
+use crate::stop::{Stop, now};
+
+/// What all kinds of checks need.
+pub(super) struct Setting<'s> {
+    /// The program `thruway`.
+    pub(super) program: &'s Path,
+    /// Holds the file `content`, and whatever a check leaves behind.
+    pub(super) directory: &'s Path,
+    pub(super) is_full: bool,
+    pub(super) stop: &'s Stop,
+}
 
 /// What one client is to do.
 pub(super) struct Check {
@@ -83,6 +94,15 @@ impl Row {
     pub(super) fn not_installed(client: &'static str, what: &str) -> Self {
         Self { client, what: what.to_owned(), time: Duration::ZERO, outcome: Outcome::NotInstalled }
     }
+}
+
+/// Runs a check, if its client is installed.
+pub(super) fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
+    if find_on_path(check.client).is_none() {
+        return Row::not_installed(check.client, check.what);
+    }
+    eprintln!("{}: {}", check.client, check.what);
+    row(check.client, check.what, || (check.run)(scene))
 }
 
 /// Runs a check and takes its time.

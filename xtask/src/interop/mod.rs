@@ -27,16 +27,15 @@ mod acme;
 mod outside;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use crate::places::find_on_path;
 use crate::program::{self, Profile};
 use crate::server::Server;
-use crate::stop::{Stop, now};
-use check::{Check, Outcome, Row, Scene};
+use crate::stop::Stop;
+use check::{Check, Outcome, Row, Scene, Setting};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
@@ -99,21 +98,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
     let stop = Stop::new(limit(options))?;
-    let (directory, is_full) = (directory.path(), options.full);
+    let setting =
+        Setting { program: &program, directory: directory.path(), is_full: options.full, stop: &stop };
     let rows = if options.acme {
-        acme::run(&acme::Setting { program: &program, directory, stop: &stop })?
+        acme::run(&setting)?
     } else if options.gateway {
-        gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
+        gateway::run(&setting)?
     } else if options.outside {
-        let gateway = gateway::Setting { program: &program, directory, is_full, stop: &stop };
-        outside::run(&outside::Setting { gateway, checkouts: &options.checkouts })?
+        outside::run(&setting, &options.checkouts)?
     } else if options.grpc {
-        grpc::run(&grpc::Setting { program: &program, directory, stop: &stop })?
+        grpc::run(&setting)?
     } else if options.tls {
-        let tlsfuzzer = options.tlsfuzzer.as_deref();
-        tls::run(&tls::Setting { program: &program, directory, is_full, tlsfuzzer, stop: &stop })?
+        tls::run(&setting, options.tlsfuzzer.as_deref())?
     } else {
-        run_all(&program, directory, options, &stop)?
+        run_all(&setting, options)?
     };
     print(&rows);
     let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
@@ -129,7 +127,8 @@ fn limit(options: &Options) -> Duration {
     }
 }
 
-fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> anyhow::Result<Vec<Row>> {
+fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>> {
+    let &Setting { program, directory, is_full, stop } = setting;
     let mut rows = Vec::new();
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
@@ -146,11 +145,11 @@ fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> 
             program,
             stdio: stage.stdio,
             directory,
-            is_full: options.full,
+            is_full,
             stop,
         };
         for check in stage.checks {
-            rows.push(run_one(check, &scene));
+            rows.push(check::run_one(check, &scene));
             stop.check()?;
         }
         rows.push(check::row("thruway", stage.name, || server.end(stop)));
@@ -199,14 +198,6 @@ fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> Vec<Stage<'s>> {
 
 const TO_MODERN: &[&str] = &["mcp", "bridge", "{url}/mcp", "--era", "modern"];
 const TO_LEGACY: &[&str] = &["mcp", "bridge", "{url}/mcp", "--era", "legacy"];
-
-fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
-    if find_on_path(check.client).is_none() {
-        return Row::not_installed(check.client, check.what);
-    }
-    eprintln!("{}: {}", check.client, check.what);
-    check::row(check.client, check.what, || (check.run)(scene))
-}
 
 fn print(rows: &[Row]) {
     for row in rows {

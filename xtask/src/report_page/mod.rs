@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use crate::places::{find_on_path, repository};
 use crate::program::{self, Profile};
 use crate::stop::Stop;
-use chromium::Scheme;
+use seen::Scheme;
 
 /// Options of `cargo xtask report-page`.
 #[derive(clap::Args)]

@@ -18,24 +18,15 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-use super::check::{self, Row, Scene};
+use super::check::{self, Row, Scene, Setting};
 use super::{curl, grpc, load, scripts};
 use crate::places::find_on_path;
 use crate::server::Server;
 use crate::stop::Stop;
+use reload::CONFIG_FILE;
 use upstreams::{UPSTREAMS, Upstream};
 
 pub(super) use corpus::Cases;
-
-/// What all of it needs.
-pub(super) struct Setting<'s> {
-    /// The program `thruway`.
-    pub(super) program: &'s Path,
-    /// Holds the file `content`.
-    pub(super) directory: &'s Path,
-    pub(super) is_full: bool,
-    pub(super) stop: &'s Stop,
-}
 
 /// Runs every check that there is an upstream and a client for.
 ///
@@ -123,12 +114,12 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
             .concat();
     let mut rows = Vec::new();
     for check in checks {
-        rows.push(super::run_one(check, &scene));
+        rows.push(check::run_one(check, &scene));
         stop.check()?;
     }
     rows.push(check::row("thruway", "as a gateway", || gateway.end(stop)));
     if is_full {
-        rows.extend(grpc::run(&grpc::Setting { program, directory, stop })?);
+        rows.extend(grpc::run(setting)?);
     }
     Ok(rows)
 }
@@ -145,7 +136,6 @@ fn serve(program: &Path, config: &Path, directory: &Path, stop: &Stop) -> anyhow
     Server::start(program, &["serve", config], &directory.join("gateway.log"), stop)
 }
 
-const CONFIG_FILE: &str = "gateway.toml";
 const ACCESS_LOG: &str = "access.log";
 const WEBSOCKET: &str = include_str!("../upstreams/websocket.mjs");
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::CONFIG_FILE;
 use crate::child;
 use crate::interop::check::{Check, Scene};
 
@@ -64,5 +63,8 @@ fn read_until(stream: &mut TcpStream, end: &str) -> anyhow::Result<String> {
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
+
+/// The config of the gateway, in the directory of the checks.
+pub(super) const CONFIG_FILE: &str = "gateway.toml";
 
 const PATIENCE: Duration = Duration::from_secs(10);

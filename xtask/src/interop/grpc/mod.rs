@@ -10,22 +10,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::check::{self, Row};
+use super::check::{self, Row, Setting};
 use super::packages;
 use super::tls::{Authority, Key};
 use crate::child;
 use crate::places::{find_on_path, repository};
 use crate::server::Server;
-use crate::stop::Stop;
 use ours::Ours;
-
-/// What all of it needs.
-pub(super) struct Setting<'s> {
-    /// The program `thruway`.
-    pub(super) program: &'s Path,
-    pub(super) directory: &'s Path,
-    pub(super) stop: &'s Stop,
-}
 
 /// Who speaks gRPC.
 struct Speaker {

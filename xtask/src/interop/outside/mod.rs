@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::check::{self, Row};
+use super::check::{self, Row, Setting};
 use super::gateway::{self, Cases};
 use crate::child;
 use crate::places::find_on_path;
@@ -30,11 +30,6 @@ pub(super) struct Checkouts {
     /// A checkout of narfindustries/http-garden, for `--outside`
     #[arg(long, value_name = "DIR", requires = "outside")]
     http_garden: Option<PathBuf>,
-}
-
-pub(super) struct Setting<'s> {
-    pub(super) gateway: gateway::Setting<'s>,
-    pub(super) checkouts: &'s Checkouts,
 }
 
 /// A suite whose tests start the gateway themselves.
@@ -69,15 +64,15 @@ const SUITES: &[Suite] = &[
 ///
 /// # Errors
 /// When a server did not start, or it is time to end.
-pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
-    let directory = setting.gateway.directory.join("outside");
+pub(super) fn run(setting: &Setting<'_>, checkouts: &Checkouts) -> anyhow::Result<Vec<Row>> {
+    let directory = setting.directory.join("outside");
     fs::create_dir_all(&directory)?;
     for (name, text) in SCRIPTS {
         fs::write(directory.join(name), text)?;
     }
     let mut rows = Vec::new();
     for suite in SUITES {
-        let Some(checkout) = (suite.checkout)(setting.checkouts) else {
+        let Some(checkout) = (suite.checkout)(checkouts) else {
             rows.push(Row::not_installed(suite.name, &format!("{} (`{} DIR`)", suite.what, suite.option)));
             continue;
         };
@@ -91,12 +86,12 @@ pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
             let results = suite.results(&checkout, &directory, setting)?;
             expected(suite.name)?.compare(&results)
         }));
-        setting.gateway.stop.check()?;
+        setting.stop.check()?;
     }
-    match &setting.checkouts.http_garden {
+    match &checkouts.http_garden {
         Some(checkout) => {
             let payloads = payloads(checkout, &directory, setting)?;
-            rows.extend(gateway::run_cases(&setting.gateway, &Cases::Payloads(payloads))?);
+            rows.extend(gateway::run_cases(setting, &Cases::Payloads(payloads))?);
         }
         None => rows.push(Row::not_installed("python3", "HTTP Garden (`--http-garden DIR`)")),
     }
@@ -120,8 +115,8 @@ impl Suite {
     ) -> anyhow::Result<Vec<TestResult>> {
         let mut command = Command::new("python3");
         command.arg(directory.join("suites.py")).arg(self.name).arg(checkout);
-        command.env("PROGRAM", setting.gateway.program);
-        let printed = child::output_of("suites.py", command, LIMIT, setting.gateway.stop)?;
+        command.env("PROGRAM", setting.program);
+        let printed = child::output_of("suites.py", command, LIMIT, setting.stop)?;
         let lines = printed.lines().filter(|line| line.starts_with('{'));
         lines.map(|line| serde_json::from_str(line).context("suites.py printed no result")).collect()
     }
@@ -191,11 +186,11 @@ fn matches(entry: &str, name: &str) -> bool {
 
 /// Payloads of the HTTP Garden, each in the pieces in which it is sent.
 fn payloads(checkout: &Path, directory: &Path, setting: &Setting<'_>) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
-    let count = if setting.gateway.is_full { FULL_PAYLOADS } else { QUICK_PAYLOADS };
+    let count = if setting.is_full { FULL_PAYLOADS } else { QUICK_PAYLOADS };
     let mut command = Command::new("python3");
     let checkout = fs::canonicalize(checkout).context("there is no such checkout")?;
     command.arg(directory.join("garden.py")).arg(checkout).arg(count.to_string());
-    let printed = child::output_of("garden.py", command, LIMIT, setting.gateway.stop)?;
+    let printed = child::output_of("garden.py", command, LIMIT, setting.stop)?;
     let payloads: Vec<_> =
         printed.lines().map(|line| line.split(' ').map(bytes_of).collect()).collect::<anyhow::Result<_>>()?;
     ensure!(payloads.len() == count, "garden.py printed {} payloads instead of {count}", payloads.len());

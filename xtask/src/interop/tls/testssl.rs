@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::{Case, HOST, findings};
+use super::case::Case;
+use super::certificates::HOST;
+use super::findings;
 use crate::child;
 use crate::interop::check::Row;
 use crate::places::find_on_path;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::Case;
+use super::case::Case;
 use crate::child;
 use crate::interop::check::Row;
 use crate::interop::packages;
@@ -46,7 +46,7 @@ struct Different {
 /// Runs the scripts for servers like this one.
 pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
     let asks = case.directory.join("client.pem").exists();
-    let Some(checkout) = case.setting.tlsfuzzer else {
+    let Some(checkout) = case.tlsfuzzer else {
         return vec![Row::not_installed("tlsfuzzer", "conversations (`--tlsfuzzer DIR`)")];
     };
     let scripts = match scripts() {

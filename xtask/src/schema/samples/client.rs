@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde_json::json;
-use thruway_mcp::Revision;
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{
-    CallToolRequestParams, ClientCapabilities, CompleteContext, CompleteRequestParams, ContentBlock,
-    CreateMessageResult, ElicitAction, ElicitResult, GetPromptRequestParams, InitializeRequestParams,
-    InputResponse, InputResponses, JsonObject, ListRootsResult, LoggingLevel, MetaObject, NotificationParams,
-    OneOrMany, PaginatedRequestParams, ReadResourceRequestParams, RequestParams, Role, SamplingMessage,
-    SamplingMessageContentBlock, SetLevelRequestParams, StructuredContent, SubscribeRequestParams,
-    SubscriptionsListenRequestParams, ToolChoice, ToolChoiceMode, ToolResultContent, ToolUseContent, methods,
+    CallToolRequestParams, ClientCapabilities, CompleteContext, CompleteRequestParams, CreateMessageResult,
+    ElicitAction, ElicitResult, GetPromptRequestParams, InitializeRequestParams, InputResponse,
+    InputResponses, JsonObject, ListRootsResult, LoggingLevel, MetaObject, NotificationParams, OneOrMany,
+    PaginatedRequestParams, ReadResourceRequestParams, RequestParams, Role, SamplingMessage,
+    SamplingMessageContentBlock, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionsListenRequestParams, ToolChoice, ToolChoiceMode, methods,
 };
 
-use super::{Samples, parts, server};
+use super::parts;
+use super::writer::Samples;
 
 pub(super) fn write(samples: &mut Samples) -> Result<()> {
     samples.value("ClientCapabilities", &capabilities(samples))?;
@@ -51,7 +51,7 @@ fn request_meta(samples: &Samples) -> MetaObject {
 }
 
 fn sampling(samples: &mut Samples) -> Result<()> {
-    for content in sampling_contents(samples.revision)? {
+    for content in parts::sampling_contents(samples.revision)? {
         let meta = Some(parts::meta());
         if let OneOrMany::One(block) = &content {
             match block {
@@ -75,38 +75,6 @@ fn sampling(samples: &mut Samples) -> Result<()> {
         samples.value("CreateMessageResult", &result)?;
     }
     samples.value("ToolChoice", &ToolChoice { mode: Some(ToolChoiceMode::None) })
-}
-
-/// What can be said in a conversation with a model.
-pub(super) fn sampling_contents(revision: Revision) -> Result<Vec<OneOrMany<SamplingMessageContentBlock>>> {
-    let mut blocks: Vec<_> = parts::content(revision)
-        .into_iter()
-        .filter_map(|block| match block {
-            ContentBlock::Text(text) => Some(SamplingMessageContentBlock::Text(text)),
-            ContentBlock::Image(image) => Some(SamplingMessageContentBlock::Image(image)),
-            ContentBlock::Audio(audio) => Some(SamplingMessageContentBlock::Audio(audio)),
-            ContentBlock::ResourceLink(_) | ContentBlock::Resource(_) => None,
-        })
-        .collect();
-    let mut contents = Vec::new();
-    if revision >= Revision::R20251125 {
-        blocks.push(SamplingMessageContentBlock::ToolUse(ToolUseContent {
-            id: "call-1".into(),
-            name: "next_high_water".into(),
-            input: parts::object(&json!({"harbour": "Harlingen"})),
-            meta: Some(parts::meta()),
-        }));
-        blocks.push(SamplingMessageContentBlock::ToolResult(ToolResultContent {
-            tool_use_id: "call-1".into(),
-            content: parts::content(revision),
-            structured_content: Some(StructuredContent::from_value(&json!({"at": "6:12"}))?),
-            is_error: Some(false),
-            meta: Some(parts::meta()),
-        }));
-        contents.push(OneOrMany::Many(blocks.clone()));
-    }
-    contents.extend(blocks.into_iter().map(OneOrMany::One));
-    Ok(contents)
 }
 
 /// The answers to what servers ask.
@@ -209,7 +177,7 @@ fn modern(samples: &mut Samples) -> Result<()> {
     samples.value("RequestParams", &params)?;
     samples.request("DiscoverRequest", methods::SERVER_DISCOVER, &params)?;
     let params = SubscriptionsListenRequestParams {
-        notifications: server::filter(),
+        notifications: parts::filter(),
         meta: Some(request_meta(samples)),
     };
     samples.value("SubscriptionsListenRequestParams", &params)?;

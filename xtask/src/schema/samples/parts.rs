@@ -5,14 +5,15 @@ use serde_json::{Value, json};
 use thruway_mcp::schema::{
     Annotations, CompleteArgument, CompletionReference, ContentBlock, EmbeddedResource, EnumOption,
     EnumSchemaItems, Icon, IconTheme, ImageContent, Implementation, JsonObject, LoggingLevel, MetaObject,
-    ModelHint, ModelPreferences, PrimitiveSchemaDefinition, ProgressToken, Prompt, PromptArgument,
+    ModelHint, ModelPreferences, OneOrMany, PrimitiveSchemaDefinition, ProgressToken, Prompt, PromptArgument,
     PromptMessage, PromptReference, RequestId, Resource, ResourceContents, ResourceTemplate,
-    ResourceTemplateReference, Role, Root, StringFormat, TaskSupport, TextContent, Tool, ToolAnnotations,
-    ToolExecution,
+    ResourceTemplateReference, Role, Root, SamplingMessageContentBlock, StringFormat, StructuredContent,
+    SubscriptionFilter, TaskSupport, TextContent, Tool, ToolAnnotations, ToolExecution, ToolResultContent,
+    ToolUseContent,
 };
 use thruway_mcp::{Era, Revision, legacy};
 
-use super::Samples;
+use super::writer::Samples;
 
 pub(super) fn write(samples: &mut Samples) -> Result<()> {
     people_and_pictures(samples)?;
@@ -334,4 +335,45 @@ fn choices() -> [(&'static str, PrimitiveSchemaDefinition); 4] {
         ("UntitledMultiSelectEnumSchema", several(untitled)),
         ("TitledMultiSelectEnumSchema", several(titled)),
     ]
+}
+
+pub(super) fn filter() -> SubscriptionFilter {
+    SubscriptionFilter {
+        tools_list_changed: Some(true),
+        prompts_list_changed: Some(false),
+        resources_list_changed: Some(true),
+        resource_subscriptions: vec!["tides://harbour/today".into()],
+    }
+}
+
+/// What can be said in a conversation with a model.
+pub(super) fn sampling_contents(revision: Revision) -> Result<Vec<OneOrMany<SamplingMessageContentBlock>>> {
+    let mut blocks: Vec<_> = content(revision)
+        .into_iter()
+        .filter_map(|block| match block {
+            ContentBlock::Text(text) => Some(SamplingMessageContentBlock::Text(text)),
+            ContentBlock::Image(image) => Some(SamplingMessageContentBlock::Image(image)),
+            ContentBlock::Audio(audio) => Some(SamplingMessageContentBlock::Audio(audio)),
+            ContentBlock::ResourceLink(_) | ContentBlock::Resource(_) => None,
+        })
+        .collect();
+    let mut contents = Vec::new();
+    if revision >= Revision::R20251125 {
+        blocks.push(SamplingMessageContentBlock::ToolUse(ToolUseContent {
+            id: "call-1".into(),
+            name: "next_high_water".into(),
+            input: object(&json!({"harbour": "Harlingen"})),
+            meta: Some(meta()),
+        }));
+        blocks.push(SamplingMessageContentBlock::ToolResult(ToolResultContent {
+            tool_use_id: "call-1".into(),
+            content: content(revision),
+            structured_content: Some(StructuredContent::from_value(&json!({"at": "6:12"}))?),
+            is_error: Some(false),
+            meta: Some(meta()),
+        }));
+        contents.push(OneOrMany::Many(blocks.clone()));
+    }
+    contents.extend(blocks.into_iter().map(OneOrMany::One));
+    Ok(contents)
 }

@@ -14,12 +14,13 @@ use thruway_mcp::schema::{
     LoggingMessageNotificationParams, MetaObject, NotificationParams, ProgressNotificationParams,
     PromptMessage, ReadResourceResult, RequestId, RequestParams, RequestedSchema,
     ResourceUpdatedNotificationParams, ResourcesCapability, SamplingMessage, ServerCapabilities,
-    StructuredContent, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenResult, Tool, ToolChoice, ToolChoiceMode, ToolResultMeta, methods,
+    StructuredContent, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenResult, Tool,
+    ToolChoice, ToolChoiceMode, ToolResultMeta, methods,
 };
 use thruway_mcp::{Era, Revision, legacy};
 
-use super::{Names, Samples, client, parts};
+use super::parts;
+use super::writer::{Names, Samples};
 
 pub(super) fn write(samples: &mut Samples) -> Result<()> {
     beginnings(samples)?;
@@ -115,7 +116,7 @@ fn written_lists(samples: &mut Samples) -> Result<()> {
     let mut members = b"\"tools\":".to_vec();
     serde_json::to_writer(&mut members, &[parts::tool()])?;
     let mut output = Vec::new();
-    samples.results.write_members(&mut output, Some(super::CacheHint::default()), &members)?;
+    samples.results.write_members(&mut output, Some(thruway_mcp::schema::CacheHint::default()), &members)?;
     samples.add("ListToolsResult", &output)
 }
 
@@ -227,7 +228,7 @@ fn along_the_way(samples: &mut Samples, meta: Option<&MetaObject>) -> Result<()>
 
 fn subscription(samples: &mut Samples) -> Result<()> {
     let params = SubscriptionsAcknowledgedNotificationParams {
-        notifications: filter(),
+        notifications: parts::filter(),
         meta: Some(notification_meta(samples)),
     };
     samples.value("SubscriptionFilter", &params.notifications)?;
@@ -237,15 +238,6 @@ fn subscription(samples: &mut Samples) -> Result<()> {
     let result = SubscriptionsListenResult { meta: notification_meta(samples) };
     let names = Names::new("SubscriptionsListenResult", &["SubscriptionsListenResultResponse"]);
     samples.result(names, ResultType::Complete, &result)
-}
-
-pub(super) fn filter() -> SubscriptionFilter {
-    SubscriptionFilter {
-        tools_list_changed: Some(true),
-        prompts_list_changed: Some(false),
-        resources_list_changed: Some(true),
-        resource_subscriptions: vec!["tides://harbour/today".into()],
-    }
 }
 
 fn elicitation_complete(samples: &mut Samples) -> Result<()> {
@@ -372,7 +364,7 @@ fn sampling(revision: Revision) -> Result<CreateMessageRequestParams> {
         metadata: Some(parts::meta()),
         ..CreateMessageRequestParams::new("Is it safe to sail?", 200)
     };
-    params.messages.extend(client::sampling_contents(revision)?.into_iter().map(|content| SamplingMessage {
+    params.messages.extend(parts::sampling_contents(revision)?.into_iter().map(|content| SamplingMessage {
         role: thruway_mcp::schema::Role::Assistant,
         content,
         meta: (revision >= Revision::R20251125).then(parts::meta),

@@ -10,7 +10,8 @@ use thruway_mcp::schema::{
     WorkingTask, methods,
 };
 
-use super::{Names, Samples, parts};
+use super::parts;
+use super::writer::{Names, Samples};
 
 pub(super) fn write(samples: &mut Samples) -> Result<()> {
     requests(samples)?;
