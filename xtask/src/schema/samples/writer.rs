@@ -10,7 +10,7 @@ use thruway_mcp::{Era, Revision};
 
 /// Something that we write, and what the schema calls it.
 pub(in crate::schema) struct Sample {
-    pub(in crate::schema) definition: &'static str,
+    pub(in crate::schema) definition: String,
     pub(in crate::schema) value: Value,
     /// Whether it is a whole message. What is in one is a sample too.
     pub(in crate::schema) is_message: bool,
@@ -33,25 +33,20 @@ impl Samples {
         self.revision.era() == Era::Modern
     }
 
-    pub(super) fn add(&mut self, definition: &'static str, octets: &[u8]) -> Result<()> {
+    pub(super) fn add(&mut self, definition: &str, octets: &[u8]) -> Result<()> {
         let value: Value = serde_json::from_slice(octets)?;
         let is_message = value.get("jsonrpc").is_some();
-        self.all.push(Sample { definition, value, is_message });
+        self.all.push(Sample { definition: definition.to_owned(), value, is_message });
         Ok(())
     }
 
     /// A part of a message.
-    pub(super) fn value(&mut self, definition: &'static str, value: &impl Serialize) -> Result<()> {
+    pub(super) fn value(&mut self, definition: &str, value: &impl Serialize) -> Result<()> {
         self.add(definition, &serde_json::to_vec(value)?)
     }
 
     /// A request; its envelope has a definition of its own.
-    pub(super) fn request(
-        &mut self,
-        definition: &'static str,
-        method: &str,
-        params: &impl Serialize,
-    ) -> Result<()> {
+    pub(super) fn request(&mut self, definition: &str, method: &str, params: &impl Serialize) -> Result<()> {
         for id in [Id::Integer(7), Id::String("seven".into())] {
             let mut output = Vec::new();
             write_request(&mut output, &id, method, params);
@@ -65,7 +60,7 @@ impl Samples {
     /// A notification; likewise.
     pub(super) fn notification(
         &mut self,
-        definition: &'static str,
+        definition: &str,
         method: &str,
         params: &impl Serialize,
     ) -> Result<()> {
@@ -77,7 +72,7 @@ impl Samples {
     }
 
     /// A result that a server writes, and the response around it.
-    pub(super) fn result(&mut self, of: Names, kind: ResultType, result: &impl Serialize) -> Result<()> {
+    pub(super) fn result(&mut self, of: Names<'_>, kind: ResultType, result: &impl Serialize) -> Result<()> {
         let written = self.written_result(of, kind, result)?;
         let mut output = Vec::new();
         write_result(&mut output, &Id::Integer(-3), |output| {
@@ -85,13 +80,13 @@ impl Samples {
             Ok(())
         });
         self.add(of.result, &written)?;
-        for definition in of.responses.iter().chain(&RESPONSES) {
+        for definition in of.responses.iter().map(String::as_str).chain(RESPONSES) {
             self.add(definition, &output)?;
         }
         Ok(())
     }
 
-    fn written_result(&self, of: Names, kind: ResultType, result: &impl Serialize) -> Result<Vec<u8>> {
+    fn written_result(&self, of: Names<'_>, kind: ResultType, result: &impl Serialize) -> Result<Vec<u8>> {
         let mut octets = serde_json::to_vec(result)?;
         if self.is_modern() {
             let mut members: MetaObject = serde_json::from_slice(&octets)?;
@@ -106,12 +101,7 @@ impl Samples {
     }
 
     /// A response that is an error, and the error alone.
-    pub(super) fn error(
-        &mut self,
-        response: &'static str,
-        error_only: &'static str,
-        error: &Error,
-    ) -> Result<()> {
+    pub(super) fn error(&mut self, response: &str, error_only: &str, error: &Error) -> Result<()> {
         let mut output = Vec::new();
         write_error(&mut output, Some(&Id::Integer(0)), error);
         for definition in [response, "JSONRPCErrorResponse", "JSONRPCError", "JSONRPCMessage"] {
@@ -122,23 +112,13 @@ impl Samples {
     }
 }
 
-/// What the schema calls a result, and the response around it.
+/// Names of a result and of the responses around it.
 #[derive(Clone, Copy)]
-pub(super) struct Names {
-    result: &'static str,
+pub(super) struct Names<'n> {
+    pub(super) result: &'n str,
     /// From 2026-07-28 on.
-    responses: &'static [&'static str],
-    is_cacheable: bool,
-}
-
-impl Names {
-    pub(super) const fn new(result: &'static str, responses: &'static [&'static str]) -> Self {
-        Self { result, responses, is_cacheable: false }
-    }
-
-    pub(super) const fn cacheable(result: &'static str, responses: &'static [&'static str]) -> Self {
-        Self { result, responses, is_cacheable: true }
-    }
+    pub(super) responses: &'n [String],
+    pub(super) is_cacheable: bool,
 }
 
 /// What any response is.
