@@ -41,7 +41,9 @@ impl Finds {
         for peer in PEERS.iter() {
             let is_ours = matches!(peer.program, Program::Ours(_));
             let is_unbuilt = unbuilt.iter().any(|left| left.what == peer.name);
-            if is_unbuilt || !is_ours && !is_asked_for(peer, args) && !is_needed(peer, cases) {
+            let takes_part = cases.iter().any(|case| peer.takes_part(case));
+            let is_wanted = is_ours || is_needed(peer, cases) || is_asked_for(peer, args) && takes_part;
+            if is_unbuilt || !is_wanted {
                 continue;
             }
             match find(peer, args.program.as_deref(), peers_from.as_deref()) {
