@@ -73,8 +73,7 @@ pub(crate) fn is_needed(peer: &Peer, cases: &[Case]) -> bool {
 
 /// Returns the folder `peers`, if it is named.
 pub(crate) fn peers_from(args: &SuiteArgs) -> Option<PathBuf> {
-    let named = args.peers_from.clone().or_else(|| env::var_os(PEERS_VARIABLE).map(PathBuf::from));
-    named.map(|directory| absolute(&directory).unwrap_or(directory))
+    args.peers_from.clone().or_else(|| env::var_os(PEERS_VARIABLE).map(PathBuf::from))
 }
 
 /// Returns the `thruway` in the folder of this program, or else the one on the path.

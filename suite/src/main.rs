@@ -53,7 +53,7 @@ mod tests;
 
 use std::fs;
 use std::io::{ErrorKind, Write as _, stderr};
-use std::path::Path;
+use std::path::{Path, absolute};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -118,7 +118,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let stop = stop_flag(&groups)?;
     raise_descriptor_limit();
     let cores = Cores::share_out();
-    let peers_from = found::peers_from(args);
+    let peers_from = found::peers_from(args).and_then(|directory| absolute(directory).ok());
     let unbuilt = match (&peers_from, args.build) {
         (Some(peers), true) => build::peers(args, &cases, peers, Runner { groups: &groups, stop: &stop }),
         (None, true) => return Err(Failure::new("`--build` needs `--peers-from`")),

@@ -8,6 +8,7 @@ mod stop;
 mod process;
 mod child;
 mod program;
+mod packages;
 mod server;
 
 // the tasks

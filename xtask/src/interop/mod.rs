@@ -5,12 +5,9 @@
 
 // the clients
 mod check;
-mod curl;
-mod load;
+mod words;
+mod clients;
 mod slow;
-mod scripts;
-mod packages;
-mod mcp;
 mod servers;
 
 // before upstreams that others wrote
@@ -133,7 +130,7 @@ fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>>
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
     let demo = program.to_string_lossy();
-    for mut stage in stages(&config, &demo, options.mcp) {
+    for mut stage in stages(&config, &demo, options.mcp)? {
         stage.checks.retain(|check| options.wants(check));
         if stage.checks.is_empty() {
             continue;
@@ -149,7 +146,7 @@ fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>>
             stop,
         };
         for check in stage.checks {
-            rows.push(check::run_one(check, &scene));
+            rows.push(check::run_one(&check, &scene));
             stop.check()?;
         }
         rows.push(check::row("thruway", stage.name, || server.end(stop)));
@@ -163,37 +160,37 @@ struct Stage<'s> {
     arguments: Vec<&'s str>,
     /// See [`Scene::stdio`].
     stdio: &'static [&'static str],
-    checks: Vec<&'static Check>,
+    checks: Vec<Check>,
 }
 
 /// All of them. Before a bridge to one era, what is on stdio is another bridge to that era, so that messages pass both.
-fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> Vec<Stage<'s>> {
-    let with_demo = Stage {
+fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> anyhow::Result<Vec<Stage<'s>>> {
+    let mut with_demo = Stage {
         name: "with the demo",
         arguments: vec!["serve", "--listen", "127.0.0.1:0"],
         stdio: &["mcp", "serve", "--stdio"],
-        checks: [curl::CHECKS, load::CHECKS, scripts::CHECKS].concat(),
+        checks: clients::checks("demo")?,
     };
-    let with_config = Stage {
+    let mut with_config = Stage {
         name: "with a config",
         arguments: vec!["serve", config],
         stdio: &[],
-        checks: [curl::FILE_CHECKS, slow::CHECKS].concat(),
+        checks: clients::checks("files")?,
     };
+    with_config.checks.extend(slow::checks());
+    if !has_mcp {
+        return Ok(vec![with_demo, with_config]);
+    }
+    with_demo.checks.extend(clients::checks("mcp")?);
+    with_demo.checks.extend(servers::checks()?);
     let bridge = |name, era, stdio| {
         let arguments = vec!["mcp", "bridge", "--listen", "127.0.0.1:0", "--era", era, "--"];
         let arguments = [arguments, vec![demo, "mcp", "serve", "--stdio"]].concat();
-        Stage { name, arguments, stdio, checks: mcp::CHECKS.to_vec() }
+        anyhow::Ok(Stage { name, arguments, stdio, checks: clients::checks("mcp")? })
     };
-    let bridges = [
-        bridge("as a bridge to the modern era", "modern", TO_MODERN),
-        bridge("as a bridge to the legacy era", "legacy", TO_LEGACY),
-    ];
-    if !has_mcp {
-        return vec![with_demo, with_config];
-    }
-    let checks = [with_demo.checks, mcp::CHECKS.to_vec(), servers::CHECKS.to_vec()].concat();
-    [Stage { checks, ..with_demo }, with_config].into_iter().chain(bridges).collect()
+    let to_modern = bridge("as a bridge to the modern era", "modern", TO_MODERN)?;
+    let to_legacy = bridge("as a bridge to the legacy era", "legacy", TO_LEGACY)?;
+    Ok(vec![with_demo, with_config, to_modern, to_legacy])
 }
 
 const TO_MODERN: &[&str] = &["mcp", "bridge", "{url}/mcp", "--era", "modern"];

@@ -9,8 +9,7 @@ mod ours;
 mod upstreams;
 mod corpus;
 
-// real clients
-mod clients;
+// configs that change
 mod reload;
 
 use std::fs;
@@ -19,7 +18,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 
 use super::check::{self, Row, Scene, Setting};
-use super::{curl, grpc, load, scripts};
+use super::{clients, grpc};
 use crate::places::find_on_path;
 use crate::server::Server;
 use crate::stop::Stop;
@@ -108,12 +107,13 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let gateway = serve(program, &file, directory, stop)?;
     let scene =
         Scene { url: gateway.url(), server: gateway.id(), program, stdio: &[], directory, is_full, stop };
-    let full = if is_full { clients::FULL_CHECKS.to_vec() } else { Vec::new() };
-    let checks =
-        [curl::CHECKS, load::CHECKS, scripts::GATEWAY_CHECKS, clients::CHECKS, &full, reload::CHECKS]
-            .concat();
+    let mut checks = clients::checks("gateway")?;
+    if is_full {
+        checks.extend(clients::checks("gateway, full")?);
+    }
+    checks.push(reload::check());
     let mut rows = Vec::new();
-    for check in checks {
+    for check in &checks {
         rows.push(check::run_one(check, &scene));
         stop.check()?;
     }

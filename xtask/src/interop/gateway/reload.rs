@@ -10,8 +10,9 @@ use anyhow::{Context as _, ensure};
 use crate::child;
 use crate::interop::check::{Check, Scene};
 
-pub(super) const CHECKS: &[&Check] =
-    &[&Check { client: "node", what: "a tunnel and events, during reloads", run: streams_live_on }];
+pub(super) fn check() -> Check {
+    Check::new("node", "a tunnel and events, during reloads", streams_live_on)
+}
 
 /// A route whose answer says which config it is of.
 pub(super) fn generation(n: u32) -> String {

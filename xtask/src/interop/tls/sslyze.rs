@@ -10,7 +10,7 @@ use super::certificates::HOST;
 use super::findings;
 use crate::child;
 use crate::interop::check::Row;
-use crate::interop::packages;
+use crate::packages;
 use crate::places::find_on_path;
 
 /// Judges a server.
@@ -23,7 +23,7 @@ pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
 }
 
 fn judge(case: &Case<'_>) -> anyhow::Result<String> {
-    let python = packages::python("sslyze", packages::SSLYZE, case.setting.stop)?;
+    let python = packages::python("sslyze", case.setting.stop)?;
     let mut command = Command::new(python.with_file_name("sslyze"));
     command.args(["--mozilla_config", "intermediate", "--certinfo_ca_file"]).arg(case.authority.root());
     command.arg(format!("{HOST}:{}{{127.0.0.1}}", case.port));
