@@ -23,7 +23,6 @@ mod hand_written;
 // the machine and the servers on it
 mod certificate;
 mod cores;
-mod descriptors;
 mod machine;
 mod server;
 

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::case::{Case, Peers, Role, Workload};
-use crate::descriptors;
 use crate::floor::RELAY;
+use crate::process;
 
 /// A server that can take part; ours is one of them.
 #[derive(Deserialize)]
@@ -192,7 +192,7 @@ impl Peer {
     /// How many connections it is given instead of `wanted`, if it has descriptors for fewer.
     pub(crate) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
         // Others share connections to the backend between clients, or queue requests.
-        let room = if self.name == RELAY { descriptors::room_for_clients(2) } else { None };
+        let room = if self.name == RELAY { process::room_for_clients(2) } else { None };
         room.filter(|room| *room < wanted)
     }
 
@@ -246,7 +246,7 @@ mod tests {
             assert!(can_be || !is_named, "{}", case.name);
         }
         assert_eq!(relay.connections_instead_of(1), None);
-        assert_eq!(relay.connections_instead_of(u32::MAX), descriptors::room_for_clients(2));
+        assert_eq!(relay.connections_instead_of(u32::MAX), process::room_for_clients(2));
         assert_eq!(PEERS[0].connections_instead_of(u32::MAX), None);
     }
 

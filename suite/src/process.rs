@@ -1,4 +1,4 @@
-//! Programs that are run to their end, and what processes use, as the kernel tells it.
+//! Programs that are run to their end, and the use and limits of processes, as the kernel tells them.
 
 use std::env;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, kill_process_group, waitid};
 use thruway_bench::{ProcessGroups, StopFlag, cpu_of_ended, usage};
 use thruway_net::Clock;
 
@@ -130,6 +130,29 @@ pub(crate) fn cpu_of_program(program: &Path) -> Duration {
     ids.filter(runs_it).filter_map(|id| Some(usage(id)?.cpu)).sum()
 }
 
+/// Returns the number of descriptors that a process may have, if there is a limit.
+pub(crate) fn descriptor_limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// Returns the number of descriptors that a process needs for so many connections.
+pub(crate) fn descriptors_needed(connections: u32) -> u64 {
+    u64::from(connections) + BESIDES
+}
+
+/// Returns the number of clients that a process can have that takes `each` descriptors for one of them, if there is a limit.
+pub(crate) fn room_for_clients(each: u64) -> Option<u32> {
+    descriptor_limit().map(|limit| room_within(limit, each))
+}
+
+fn room_within(limit: u64, each: u64) -> u32 {
+    let clients = limit.saturating_sub(BESIDES) / each;
+    u32::try_from(clients.max(1)).unwrap_or(u32::MAX)
+}
+
+/// Descriptors besides those of the connections.
+const BESIDES: u64 = 64;
+
 const LOOK: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -170,5 +193,13 @@ mod tests {
         assert!(anonymous_memory(std::process::id()).unwrap() > 0);
         assert!(cpu_of_program(&env::current_exe().unwrap()) > Duration::ZERO);
         assert_eq!(cpu_of_program(Path::new("/no/such/program")), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_takes_two_for_each_client_has_room_for_half_as_many() {
+        assert_eq!(room_within(20_000, 1), 19_936);
+        assert_eq!(room_within(20_000, 2), 9_968);
+        assert_eq!((room_within(10, 2), room_within(u64::MAX, 2)), (1, u32::MAX));
+        assert_eq!(descriptors_needed(10_000), 10_064);
     }
 }

@@ -12,9 +12,9 @@ use thruway_net::Clock;
 
 use crate::contender::{Cell, Contender, Entry, What};
 use crate::cores::run_on;
-use crate::descriptors;
 use crate::found::Found;
 use crate::generators::Generator;
+use crate::process;
 use crate::server::{Ground, Server};
 use crate::terminal::Failure;
 use crate::terminal::ProgressLine;
@@ -191,8 +191,8 @@ impl Session<'_> {
 
     /// Why a case cannot be measured here, if it cannot.
     fn obstacle(&self, case: &Case, candidates: usize) -> Option<String> {
-        let needed = descriptors::needed(case.connections);
-        if let Some(limit) = descriptors::limit().filter(|limit| *limit < needed) {
+        let needed = process::descriptors_needed(case.connections);
+        if let Some(limit) = process::descriptor_limit().filter(|limit| *limit < needed) {
             return Some(format!("it needs {needed} descriptors, and a process may have {limit}"));
         }
         if self.ours(case).is_none() {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::places::repository;
+use crate::program::repository;
 use crate::program::{self, BUILD_LIMIT, Profile};
 use crate::stop::Stop;
 

@@ -3,13 +3,13 @@
 //! Only the choice of the task stands here; each task is a module.
 
 // for all tasks
-mod places;
 mod stop;
 mod process;
 mod child;
 mod program;
 mod packages;
 mod server;
+mod expected;
 
 // the tasks
 mod bench;

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::child;
-use crate::places::repository;
 use crate::program::BUILD_LIMIT;
+use crate::program::repository;
 use crate::stop::Stop;
 
 /// The lists in `packages.toml`.
@@ -51,7 +51,11 @@ pub(super) fn python(name: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
 /// # Errors
 /// They cannot be installed.
 pub(super) fn npm(name: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
-    let packages = lists()?.npm.remove(name).with_context(|| format!("no list of packages is `{name}`"))?;
+    let mut packages =
+        lists()?.npm.remove(name).with_context(|| format!("no list of packages is `{name}`"))?;
+    if cfg!(target_arch = "aarch64") {
+        packages = packages.iter().map(|package| package.replace("linux-x64", "linux-arm64")).collect();
+    }
     let directory = installed(name)?;
     install_once(&directory, &packages, || {
         let mut npm = Command::new("npm");

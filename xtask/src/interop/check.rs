@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 
 use crate::child;
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use crate::stop::{Stop, now};
 
 /// What all kinds of checks need.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::check::Scene;
 use crate::packages;
-use crate::places::repository;
+use crate::program::repository;
 
 /// Makes a command of words.
 ///

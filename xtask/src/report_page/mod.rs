@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::places::{find_on_path, repository};
 use crate::program::{self, Profile};
+use crate::program::{find_on_path, repository};
 use crate::stop::Stop;
 use seen::Scheme;
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::check::{self, Row, Setting};
 use crate::child;
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use crate::server::Server;
 use pebble::{Pebble, Ports};
 

@@ -19,7 +19,7 @@ use anyhow::{Context as _, ensure};
 
 use super::check::{self, Row, Scene, Setting};
 use super::{clients, grpc};
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::Stop;
 use reload::CONFIG_FILE;

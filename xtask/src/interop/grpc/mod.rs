@@ -14,7 +14,7 @@ use super::check::{self, Row, Setting};
 use super::tls::{Authority, Key};
 use crate::child;
 use crate::packages;
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use crate::server::Server;
 use ours::Ours;
 

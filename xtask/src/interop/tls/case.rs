@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::certificates::Authority;
+use crate::expected::Expected;
 use crate::interop::check::{self, Row, Setting};
 
 /// A server before a judge.
@@ -19,6 +20,11 @@ pub(super) struct Case<'s> {
 }
 
 impl Case<'_> {
+    /// Returns the findings of a judge that are expected.
+    pub(super) fn expected(&self, judge: &str) -> anyhow::Result<Expected> {
+        Expected::read_of(LIST, judge, self.kind)
+    }
+
     /// The row of a judge that is `program`, if that is there.
     pub(super) fn row(
         &self,
@@ -29,5 +35,19 @@ impl Case<'_> {
         let what = format!("{}: {what}", self.kind);
         eprintln!("{program}: {what}");
         check::row(program, &what, run)
+    }
+}
+
+const LIST: &str = include_str!("expected_findings.toml");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_of_judges_can_be_read() {
+        for judge in ["testssl", "sslyze"] {
+            assert!(Expected::read_of(LIST, judge, "RSA").is_ok(), "{judge}");
+        }
     }
 }

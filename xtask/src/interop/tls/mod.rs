@@ -8,9 +8,6 @@ mod certificates;
 mod case;
 mod served;
 
-// what is found, and what was expected
-mod findings;
-
 // the judges
 mod testssl;
 mod sslyze;
@@ -23,7 +20,7 @@ use std::fs;
 use std::path::Path;
 
 use super::check::{self, Row, Setting};
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use case::Case;
 use served::{SERVERS, Served};
 

@@ -12,8 +12,8 @@ use super::case::Case;
 use super::certificates::Key;
 use crate::child::{self, Running};
 use crate::interop::check::{Row, Setting};
-use crate::places::find_on_path;
 use crate::process;
+use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::now;
 

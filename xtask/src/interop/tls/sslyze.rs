@@ -7,11 +7,10 @@ use anyhow::{Context as _, ensure};
 
 use super::case::Case;
 use super::certificates::HOST;
-use super::findings;
 use crate::child;
 use crate::interop::check::Row;
 use crate::packages;
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 
 /// Judges a server.
 pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
@@ -29,7 +28,7 @@ fn judge(case: &Case<'_>) -> anyhow::Result<String> {
     command.arg(format!("{HOST}:{}{{127.0.0.1}}", case.port));
     let printed = child::any_output_of(command, LIMIT, case.setting.stop)?;
     let found = findings_in(&printed)?;
-    findings::check("sslyze", case.kind, &found)?;
+    case.expected("sslyze")?.check(&found)?;
     Ok(format!("compliant but for {} that are explained", found.len()))
 }
 
