@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cases::Workload;
+use crate::case::Workload;
 use clap::ValueEnum;
 
 /// Run the workloads of published reports, beside the peers that are found on this machine
@@ -32,6 +32,9 @@ pub(crate) struct SuiteArgs {
     /// The folder `peers` of the repository, in which peers were built by `cargo xtask bench` [default: `$THRUWAY_PEERS`]
     #[arg(long, value_name = "DIR")]
     pub(crate) peers_from: Option<PathBuf>,
+    /// Build the peers that take part first; needs `--peers-from`
+    #[arg(long)]
+    pub(crate) build: bool,
     /// The `thruway` whose servers are measured [default: the one beside this program]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
@@ -71,8 +74,20 @@ pub(crate) enum SuiteName {
     Tls,
     /// W9: HTTP/2, to servers and through gateways
     Http2,
-    /// All of them
+    /// W1 to W9
     All,
+    /// axum on this engine beside axum on hyper
+    Axum,
+    /// Servers on MCP SDKs in both eras, over HTTP and over pipes, beside bare echoes
+    Mcp,
+    /// A million MCP messages, and how much memory has grown
+    McpSoak,
+    /// MCP clients, each with a server of its own library
+    McpClient,
+    /// Bridges from HTTP to an MCP server on pipes
+    McpBridge,
+    /// Commands of the command line, from start to end
+    McpCommand,
 }
 
 impl SuiteName {
@@ -88,14 +103,20 @@ impl SuiteName {
             Self::Connections => vec![Workload::Connections],
             Self::Tls => vec![Workload::Tls],
             Self::Http2 => vec![Workload::Http2],
-            Self::All => Workload::ALL.to_vec(),
+            Self::All => Workload::PUBLISHED.to_vec(),
+            Self::Axum => vec![Workload::Axum],
+            Self::Mcp => vec![Workload::McpSdks],
+            Self::McpSoak => vec![Workload::McpSoak],
+            Self::McpClient => vec![Workload::McpClient],
+            Self::McpBridge => vec![Workload::McpBridge],
+            Self::McpCommand => vec![Workload::McpCommand],
         }
     }
 }
 
 /// What says nothing where nothing is measured.
-const OF_MEASURING: [&str; 8] =
-    ["name", "cases", "rounds", "duration", "limit", "peers", "peers_from", "program"];
+const OF_MEASURING: [&str; 9] =
+    ["name", "build", "cases", "rounds", "duration", "limit", "peers", "peers_from", "program"];
 
 const AFTER: &str = r"Servers have a core of their own, and so has the load generator, where there are two. Without `--peers-from`, the peers are nginx, HAProxy
 and h2o, as far as they are installed; wrk, ab and h2load check the load generator.

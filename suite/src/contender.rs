@@ -1,11 +1,17 @@
 //! One of those that are loaded in a case: a server, a child on pipes, or another load generator on a server of ours.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cases::{Amount, Case, Operation, Request, Security, Workload};
-use crate::figures::Figures;
+use crate::calls;
+use crate::case::{Amount, Between, Case, Operation, Request, Role, Security, Workload, revision_of};
+use crate::commands;
+use crate::figures::{Figures, kept};
+use crate::process::cpu_of_program;
 use crate::results::CandidateResult;
+use crate::soak;
+use serde_json::json;
 use thruway_bench::{
     ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load, LoadOptions, LoadUrl,
     Manner, McpRequests, McpServerFacts, Pace, ProcessGroups, Report, Requests, Revision, SessionUse,
@@ -18,7 +24,6 @@ use crate::cores::run_on;
 use crate::found::Found;
 use crate::generators::Generator;
 use crate::hand_written::HandWritten;
-use crate::peers::Role;
 use crate::reloads::Reloads;
 use crate::server::{Ground, Server};
 use crate::terminal::ProgressLine;
@@ -54,6 +59,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) backend: Option<&'a Server>,
     /// The server of ours that all load generators load.
     pub(crate) shared: Option<&'a Server>,
+    /// The program of the server behind bridges.
+    pub(crate) behind_bridges: Option<&'a Path>,
 }
 
 /// One of those that are loaded.
@@ -73,6 +80,10 @@ enum Subject {
     Child(Box<Piped>, Load),
     Other(Generator),
     HandWritten(Box<HandWritten>),
+    Soak(Box<Server>, Vec<Load>),
+    Client(Box<Server>, Found),
+    Bridge(Box<Server>, Load),
+    Command(Found),
 }
 
 /// A server on pipes, known among the groups for as long as it exists.
@@ -113,7 +124,9 @@ impl Contender {
     /// Loads it once. One that has failed is not loaded again.
     pub(crate) fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) {
         // What connections leave behind in a server would be no growth in the next round.
-        let is_lasting = cell.case.workload == Workload::Connections || cell.case.is_crowded();
+        let workload = cell.case.workload;
+        let is_lasting =
+            matches!(workload, Workload::Connections | Workload::McpSoak) || cell.case.is_crowded();
         if is_lasting && !self.rounds.is_empty() {
             self.subject = None;
             self.prepare(cell);
@@ -153,7 +166,25 @@ impl Contender {
 impl Subject {
     fn start(what: &What, cell: Cell<'_>) -> Result<Self, String> {
         match what {
+            What::Server(found, Role::Pipes) if found.peer.reads_no_messages => {
+                HandWritten::start(found, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
+            }
             What::Server(found, Role::Pipes) => child(found, cell),
+            What::Server(found, Role::Client) if !found.peer.reads_no_messages => {
+                let server = Server::start(found, Role::Client, None, cell.ground)?;
+                Ok(Self::Client(Box::new(server), found.clone()))
+            }
+            What::Server(found, Role::Bridge) => {
+                let (server, load) = listening(found, Role::Bridge, cell)?;
+                Ok(Self::Bridge(Box::new(server), load))
+            }
+            What::Server(found, Role::Command) => Ok(Self::Command(found.clone())),
+            What::Server(found, role) if cell.case.workload == Workload::McpSoak => {
+                let server = Server::start(found, *role, None, cell.ground)?;
+                let loads =
+                    soak_loads(cell, &server, found).map_err(|why| server.with_what_it_printed(&why))?;
+                Ok(Self::Soak(Box::new(server), loads))
+            }
             What::Server(found, role) => {
                 let (server, load) = listening(found, *role, cell)?;
                 Ok(Self::Server(Box::new(server), load))
@@ -166,7 +197,9 @@ impl Subject {
                 HandWritten::start(ours, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
             }
             What::Ours(Some(generator)) => Ok(Self::Other(*generator)),
-            What::Ours(None) => http_load(cell, cell.shared.ok_or(NO_SERVER)?).map(Self::Shared),
+            What::Ours(None) => {
+                http_load(cell, cell.shared.ok_or(NO_SERVER)?, cell.case.request, None).map(Self::Shared)
+            }
         }
     }
 
@@ -189,6 +222,35 @@ impl Subject {
             Self::Shared(load) => run(load, None, cell, line).map(|report| Figures::of(&report, None)),
             Self::Child(piped, load) => {
                 run(load, Some(&piped.child), cell, line).map(|report| Figures::of(&report, None))
+            }
+            Self::Soak(server, loads) => {
+                let Amount::Requests(requests, _) = cell.case.amount else {
+                    return Err(NO_SERVER.to_owned());
+                };
+                let mut make = |load: &Load| run(load, None, cell, line);
+                soak::run(server.id(), loads, requests, cell.duration, &mut make)
+            }
+            Self::Client(server, client) => {
+                line.say("its client");
+                let figures = calls::call(client, server, cell.case.connections, cell.duration, cell.ground);
+                line.finish();
+                figures
+            }
+            Self::Bridge(_, load) => {
+                run(&Load { limit: Limit::Duration(cell.warm_up), ..load.clone() }, None, cell, line)?;
+                let program = cell.behind_bridges.ok_or(NO_SERVER)?;
+                let before = cpu_of_program(program);
+                let report = run(load, None, cell, line)?;
+                let behind = cpu_of_program(program).saturating_sub(before);
+                Ok(without_behind(Figures::of(&report, None), behind))
+            }
+            Self::Command(found) => {
+                let Amount::Requests(runs, _) = cell.case.amount else { return Err(NO_SERVER.to_owned()) };
+                line.say("a command");
+                let server = cell.backend.ok_or(NO_SERVER)?;
+                let figures = commands::repeat(found, server, runs, cell.ground);
+                line.finish();
+                figures
             }
             Self::HandWritten(started) => {
                 line.say("a loop written by hand");
@@ -217,10 +279,14 @@ impl Subject {
     /// Why what is loaded has ended, if it has.
     fn death(&mut self) -> Option<String> {
         match self {
-            Self::Server(server, _) | Self::Reloaded(server, _) => server.death(),
+            Self::Server(server, _)
+            | Self::Reloaded(server, _)
+            | Self::Soak(server, _)
+            | Self::Client(server, _)
+            | Self::Bridge(server, _) => server.death(),
             Self::Child(piped, _) => Some(format!("it has ended: {}", piped.child.status()?)),
             Self::HandWritten(started) => started.death(),
-            Self::Shared(_) | Self::Other(_) => None,
+            Self::Shared(_) | Self::Other(_) | Self::Command(_) => None,
         }
     }
 }
@@ -235,7 +301,7 @@ fn run(
     let clock = Clock::system();
     let about = match cell.case.amount {
         Amount::Time => cell.duration,
-        Amount::Requests(_, about) => about,
+        Amount::Requests(_, about) => about.max(cell.duration),
     };
     let end = clock.now_exact() + cell.warm_up + about * 3 + PATIENCE;
     let load = Load { stop: StopFlag::default(), ..load.clone() };
@@ -258,17 +324,27 @@ fn run(
 fn listening(found: &Found, role: Role, cell: Cell<'_>) -> Result<(Server, Load), String> {
     let backend = cell.backend.map(|backend| backend.address);
     let server = Server::start(found, role, backend, cell.ground)?;
-    let mut load = http_load(cell, &server).map_err(|why| server.with_what_it_printed(&why))?;
+    let mut load = http_load(cell, &server, cell.case.request, Some(found))
+        .map_err(|why| server.with_what_it_printed(&why))?;
     if let Some(fewer) = found.peer.connections_instead_of(cell.case.connections) {
         load.connections = fewer as usize;
     }
     Ok((server, load))
 }
 
-fn http_load(cell: Cell<'_>, server: &Server) -> Result<Load, String> {
+fn http_load(
+    cell: Cell<'_>,
+    server: &Server,
+    request: Request,
+    found: Option<&Found>,
+) -> Result<Load, String> {
+    let reads_no_messages = found.is_some_and(|found| found.peer.reads_no_messages);
+    // A server that does nothing but answer stands beside clients too.
+    let request =
+        if cell.case.between == Between::Clients { Request::Get("/plaintext", 13) } else { request };
     let address = UpstreamAddr::from(server.address);
     let scheme = if cell.case.security == Security::None { "http" } else { "https" };
-    let requests: Arc<dyn Requests> = match cell.case.request {
+    let requests: Arc<dyn Requests> = match request {
         Request::Get(target, octets) => {
             let url = url(server, scheme, target)?;
             let expected = Expected { status: Some(200), content_bytes: Some(octets), ..Expected::default() };
@@ -279,10 +355,14 @@ fn http_load(cell: Cell<'_>, server: &Server) -> Result<Load, String> {
                 if cell.case.is_http2 { requests.and_then(HttpRequests::for_http2) } else { requests };
             Arc::new(requests.map_err(|error| error.to_string())?)
         }
+        Request::Mcp(operation) if reads_no_messages => {
+            let request = unread_message(operation, cell.case.era, url(server, scheme, "/mcp")?);
+            Arc::new(HttpRequests::new(&[request]).map_err(|error| error.to_string())?)
+        }
         Request::Mcp(operation) => {
             let is_persistent = cell.case.is_persistent;
             let endpoint = Endpoint { url: url(server, scheme, "/mcp")?, headers: Vec::new(), is_persistent };
-            let facts = probe_http(&endpoint, &address, None, &REVISIONS, PROBE_TIMEOUT);
+            let facts = probe_http(&endpoint, &address, None, &revisions(cell.case), PROBE_TIMEOUT);
             let facts = facts.map_err(|error| error.to_string())?;
             Arc::new(messages(operation, &facts, Some(&endpoint), cell.case)?)
         }
@@ -298,15 +378,18 @@ fn child(found: &Found, cell: Cell<'_>) -> Result<Subject, String> {
     let Request::Mcp(operation) = cell.case.request else { return Err("pipes carry MCP".to_owned()) };
     let setup = found.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
     let program = found.program.display().to_string();
-    let command: Vec<_> =
-        [program].into_iter().chain(setup.arguments.iter().map(|argument| (*argument).to_owned())).collect();
+    let command: Vec<_> = [program]
+        .into_iter()
+        .chain(setup.arguments.iter().map(|argument| cell.ground.with_peers(argument)))
+        .collect();
     run_on(&cell.ground.cores.server);
     let child = ChildServer::start(&command);
     run_on(&cell.ground.cores.load);
     let child = child.map_err(|error| error.to_string())?;
     cell.ground.groups.add(child.id());
     let piped = Piped { child, groups: cell.ground.groups.clone() };
-    let facts = probe_child(&piped.child, &REVISIONS, PROBE_TIMEOUT).map_err(|error| error.to_string())?;
+    let facts =
+        probe_child(&piped.child, &revisions(cell.case), PROBE_TIMEOUT).map_err(|error| error.to_string())?;
     let requests = Arc::new(messages(operation, &facts, None, cell.case)?);
     let load = load_options(cell).load(requests, Vec::new(), cell.ground.stop);
     let load = Load { server: Some(piped.child.id()), ..load };
@@ -320,10 +403,66 @@ fn messages(
     case: &Case,
 ) -> Result<McpRequests, String> {
     // Sessions need a connection that lasts, and pipes are one.
-    let has_sessions = facts.revision.era() == Era::Legacy && endpoint.is_some() && case.is_persistent;
+    let is_possible = facts.revision.era() == Era::Legacy && endpoint.is_some() && case.is_persistent;
+    // Servers on SDKs are set up without sessions.
+    let has_sessions = is_possible && !matches!(case.workload, Workload::McpSdks | Workload::McpSoak);
     let sessions = if has_sessions { SessionUse::PerConnection } else { SessionUse::None };
     let requests = McpRequests::new(facts.revision, sessions, &[operation.on(facts)], endpoint);
     requests.map_err(|error| error.to_string())
+}
+
+/// A message for a server that does not read it.
+fn unread_message(operation: Operation, era: Option<Era>, url: LoadUrl) -> HttpRequest {
+    let revision = revision_of(era.unwrap_or(Era::Modern));
+    let mut operation = operation.on(&McpServerFacts { revision, tools: Vec::new() });
+    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut headers = vec![
+        field("Content-Type", "application/json"),
+        field("Accept", "application/json, text/event-stream"),
+        field("MCP-Protocol-Version", revision.as_str()),
+    ];
+    if revision.era() == Era::Modern {
+        headers.push(field("Mcp-Method", &operation.method));
+        headers.extend(operation.params["name"].as_str().map(|name| field("Mcp-Name", name)));
+        operation.params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": revision.as_str(),
+            "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1.0"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+    }
+    let (method, params) = (operation.method, operation.params);
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let expected = Expected { status: Some(200), ..Expected::default() };
+    let content = message.to_string().into_bytes();
+    HttpRequest { method: "POST".to_owned(), headers, content, expected, ..HttpRequest::get(url) }
+}
+
+/// The kinds of messages of a soak, in both eras.
+fn soak_loads(cell: Cell<'_>, server: &Server, found: &Found) -> Result<Vec<Load>, String> {
+    let kinds = [
+        (Era::Modern, Operation::Echo),
+        (Era::Modern, Operation::Tools),
+        (Era::Legacy, Operation::Echo),
+        (Era::Legacy, Operation::Ping),
+    ];
+    let load = |(era, operation)| {
+        let case = Case { era: Some(era), ..cell.case.clone() };
+        http_load(Cell { case: &case, ..cell }, server, Request::Mcp(operation), Some(found))
+    };
+    kinds.into_iter().map(load).collect()
+}
+
+/// Adds the CPU time of a bridge alone, without that of the servers behind it.
+fn without_behind(figures: Figures, behind: Duration) -> Figures {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let behind = behind.as_secs_f64() * 1e6 / figures.answered.max(1) as f64;
+    let alone = figures.server_cpu.map(|cpu| kept((cpu - behind).max(0.0)));
+    Figures { program_cpu: alone, ..figures }
+}
+
+/// The revisions in which a server is asked, the newest first.
+fn revisions(case: &Case) -> Vec<Revision> {
+    case.era.map_or_else(|| REVISIONS.into(), |era| vec![revision_of(era)])
 }
 
 fn url(server: &Server, scheme: &str, target: &str) -> Result<LoadUrl, String> {

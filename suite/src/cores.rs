@@ -37,6 +37,12 @@ impl Cores {
         Self { server: all, load: all, backend: all, count, all, description: self.description.clone() }
     }
 
+    /// The same cores, with the load generator on that of the servers.
+    pub(crate) fn one(&self) -> Self {
+        let Self { server, backend, count, all, .. } = *self;
+        Self { server, load: server, backend, count, all, description: self.description.clone() }
+    }
+
     /// In words.
     pub(crate) fn describe(&self) -> &str {
         &self.description

@@ -7,7 +7,7 @@ use thruway_bench::report::{Handshakes, Report, octets, rate, time};
 use thruway_bench::statistics::{Ratio, Summary};
 
 /// What one load has shown. Times are in microseconds; four digits are kept.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Figures {
     /// Requests that were answered as expected.
     pub(crate) answered: u64,
@@ -39,6 +39,12 @@ pub(crate) struct Figures {
     /// How much the resident memory of the server has grown for each connection, in octets, where that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory_per_connection: Option<f64>,
+    /// CPU time of the program without the servers behind it, for each answer; of a command, for each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program_cpu: Option<f64>,
+    /// Growth of the anonymous memory of the server over the load, in octets; may be negative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_growth: Option<f64>,
 }
 
 /// How long requests took.
@@ -83,6 +89,10 @@ pub(crate) enum Metric {
     ReceivedRate,
     MemoryPerConnection,
     HandshakeRate,
+    /// CPU time of client and server together.
+    BothCpu,
+    ProgramCpu,
+    MemoryGrowth,
 }
 
 impl Figures {
@@ -129,6 +139,7 @@ impl Figures {
             is_generator_limit: report.generator.is_limit,
             listen_drops: report.listen_queue.map_or(0, |found| found.drops.max(found.overflows)),
             memory_per_connection: memory_before.map(|before| kept(grown(before))),
+            ..Self::default()
         }
     }
 }
@@ -169,6 +180,9 @@ impl Metric {
             Self::ReceivedRate => "received/s",
             Self::MemoryPerConnection => "memory per connection",
             Self::HandshakeRate => "handshakes/s",
+            Self::BothCpu => "CPU of client and server",
+            Self::ProgramCpu => "CPU of the program alone",
+            Self::MemoryGrowth => "memory growth",
         }
     }
 
@@ -178,6 +192,8 @@ impl Metric {
         match self {
             Self::Rate | Self::HandshakeRate => rate(value),
             Self::ReceivedRate | Self::MemoryPerConnection => octets(value as u64),
+            Self::MemoryGrowth if value < 0.0 => format!("−{}", octets(-value as u64)),
+            Self::MemoryGrowth => octets(value as u64),
             _ => time(value),
         }
     }
@@ -194,6 +210,9 @@ impl Metric {
             Self::Rate => Some(figures.rate),
             Self::ServerCpu => figures.server_cpu,
             Self::GeneratorCpu => figures.generator_cpu,
+            Self::BothCpu => Some(figures.server_cpu? + figures.generator_cpu?),
+            Self::ProgramCpu => figures.program_cpu,
+            Self::MemoryGrowth => figures.memory_growth,
             Self::ReceivedRate => figures.received_rate,
             Self::MemoryPerConnection => figures.memory_per_connection,
             Self::HandshakeRate => figures.handshakes.as_ref().map(|handshakes| handshakes.rate),

@@ -1,14 +1,17 @@
 //! The floor of W6: what a relay costs that reads no HTTP, beside ours and beside the other gateways.
 
-use crate::cases::Between;
+use crate::case::Between;
 use crate::figures::Metric;
-use crate::gateway::{TEN_THOUSAND, TWO_HUNDRED};
 use crate::results::CaseResult;
 use crate::tables::{self, Table};
 use thruway_bench::statistics::Ratio;
 
 /// Who does nothing but pass on octets.
 pub(crate) const RELAY: &str = "relay";
+
+/// With two hundred clients, and with ten thousand.
+pub(crate) const TWO_HUNDRED: &str = "gateway 2 B c=200";
+pub(crate) const TEN_THOUSAND: &str = "gateway 2 B c=10000";
 
 /// What the figures of the relay mean, if there are any.
 pub(crate) fn about(cases: &[&CaseResult]) -> Option<String> {

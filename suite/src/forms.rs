@@ -99,7 +99,7 @@ fn aligned(text: &mut String, table: &Table) {
     }
 }
 
-const CSV: [Metric; 11] = [
+const CSV: [Metric; 14] = [
     Metric::Rate,
     Metric::ServerCpu,
     Metric::GeneratorCpu,
@@ -111,4 +111,7 @@ const CSV: [Metric; 11] = [
     Metric::Longest,
     Metric::MemoryPerConnection,
     Metric::HandshakeRate,
+    Metric::BothCpu,
+    Metric::ProgramCpu,
+    Metric::MemoryGrowth,
 ];

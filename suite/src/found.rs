@@ -1,16 +1,16 @@
 //! Which of the peers and tools are on this machine, in which version; and what is missing, in words.
 
 use std::env;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf, absolute};
 
 use crate::results::LeftOut;
 
 use crate::args::SuiteArgs;
-use crate::peers::{PEERS, Peer, Program, Version};
+use crate::case::{Between, Case, OUR_SDK};
+use crate::peers::{PEERS, Peer, Program};
+use crate::process::{is_program, on_path};
 use crate::terminal::Failure;
+use crate::versions;
 
 /// A server that can be started.
 #[derive(Clone)]
@@ -27,47 +27,68 @@ pub(crate) struct Finds {
 }
 
 impl Finds {
-    /// Looks for those peers that `args` ask for.
-    pub(crate) fn look(args: &SuiteArgs) -> Result<Self, Failure> {
+    /// Looks for those peers that `args` ask for. Peers that some of `cases` cannot do without are always looked for.
+    pub(crate) fn look(args: &SuiteArgs, cases: &[Case], unbuilt: &[LeftOut]) -> Result<Self, Failure> {
         check_names(&args.peers)?;
-        let peers_from = args.peers_from.clone().or_else(|| env::var_os(PEERS_VARIABLE).map(PathBuf::from));
+        let peers_from = peers_from(args);
         if let Some(directory) = peers_from.as_ref().filter(|directory| !directory.is_dir()) {
             let message = format!("there is no directory `{}` with peers", directory.display());
             return Err(
                 Failure::new(message).with_hint("`--peers-from` is the folder `peers` of the repository")
             );
         }
-        let mut finds = Self { servers: Vec::new(), left_out: Vec::new() };
-        for peer in PEERS {
-            let is_ours = matches!(peer.program, Program::Ours);
-            let is_asked_for = args.peers.is_empty() || args.peers.iter().any(|name| name == peer.name);
-            if !is_ours && !is_asked_for {
+        let mut finds = Self { servers: Vec::new(), left_out: unbuilt.to_vec() };
+        for peer in PEERS.iter() {
+            let is_ours = matches!(peer.program, Program::Ours(_));
+            let is_unbuilt = unbuilt.iter().any(|left| left.what == peer.name);
+            let takes_part = cases.iter().any(|case| peer.takes_part(case));
+            let is_wanted = is_ours || is_needed(peer, cases) || is_asked_for(peer, args) && takes_part;
+            if is_unbuilt || !is_wanted {
                 continue;
             }
             match find(peer, args.program.as_deref(), peers_from.as_deref()) {
                 Ok(program) => {
-                    let version = version(peer, &program, peers_from.as_deref());
+                    let version = versions::of_peer(peer, &program, peers_from.as_deref());
                     finds.servers.push(Found { peer, program, version });
                 }
                 Err(because) if is_ours => return Err(Failure::new(because)),
-                Err(because) => finds.left_out.push(LeftOut { what: peer.name.to_owned(), because }),
+                Err(because) => finds.left_out.push(LeftOut { what: peer.name.clone(), because }),
             }
         }
         Ok(finds)
     }
 }
 
+/// Whether a peer may take part: all may unless some are named.
+pub(crate) fn is_asked_for(peer: &Peer, args: &SuiteArgs) -> bool {
+    args.peers.is_empty() || args.peers.iter().any(|name| *name == peer.name)
+}
+
+/// Whether some of the cases cannot be measured without this peer.
+pub(crate) fn is_needed(peer: &Peer, cases: &[Case]) -> bool {
+    let needs =
+        |case: &Case| case.ours == peer.name || case.between == Between::Bridges && peer.name == OUR_SDK;
+    cases.iter().any(needs)
+}
+
+/// Returns the folder `peers`, if it is named.
+pub(crate) fn peers_from(args: &SuiteArgs) -> Option<PathBuf> {
+    args.peers_from.clone().or_else(|| env::var_os(PEERS_VARIABLE).map(PathBuf::from))
+}
+
 /// Returns the `thruway` in the folder of this program, or else the one on the path.
-fn beside_this_program() -> Result<PathBuf, String> {
+fn beside_this_program(name: &str) -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let beside = own.with_file_name("thruway");
-    let found = if beside.is_file() { Some(beside) } else { on_path("thruway") };
-    found.ok_or_else(|| "cannot find `thruway`: build it with `cargo build --release -p thruway`, or name it with `--program`".to_owned())
+    let beside = own.with_file_name(name);
+    let found = if beside.is_file() { Some(beside) } else { on_path(name) };
+    found.ok_or_else(|| {
+        format!("cannot find `{name}`: build it with `cargo build --release -p {name}`, or name it with `--program`")
+    })
 }
 
 /// `none` is nobody's name.
 fn check_names(asked: &[String]) -> Result<(), Failure> {
-    let known = || PEERS.iter().map(|peer| peer.name).chain(["none"]);
+    let known = || PEERS.iter().map(|peer| &*peer.name).chain(["none"]);
     let Some(unknown) = asked.iter().find(|name| !known().any(|known| known == *name)) else { return Ok(()) };
     let likeness = |name: &str| strsim::jaro_winkler(unknown, name);
     let closest = known().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
@@ -80,68 +101,22 @@ fn check_names(asked: &[String]) -> Result<(), Failure> {
 
 fn find(peer: &Peer, ours: Option<&Path>, peers_from: Option<&Path>) -> Result<PathBuf, String> {
     match (&peer.program, peers_from) {
-        (Program::Ours, _) => match ours {
+        (Program::Ours(name), _) => match ours {
             Some(program) if is_program(program) => program.canonicalize().map_err(|error| error.to_string()),
             Some(program) => Err(format!("`{}` is no program", program.display())),
-            None => beside_this_program(),
+            None => beside_this_program(name),
         },
         (Program::Installed(name), _) => {
             on_path(name).ok_or_else(|| format!("`{name}` is not on the `PATH`"))
         }
-        (Program::Built(_), None) => {
-            Err(format!("no `--peers-from` (or ${PEERS_VARIABLE}) says where peers were built"))
-        }
-        (Program::Built(below), Some(directory)) => {
-            let program = directory.join(below);
+        (_, None) => Err(format!("no `--peers-from` (or ${PEERS_VARIABLE}) says where peers were built")),
+        (built, Some(directory)) => {
+            let program = directory.join(built.place().unwrap_or_default());
             let missing = || format!("`{}` was not built: `cargo xtask bench` builds it", program.display());
-            // It is started in a directory of its own.
-            program.canonicalize().ok().filter(|program| is_program(program)).ok_or_else(missing)
+            // It is started in a directory of its own. The link of an environment of Python must not be followed.
+            absolute(&program).ok().filter(|program| is_program(program)).ok_or_else(missing)
         }
     }
-}
-
-/// The program of this name in the `PATH`, or where servers are when they are not meant for everybody.
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let directories = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    directories.map(|directory| directory.join(name)).find(|program| is_program(program))
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-fn version(peer: &Peer, program: &Path, peers_from: Option<&Path>) -> String {
-    let read = |name: &str| fs::read_to_string(peers_from?.join(name)).ok();
-    let version = match peer.version {
-        Version::Printed(argument) => first_line(Command::new(program).arg(argument)),
-        Version::Locked(package) => read("Cargo.lock").and_then(|lock| locked(&lock, package)),
-        Version::GoModule(module) => read("go/go.mod").and_then(|file| required(&file, module)),
-        Version::Go => first_line(Command::new("go").arg("version").arg(program))
-            .and_then(|line| line.rsplit_once(": ").map(|(_, version)| version.to_owned())),
-    };
-    version.unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// The first line that a command prints, whatever its status and wherever: `wrk -v` fails.
-pub(crate) fn first_line(command: &mut Command) -> Option<String> {
-    let output = command.stdin(Stdio::null()).output().ok()?;
-    let printed = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    let line = String::from_utf8_lossy(&printed).lines().next()?.trim().to_owned();
-    (!line.is_empty()).then_some(line)
-}
-
-/// The version behind the name of a package in a `Cargo.lock`.
-fn locked(lock: &str, package: &str) -> Option<String> {
-    let name = format!("name = \"{package}\"");
-    let mut lines = lock.lines().skip_while(|line| *line != name);
-    Some(lines.nth(1)?.strip_prefix("version = \"")?.trim_end_matches('"').to_owned())
-}
-
-/// The version that a `go.mod` requires of a module.
-fn required(file: &str, module: &str) -> Option<String> {
-    let mut words = file.split_whitespace().skip_while(|word| *word != module);
-    words.nth(1).map(str::to_owned)
 }
 
 const PEERS_VARIABLE: &str = "THRUWAY_PEERS";
@@ -149,16 +124,6 @@ const PEERS_VARIABLE: &str = "THRUWAY_PEERS";
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_those_of_exactly_this_package() {
-        let lock = "[[package]]\nname = \"axum-core\"\nversion = \"0.5.6\"\n\n[[package]]\nname = \"axum\"\nversion = \"0.8.9\"\n";
-        assert_eq!(locked(lock, "axum").as_deref(), Some("0.8.9"));
-        assert_eq!(locked(lock, "hyper"), None);
-        let module = "require (\n\texample.org/b v2.0.0\n)\nrequire example.org/a v1.2.3\n";
-        assert_eq!(required(module, "example.org/a").as_deref(), Some("v1.2.3"));
-        assert_eq!(required(module, "example.org/c"), None);
-    }
 
     #[test]
     fn what_is_missing_is_said_in_words() {

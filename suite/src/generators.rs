@@ -2,19 +2,17 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::cases::{Amount, Case, Request, Security, Workload};
+use crate::case::{Amount, Case, Request, Security, Workload};
 use crate::figures::{Figures, kept};
 use crate::results::Tool;
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tempfile::TempDir;
-use thruway_bench::{StopFlag, cpu_of_ended, usage};
+use thruway_bench::usage;
 use thruway_net::Clock;
 
-use crate::found::{first_line, on_path};
+use crate::process::{first_line, on_path, wait};
 use crate::server::{Ground, Server};
 
 /// Another load generator.
@@ -112,14 +110,9 @@ impl Generator {
             failure: if failed > 0 { format!("as `{}` says", self.name()) } else { String::new() },
             seconds: kept(seconds),
             rate: kept(rate),
-            times: None,
-            received_rate: None,
-            handshakes: None,
             server_cpu,
             generator_cpu: Some(each(own_cpu)),
-            is_generator_limit: false,
-            listen_drops: 0,
-            memory_per_connection: None,
+            ..Figures::default()
         })
     }
 
@@ -215,25 +208,6 @@ fn script(directory: &Path, target: &str, depth: u16) -> Result<String, String> 
     Ok(path.display().to_string())
 }
 
-/// How it has ended, and its CPU time. It is killed when it takes too long, or it is time to end.
-fn wait(child: &mut Child, patience: Duration, stop: &StopFlag) -> Result<(ExitStatus, Duration), String> {
-    let (clock, id) = (Clock::system(), child.id());
-    let end = clock.now_exact() + patience;
-    // It is not waited for yet: then nobody could tell what it has cost.
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    while waitid(WaitId::Pid(Pid::from_child(child)), look).is_ok_and(|status| status.is_none()) {
-        if stop.is_set() || clock.now_exact() > end {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(if stop.is_set() { "interrupted" } else { "it did not end" }.to_owned());
-        }
-        sleep(PAUSE);
-    }
-    let cpu = cpu_of_ended(id).unwrap_or_default();
-    child.wait().map(|status| (status, cpu)).map_err(|error| error.to_string())
-}
-
-const PAUSE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -255,16 +229,5 @@ mod tests {
         for generator in Generator::ALL {
             assert_eq!(generator.read("cannot connect\n"), None);
         }
-    }
-
-    #[test]
-    fn one_that_does_not_end_is_ended_and_what_others_cost_is_known() {
-        let mut endless = Command::new("sleep").arg("60").spawn().unwrap();
-        let why = wait(&mut endless, Duration::ZERO, &StopFlag::default()).unwrap_err();
-        assert_eq!(why, "it did not end");
-        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-        let mut busy = Command::new("sh").args(["-c", busy]).spawn().unwrap();
-        let (status, cpu) = wait(&mut busy, PATIENCE, &StopFlag::default()).unwrap();
-        assert!(status.success() && cpu > Duration::ZERO, "{cpu:?}");
     }
 }

@@ -3,13 +3,10 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
-use crate::cases::Case;
+use crate::case::{Case, Role};
 use crate::figures::{Figures, kept};
-use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use thruway_bench::{ProcessGroups, Revision, StopFlag, usage};
@@ -17,7 +14,7 @@ use thruway_net::Clock;
 
 use crate::cores::run_on;
 use crate::found::Found;
-use crate::peers::Role;
+use crate::process::guarded;
 use crate::server::Ground;
 
 /// A server of ours on pipes. It is ended when this is dropped.
@@ -44,7 +41,7 @@ impl HandWritten {
     pub(crate) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
         let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
         let mut command = Command::new(&ours.program);
-        command.args(setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(&setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         run_on(&ground.cores.server);
         let child = ground.groups.start(&mut command);
         run_on(&ground.cores.load);
@@ -67,7 +64,8 @@ impl HandWritten {
             groups: ground.groups.clone(),
             stop: ground.stop.clone(),
         };
-        started.guarded(PATIENCE, Self::exchange_first)?;
+        let (id, stop) = (started.child.id(), started.stop.clone());
+        guarded(id, PATIENCE, &stop, || started.exchange_first())?;
         Ok(started)
     }
 
@@ -82,11 +80,12 @@ impl HandWritten {
         duration: Duration,
     ) -> Result<Figures, String> {
         let window = u64::from(case.pipeline);
-        self.guarded(warm_up + duration + PATIENCE, |pipes| {
-            pipes.send(window)?;
-            pipes.exchange(warm_up)?;
-            let figures = pipes.measure(duration)?;
-            pipes.receive_last(window)?;
+        let (id, stop) = (self.child.id(), self.stop.clone());
+        guarded(id, warm_up + duration + PATIENCE, &stop, || {
+            self.send(window)?;
+            self.exchange(warm_up)?;
+            let figures = self.measure(duration)?;
+            self.receive_last(window)?;
             Ok(figures)
         })
     }
@@ -103,43 +102,11 @@ impl HandWritten {
         let each = |cpu: Duration| kept(cpu.as_secs_f64() * 1e6 / count);
         Ok(Figures {
             answered,
-            failed: 0,
-            failure: String::new(),
             seconds: kept(seconds),
             rate: kept(count / seconds),
-            times: None,
-            received_rate: None,
-            handshakes: None,
             server_cpu: before.zip(after).map(|(before, after)| each(after.cpu.saturating_sub(before.cpu))),
             generator_cpu: Some(each(own)),
-            is_generator_limit: false,
-            listen_drops: 0,
-            memory_per_connection: None,
-        })
-    }
-
-    /// Kills the server when `work` takes longer, or when it is time to end: then nothing is left to wait for.
-    fn guarded<T>(
-        &mut self,
-        patience: Duration,
-        work: impl FnOnce(&mut Self) -> Result<T, String>,
-    ) -> Result<T, String> {
-        let (done, is_done) = channel::<()>();
-        let (stop, group) = (self.stop.clone(), Pid::from_child(&self.child));
-        let end = Clock::system().now_exact() + patience;
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                let clock = Clock::system();
-                while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                    if stop.is_set() || clock.now_exact() > end {
-                        // It may have ended already.
-                        let _ = kill_process_group(group, Signal::KILL);
-                    }
-                }
-            });
-            let result = work(self);
-            drop(done);
-            result
+            ..Figures::default()
         })
     }
 
@@ -245,7 +212,6 @@ fn thread_cpu_time() -> Duration {
 
 const MESSAGE: &str = "Benchmark test message";
 const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(100);
 
 /// All ids have as many digits.
 const FIRST_ID: u64 = 1_000_000;

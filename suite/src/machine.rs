@@ -9,7 +9,8 @@ use crate::results::{Environment, Tool};
 use rustix::process::{Resource, getrlimit};
 
 use crate::cores::Cores;
-use crate::found::{Found, first_line};
+use crate::found::Found;
+use crate::process::first_line;
 
 /// Where and on what is measured.
 pub(crate) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environment {

@@ -6,12 +6,16 @@ mod args;
 mod terminal;
 
 // the cases
+mod case;
 mod cases;
-mod gateway;
 mod plan;
 
 // the peers
 mod peers;
+mod build;
+mod packages;
+mod debian;
+mod versions;
 mod found;
 mod generators;
 mod hand_written;
@@ -19,12 +23,15 @@ mod hand_written;
 // the machine and the servers on it
 mod certificate;
 mod cores;
-mod descriptors;
 mod machine;
 mod server;
 
 // the runs
 mod reloads;
+mod process;
+mod soak;
+mod calls;
+mod commands;
 mod contender;
 mod session;
 
@@ -44,8 +51,8 @@ mod html;
 mod tests;
 
 use std::fs;
-use std::io::{Write as _, stderr};
-use std::path::Path;
+use std::io::{ErrorKind, Write as _, stderr};
+use std::path::{Path, absolute};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -53,12 +60,14 @@ use thruway_bench::ProcessGroups;
 use thruway_net::{Clock, raise_descriptor_limit};
 
 use args::{Form, SuiteArgs};
-use cases::{Case, Workload, cases};
+use case::{Case, Workload};
+use cases::cases;
 use certificate::Certificate;
 use cores::{Cores, run_on};
-use found::{Finds, Found, on_path};
+use found::{Finds, Found};
 use generators::Generator;
 use plan::{Asked, Plan};
+use process::{Runner, on_path};
 use results::{ServerFacts, SuiteReport, SuiteSettings};
 use server::Ground;
 use session::Session;
@@ -82,6 +91,9 @@ fn run(args: &SuiteArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(directory) = &args.report {
         fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+        if args.from.is_none() {
+            remove_reports(directory)?;
+        }
     }
     let report = match &args.from {
         Some(path) => read(path)?,
@@ -105,7 +117,13 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let stop = stop_flag(&groups)?;
     raise_descriptor_limit();
     let cores = Cores::share_out();
-    let finds = Finds::look(args)?;
+    let peers_from = found::peers_from(args).and_then(|directory| absolute(directory).ok());
+    let unbuilt = match (&peers_from, args.build) {
+        (Some(peers), true) => build::peers(args, &cases, peers, Runner { groups: &groups, stop: &stop }),
+        (None, true) => return Err(Failure::new("`--build` needs `--peers-from`")),
+        _ => Vec::new(),
+    };
+    let finds = Finds::look(args, &cases, &unbuilt)?;
     let certificate = Certificate::make()?;
     let ours = finds.servers.first().ok_or_else(|| Failure::new("ours is missing"))?;
     let environment = machine::describe(ours, &cores, Generator::versions());
@@ -113,7 +131,13 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let mut session = Session {
         servers: &finds.servers,
         python: on_path("python3"),
-        ground: Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate },
+        ground: Ground {
+            cores: &cores,
+            groups: &groups,
+            stop: &stop,
+            certificate: &certificate,
+            peers: peers_from.as_deref(),
+        },
         limit: args.limit,
         results: Vec::new(),
         left_out: finds.left_out.clone(),
@@ -139,7 +163,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
 
 /// The cases that are asked for.
 fn chosen(args: &SuiteArgs) -> Result<Vec<Case>, Failure> {
-    let workloads = args.name.map_or_else(|| Workload::ALL.to_vec(), args::SuiteName::workloads);
+    let workloads = args.name.map_or_else(|| Workload::PUBLISHED.to_vec(), args::SuiteName::workloads);
     let all = cases(&workloads);
     for text in &args.cases {
         if !all.iter().any(|case| case.name.contains(text)) {
@@ -185,17 +209,17 @@ fn command_line(args: &SuiteArgs) -> String {
 fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let has_part = |found: &&Found| {
         let mut candidates = session.results.iter().flat_map(|case| &case.candidates);
-        candidates.any(|candidate| candidate.name.split(' ').next() == Some(found.peer.name))
+        candidates.any(|candidate| candidate.name.split(' ').next() == Some(&*found.peer.name))
     };
     let fact = |found: &Found| {
         let program = found.program.file_name().unwrap_or_default().to_string_lossy();
-        let setups = found.peer.setups;
-        let commands = setups.iter().map(|setup| format!("{program} {}", setup.arguments.join(" ")));
-        let configs: Vec<_> = setups.iter().filter_map(|setup| setup.config).collect();
+        let setups = &found.peer.setups;
+        let commands = setups.values().map(|setup| format!("{program} {}", setup.arguments.join(" ")));
+        let configs: Vec<_> = setups.values().filter_map(|setup| setup.config.as_deref()).collect();
         ServerFacts {
-            name: found.peer.name.to_owned(),
+            name: found.peer.name.clone(),
             version: found.version.clone(),
-            about: found.peer.about.to_owned(),
+            about: found.peer.about.clone(),
             command: commands.collect::<Vec<_>>().join("; "),
             config: (!configs.is_empty()).then(|| configs.join("\n")),
         }
@@ -224,6 +248,18 @@ fn read(path: &Path) -> Result<SuiteReport, Failure> {
     };
     let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
     SuiteReport::from_json(&text).map_err(failure)
+}
+
+/// Removes the reports of an earlier run, so that none of them is taken for that of this run.
+fn remove_reports(directory: &Path) -> Result<(), Failure> {
+    for name in ["report.md", "report.html", JSON] {
+        let path = directory.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(&path, &error)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {

@@ -1,388 +1,204 @@
-//! The servers that can take part, as a table: what they are, how they are started, how they are set up.
+//! The servers that can take part, which `suite/data/peers.toml` lists: what they are, how they are built, started and set up.
 
-use crate::cases::Workload;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use crate::descriptors;
+use serde::Deserialize;
+
+use crate::case::{Case, Peers, Role, Workload};
+use crate::floor::RELAY;
+use crate::process;
 
 /// A server that can take part; ours is one of them.
+#[derive(Deserialize)]
 pub(crate) struct Peer {
-    /// Its name on the command line and in reports.
-    pub(crate) name: &'static str,
-    /// How it is set up, for reports.
-    pub(crate) about: &'static str,
-    /// Where its program is.
+    /// Name on the command line and in reports.
+    pub(crate) name: String,
+    /// Its setup, for reports.
+    pub(crate) about: String,
+    /// Place of its program.
+    #[serde(flatten)]
     pub(crate) program: Program,
-    /// Where its version is found.
+    /// Place of its version.
     pub(crate) version: Version,
-    /// What it can be, each with how it is started.
-    pub(crate) setups: &'static [Setup],
+    /// The roles that it can have, each with the way to start it.
+    #[serde(flatten)]
+    pub(crate) setups: BTreeMap<Role, Setup>,
     /// The workloads that it has no part in nevertheless.
-    pub(crate) not_in: &'static [Workload],
+    #[serde(default)]
+    pub(crate) not_in: Vec<Workload>,
+    /// Whether it takes part only where a case names it: another setup or version of a peer that takes part anyway, or one that cannot do
+    /// all that others do.
+    #[serde(default, rename = "extra")]
+    pub(crate) is_extra: bool,
+    /// Whether it answers MCP messages without reading them, as a floor for servers that do.
+    #[serde(default)]
+    pub(crate) reads_no_messages: bool,
 }
 
 /// Where a program is.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Program {
     /// It is the one whose servers are measured.
-    Ours,
+    Ours(String),
     /// In the `PATH`.
-    Installed(&'static str),
-    /// Where peers were built, below the folder `bench`.
-    Built(&'static str),
+    Installed(String),
+    /// A package of the workspace `peers/`, whose program has its name.
+    Cargo(String),
+    /// A command of the Go module `peers/go`.
+    Go(String),
+    /// The newest package of this name that Debian has.
+    Debian(String),
+    /// Node, with the packages of this folder of `peers/`.
+    Node(String),
+    /// Python, with the packages of this folder of `peers/`.
+    Python(String),
 }
 
 /// Where a version is found.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Version {
     /// The first line that the program prints with this argument.
-    Printed(&'static str),
+    Printed(String),
     /// The entry of this package in `Cargo.lock`.
-    Locked(&'static str),
+    Locked(String),
     /// The line of this module in `go/go.mod`.
-    GoModule(&'static str),
+    GoModule(String),
     /// What `go version` says of the program.
     Go,
+    /// The entry of a package in the `package-lock.json` of this folder.
+    NpmLock(String, String),
+    /// The line of a package in the `requirements.txt` of this folder.
+    Requirement(String, String),
 }
 
-/// What a server can be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
-    /// It has `GET /plaintext`.
-    Http,
-    /// It has `POST /mcp`.
-    Mcp,
-    /// It speaks MCP on its standard input and output.
-    Pipes,
-    /// It stands before others.
-    Gateway,
-    /// It has `GET /ok` and `/download?bytes=N` in TLS.
-    Tls,
-    /// It has the same over HTTP/2.
-    Http2,
-    /// It stands before others and speaks HTTP/2 with its clients.
-    Http2Gateway,
-}
-
-/// How a server is started to be one thing. `{address}`, `{host}`, `{port}`, `{directory}`, `{content}`, `{config}`, `{backend}`, `{backend_port}`, `{certificate}`, `{key}` and
-/// `{certificate_and_key}` are filled in.
+/// The way to start a server in one role.
+#[derive(Deserialize)]
+#[serde(from = "RowSetup")]
 pub(crate) struct Setup {
-    pub(crate) role: Role,
-    pub(crate) arguments: &'static [&'static str],
-    pub(crate) config: Option<&'static str>,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) config: Option<String>,
 }
 
-const fn setup(role: Role, arguments: &'static [&'static str]) -> Setup {
-    Setup { role, arguments, config: None }
+/// A setup in the file. Arguments are a list if one of them has a space.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RowSetup {
+    Words(String),
+    List(Vec<String>),
+    Configured { arguments: String, config: String },
 }
 
-const fn configured(role: Role, arguments: &'static [&'static str], config: &'static str) -> Setup {
-    Setup { role, arguments, config: Some(config) }
-}
-
-/// A peer of the repository's folder `bench`, which takes the arguments that all of them take.
-const fn built(name: &'static str, about: &'static str, program: &'static str, version: Version) -> Peer {
-    Peer { name, about, program: Program::Built(program), version, setups: LISTENING, not_in: &[] }
-}
-
-const fn built_for_mcp(
-    name: &'static str,
-    about: &'static str,
-    program: &'static str,
-    version: Version,
-) -> Peer {
-    Peer { setups: SPEAKING_MCP, ..built(name, about, program, version) }
-}
-
-/// Another version of one that is installed, which `cargo xtask bench` takes from Debian.
-const fn newest(
-    name: &'static str,
-    about: &'static str,
-    program: &'static str,
-    setups: &'static [Setup],
-) -> Peer {
-    Peer {
-        name,
-        about,
-        program: Program::Built(program),
-        version: Version::Printed("-v"),
-        setups,
-        not_in: &[],
+impl From<RowSetup> for Setup {
+    fn from(row: RowSetup) -> Self {
+        let words = |text: &str| text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        match row {
+            RowSetup::Words(text) => Self { arguments: words(&text), config: None },
+            RowSetup::List(arguments) => Self { arguments, config: None },
+            RowSetup::Configured { arguments, config } => {
+                let template = CONFIGS.iter().find(|(name, _)| *name == config);
+                let (_, text) =
+                    template.unwrap_or_else(|| panic!("peers.toml: there is no config `{config}`"));
+                Self { arguments: words(&arguments), config: Some((*text).to_owned()) }
+            }
+        }
     }
 }
 
-/// Ours, set up in another way.
-const fn ours(name: &'static str, about: &'static str, setups: &'static [Setup]) -> Peer {
-    Peer { name, about, program: Program::Ours, version: Version::Printed("--version"), setups, not_in: &[] }
+/// All of them, ours first. The file is part of this program, and a test reads it: an error in it ends any run.
+pub(crate) static PEERS: LazyLock<Vec<Peer>> = LazyLock::new(|| {
+    #[derive(Deserialize)]
+    struct File {
+        peer: Vec<Peer>,
+    }
+    let file: Result<File, _> = toml::from_str(include_str!("../data/peers.toml"));
+    file.unwrap_or_else(|error| panic!("peers.toml: {error}")).peer
+});
+
+/// Returns ours behind gateways, at nine addresses with the same port.
+pub(crate) fn backend() -> Setup {
+    let mut arguments = "serve --workers 1 --listen {address}".to_owned();
+    for place in 2..=9 {
+        arguments += &format!(" --listen 127.0.0.{place}:{{port}}");
+    }
+    RowSetup::Words(arguments).into()
 }
 
-/// Ours behind gateways, at nine addresses with the same port.
-pub(crate) const BACKEND: Setup = setup(
-    Role::Http,
-    &[
-        "serve",
-        "--workers",
-        "1",
-        "--listen",
-        "{address}",
-        "--listen",
-        "127.0.0.2:{port}",
-        "--listen",
-        "127.0.0.3:{port}",
-        "--listen",
-        "127.0.0.4:{port}",
-        "--listen",
-        "127.0.0.5:{port}",
-        "--listen",
-        "127.0.0.6:{port}",
-        "--listen",
-        "127.0.0.7:{port}",
-        "--listen",
-        "127.0.0.8:{port}",
-        "--listen",
-        "127.0.0.9:{port}",
-    ],
-);
+macro_rules! configs {
+    ($($name:literal)*) => { &[$(($name, include_str!(concat!("../peers/", $name)))),*] };
+}
 
-const LISTENING: &[Setup] = &[setup(Role::Http, &["--listen", "{address}"])];
-const SPEAKING_MCP: &[Setup] =
-    &[setup(Role::Mcp, &["--listen", "{address}"]), setup(Role::Pipes, &["--stdio"])];
-
-const GATEWAY: &[&str] = &["serve", "{config}"];
-const NGINX: &[&str] = &["-p", "{directory}", "-e", "stderr", "-c", "{config}"];
-const HAPROXY: &[&str] = &["-db", "-f", "{config}"];
-
-/// All of them, ours first.
-pub(crate) const PEERS: &[Peer] = &[
-    Peer {
-        name: "thruway",
-        about: "ours, one worker",
-        program: Program::Ours,
-        version: Version::Printed("--version"),
-        setups: &[
-            setup(Role::Http, &["serve", "--listen", "{address}", "--workers", "1"]),
-            setup(Role::Mcp, &["mcp", "serve", "--listen", "{address}", "--workers", "1"]),
-            setup(Role::Pipes, &["mcp", "serve", "--stdio"]),
-            configured(Role::Gateway, GATEWAY, GATEWAY_THRUWAY),
-            configured(Role::Tls, &["serve", "{config}"], include_str!("../peers/tls-thruway.toml")),
-            configured(Role::Http2, &["serve", "{config}"], include_str!("../peers/http2-thruway.toml")),
-            configured(
-                Role::Http2Gateway,
-                &["serve", "{config}"],
-                include_str!("../peers/http2-gateway-thruway.toml"),
-            ),
-        ],
-        not_in: &[],
-    },
-    Peer {
-        name: "nginx",
-        about: "`return 200`, as a gateway persistent connections to the backend; one worker process, no access log",
-        program: Program::Installed("nginx"),
-        version: Version::Printed("-v"),
-        setups: &[
-            configured(Role::Http, NGINX, include_str!("../peers/nginx.conf")),
-            configured(Role::Gateway, NGINX, GATEWAY_NGINX),
-            configured(Role::Tls, NGINX, include_str!("../peers/tls-nginx.conf")),
-            configured(Role::Http2, NGINX, include_str!("../peers/http2-nginx.conf")),
-            configured(Role::Http2Gateway, NGINX, include_str!("../peers/http2-gateway-nginx.conf")),
-        ],
-        not_in: &[],
-    },
-    Peer {
-        name: "haproxy",
-        about: "`http-request return`, as a gateway as it comes; one thread, no log",
-        program: Program::Installed("haproxy"),
-        version: Version::Printed("-v"),
-        setups: &[
-            configured(Role::Http, HAPROXY, include_str!("../peers/haproxy.cfg")),
-            configured(Role::Gateway, HAPROXY, GATEWAY_HAPROXY),
-            configured(Role::Tls, HAPROXY, include_str!("../peers/tls-haproxy.cfg")),
-            configured(Role::Http2Gateway, HAPROXY, include_str!("../peers/http2-gateway-haproxy.cfg")),
-        ],
-        not_in: &[],
-    },
-    Peer {
-        name: "haproxy-tuned",
-        about: "as a gateway with splice, larger buffers and connections shared by all clients; where there is something to splice",
-        program: Program::Installed("haproxy"),
-        version: Version::Printed("-v"),
-        setups: &[configured(Role::Gateway, HAPROXY, include_str!("../peers/gateway-haproxy-tuned.cfg"))],
-        not_in: &[],
-    },
-    ours(
-        "thruway-realistic",
-        "ours as a gateway with 20 routes, 3 upstreams of 3 servers, fields rewritten, access log, metrics and checks",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-realistic.toml"))],
-    ),
-    ours(
-        "thruway-routes",
-        "ours as a gateway with 20 routes",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-routes.toml"))],
-    ),
-    ours(
-        "thruway-servers",
-        "ours as a gateway with 3 servers",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-servers.toml"))],
-    ),
-    ours(
-        "thruway-access-log",
-        "ours as a gateway with an access log",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-access-log.toml"))],
-    ),
-    ours(
-        "thruway-metrics",
-        "ours as a gateway with metrics",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-metrics.toml"))],
-    ),
-    ours(
-        "thruway-checks",
-        "ours as a gateway that checks 3 servers every second",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-checks.toml"))],
-    ),
-    ours(
-        "thruway-rewriting",
-        "ours as a gateway that rewrites fields",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-rewriting.toml"))],
-    ),
-    ours(
-        "thruway-policies",
-        "ours as a gateway with three policies",
-        &[configured(Role::Gateway, GATEWAY, include_str!("../peers/gateway-policies.toml"))],
-    ),
-    Peer {
-        name: "h2o",
-        about: "files, one thread, no log",
-        program: Program::Installed("h2o"),
-        version: Version::Printed("-v"),
-        setups: &[
-            configured(Role::Http, &["-c", "{config}"], include_str!("../peers/h2o.conf")),
-            configured(Role::Http2, &["-c", "{config}"], include_str!("../peers/http2-h2o.conf")),
-        ],
-        not_in: &[],
-    },
-    Peer {
-        // It reads no `Connection`.
-        not_in: &[Workload::Persistence],
-        ..built(
-            "ceiling",
-            "raw epoll, a constant answer, nothing parsed: what the kernel's part costs",
-            "target/release/bench-ceiling",
-            Version::Locked("bench-ceiling"),
-        )
-    },
-    newest(
-        "haproxy-newest",
-        "as `haproxy`, the newest that Debian has",
-        "target/debian/haproxy/haproxy",
-        &[configured(Role::Gateway, HAPROXY, GATEWAY_HAPROXY)],
-    ),
-    newest(
-        "nginx-newest",
-        "as `nginx`, the newest that Debian has",
-        "target/debian/nginx/nginx",
-        &[configured(Role::Gateway, NGINX, GATEWAY_NGINX)],
-    ),
-    Peer {
-        setups: &[setup(Role::Gateway, &["--listen", "{address}", "--backend", "{backend}"])],
-        ..built(
-            RELAY,
-            "passes octets on and reads no HTTP, a connection to the backend for each client: what the kernel's part of a gateway costs",
-            "target/release/bench-relay",
-            Version::Locked("bench-relay"),
-        )
-    },
-    Peer {
-        setups: &[
-            setup(Role::Http, &["--listen", "{address}"]),
-            setup(Role::Http2, &["--listen", "{address}", "--http2"]),
-        ],
-        ..built("hyper", "`pipeline_flush`, mimalloc", "target/release/bench-hyper", Version::Locked("hyper"))
-    },
-    built("axum", "`axum::serve`, mimalloc", "target/release/bench-axum", Version::Locked("axum")),
-    Peer {
-        setups: &[setup(Role::Http, &["--listen", "{address}", "--pipeline-flush"])],
-        ..built(
-            "axum-flush",
-            "axum on hyper with `pipeline_flush`, which `axum::serve` does not set; where there are pipelines",
-            "target/release/bench-axum",
-            Version::Locked("axum"),
-        )
-    },
-    built("actix", "actix-web, mimalloc", "target/release/bench-actix", Version::Locked("actix-web")),
-    built(
-        "ntex",
-        "its HTTP service alone, io_uring, mimalloc",
-        "target/release/bench-ntex",
-        Version::Locked("ntex"),
-    ),
-    Peer {
-        // It reads no `Connection`.
-        not_in: &[Workload::Persistence],
-        ..built(
-            "may_minihttp",
-            "mimalloc",
-            "target/release/bench-may-minihttp",
-            Version::Locked("may_minihttp"),
-        )
-    },
-    built(
-        "fasthttp",
-        "Go, `GOMAXPROCS` 1",
-        "target/go/fasthttp",
-        Version::GoModule("github.com/valyala/fasthttp"),
-    ),
-    built("nethttp", "Go's net/http, `GOMAXPROCS` 1", "target/go/nethttp", Version::Go),
-    built_for_mcp(
-        "rmcp",
-        "the official Rust SDK, JSON answers, no sessions, mimalloc",
-        "target/release/bench-rmcp",
-        Version::Locked("rmcp"),
-    ),
-    built_for_mcp(
-        "tower-mcp",
-        "JSON answers, no sessions, mimalloc",
-        "target/release/bench-tower-mcp",
-        Version::Locked("tower-mcp"),
-    ),
-    built_for_mcp(
-        "mcp-go",
-        "mark3labs/mcp-go, `GOMAXPROCS` 1, `GOGC` 400, no sessions",
-        "target/go/mcpgo",
-        Version::GoModule("github.com/mark3labs/mcp-go"),
-    ),
-    built_for_mcp(
-        "go-sdk",
-        "the official Go SDK, `GOMAXPROCS` 1, `GOGC` 400, no sessions",
-        "target/go/gosdk",
-        Version::GoModule("github.com/modelcontextprotocol/go-sdk"),
-    ),
+/// The configs, each with its name in `suite/peers`.
+const CONFIGS: &[(&str, &str)] = configs![
+    "gateway-access-log.toml"
+    "gateway-checks.toml"
+    "gateway-haproxy-tuned.cfg"
+    "gateway-haproxy.cfg"
+    "gateway-metrics.toml"
+    "gateway-nginx.conf"
+    "gateway-policies.toml"
+    "gateway-realistic.toml"
+    "gateway-rewriting.toml"
+    "gateway-routes.toml"
+    "gateway-servers.toml"
+    "gateway-thruway.toml"
+    "h2o.conf"
+    "haproxy.cfg"
+    "http2-gateway-haproxy.cfg"
+    "http2-gateway-nginx.conf"
+    "http2-gateway-thruway.toml"
+    "http2-h2o.conf"
+    "http2-nginx.conf"
+    "http2-thruway.toml"
+    "nginx.conf"
+    "tls-haproxy.cfg"
+    "tls-nginx.conf"
+    "tls-thruway.toml"
 ];
-
-/// It takes two descriptors for each client.
-const RELAY: &str = "relay";
-
-const GATEWAY_NGINX: &str = include_str!("../peers/gateway-nginx.conf");
-const GATEWAY_HAPROXY: &str = include_str!("../peers/gateway-haproxy.cfg");
-const GATEWAY_THRUWAY: &str = include_str!("../peers/gateway-thruway.toml");
 
 /// A backend that closes after each response.
 pub(crate) const CLOSING_BACKEND: &str = include_str!("../peers/closing.py");
 
+impl Program {
+    /// Returns the place of a program that is built, below the folder `peers`.
+    pub(crate) fn place(&self) -> Option<String> {
+        match self {
+            Self::Ours(_) | Self::Installed(_) => None,
+            Self::Cargo(package) => Some(format!("target/release/{package}")),
+            Self::Go(command) => Some(format!("target/go/{command}")),
+            Self::Debian(package) => Some(format!("target/debian/{package}/{package}")),
+            // The system's Node, if the packages of the folder have none.
+            Self::Node(folder) => Some(format!("target/{folder}/node")),
+            Self::Python(folder) => Some(format!("target/{folder}/bin/python")),
+        }
+    }
+}
+
 impl Peer {
-    /// Whether it takes part only where a case names it: another setup or version of one that takes part anyway, or who cannot do all that others do.
-    pub(crate) fn is_extra(&self) -> bool {
-        const EXTRAS: &[&str] = &["haproxy-tuned", "haproxy-newest", "nginx-newest", "axum-flush", RELAY];
-        let is_ours = matches!(self.program, Program::Ours);
-        is_ours && self.name != PEERS[0].name || EXTRAS.contains(&self.name)
+    /// Whether it can take part in a case.
+    pub(crate) fn takes_part(&self, case: &Case) -> bool {
+        let is_chosen = match case.peers {
+            Peers::All => !self.is_extra,
+            Peers::AllAnd(names) => !self.is_extra || names.contains(&&*self.name),
+            Peers::Only(names) => names.contains(&&*self.name),
+            Peers::None => false,
+        };
+        let is_other = self.name != case.ours && self.name != PEERS[0].name;
+        is_chosen && is_other && self.setup(case.role()).is_some() && !self.not_in.contains(&case.workload)
     }
 
     /// How many connections it is given instead of `wanted`, if it has descriptors for fewer.
     pub(crate) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
         // Others share connections to the backend between clients, or queue requests.
-        let room = if self.name == RELAY { descriptors::room_for_clients(2) } else { None };
+        let room = if self.name == RELAY { process::room_for_clients(2) } else { None };
         room.filter(|room| *room < wanted)
     }
 
     /// How it is started to be `role`, if it can be.
-    pub(crate) fn setup(&self, role: Role) -> Option<&'static Setup> {
-        self.setups.iter().find(|setup| setup.role == role)
+    pub(crate) fn setup(&self, role: Role) -> Option<&Setup> {
+        self.setups.get(&role)
     }
 }
 
@@ -390,13 +206,14 @@ impl Peer {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::cases::{Between, Peers, cases};
+    use crate::case::{Between, Peers};
+    use crate::cases::cases;
 
     use super::*;
 
     #[test]
     fn every_peer_that_a_case_names_is_in_the_table_once() {
-        let names: BTreeSet<_> = PEERS.iter().map(|peer| peer.name).collect();
+        let names: BTreeSet<_> = PEERS.iter().map(|peer| &*peer.name).collect();
         assert_eq!(names.len(), PEERS.len());
         for case in cases(&Workload::ALL) {
             if let Peers::Only(named) | Peers::AllAnd(named) = case.peers {
@@ -407,13 +224,14 @@ mod tests {
 
     #[test]
     fn another_setup_of_a_peer_takes_part_only_where_it_is_named() {
-        let extras: Vec<_> = PEERS.iter().filter(|peer| peer.is_extra()).collect();
-        assert!(!PEERS[0].is_extra() && extras.len() == 13);
+        let extras: Vec<_> = PEERS.iter().filter(|peer| peer.is_extra).collect();
+        assert!(!PEERS[0].is_extra && extras.len() == 27);
         for extra in extras {
-            let is_named = |case: &crate::cases::Case| match case.peers {
-                Peers::Only(named) | Peers::AllAnd(named) => named.contains(&extra.name),
+            let is_named = |case: &Case| match case.peers {
+                Peers::Only(named) | Peers::AllAnd(named) => named.contains(&&*extra.name),
                 Peers::All | Peers::None => false,
             };
+            let is_named = |case: &Case| is_named(case) || case.ours == extra.name;
             assert!(cases(&Workload::ALL).iter().any(is_named), "{}", extra.name);
         }
     }
@@ -428,14 +246,14 @@ mod tests {
             assert!(can_be || !is_named, "{}", case.name);
         }
         assert_eq!(relay.connections_instead_of(1), None);
-        assert_eq!(relay.connections_instead_of(u32::MAX), descriptors::room_for_clients(2));
+        assert_eq!(relay.connections_instead_of(u32::MAX), process::room_for_clients(2));
         assert_eq!(PEERS[0].connections_instead_of(u32::MAX), None);
     }
 
     #[test]
     fn ours_can_be_everything_and_comes_first() {
         let ours = &PEERS[0];
-        assert!(matches!(ours.program, Program::Ours));
+        assert!(matches!(ours.program, Program::Ours(_)));
         let of_https = [Role::Tls, Role::Http2, Role::Http2Gateway];
         for role in [Role::Http, Role::Mcp, Role::Pipes, Role::Gateway].into_iter().chain(of_https) {
             assert!(ours.setup(role).is_some(), "{role:?}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cases::{Amount, Between, Case, Circumstance, Request};
+use crate::case::{Amount, Between, Case, Circumstance, Request};
 
 /// How long and how often is to be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,7 +138,8 @@ impl Amount {
 /// Other load generators count in whole seconds; where much is on its way at the same time, the first answers take long; and a few reloads
 /// must fall into the time.
 fn needs_a_second(case: &Case) -> bool {
-    is_heavy(case) || case.between == Between::Generators || case.circumstance == Circumstance::Reloads
+    let counts_seconds = matches!(case.between, Between::Generators | Between::Clients);
+    is_heavy(case) || counts_seconds || case.circumstance == Circumstance::Reloads
 }
 
 fn is_heavy(case: &Case) -> bool {
@@ -168,7 +169,8 @@ const PAUSE: Duration = Duration::from_millis(150);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{Peers, Workload, cases};
+    use crate::case::{Peers, Workload};
+    use crate::cases::cases;
 
     /// Every case, with `candidates` of them where it names nobody.
     fn planned(candidates: usize) -> Vec<PlannedCase> {
@@ -179,7 +181,7 @@ mod tests {
             // Ours beside ours.
             Peers::None => 2,
         };
-        let all = cases(&Workload::ALL).into_iter();
+        let all = cases(&Workload::PUBLISHED).into_iter();
         all.map(|case| PlannedCase { candidates: count(&case), case }).collect()
     }
 

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::cases::{Between, Workload};
+use crate::case::{Between, Workload};
 use crate::figures::Figures;
 use thruway_bench::report::unreadable;
 

@@ -1,6 +1,6 @@
 //! What a report says, in the order in which it says it: the summary, a section for each workload, how it was measured.
 
-use crate::cases::{Between, Workload};
+use crate::case::{Between, Workload};
 use crate::figures::{Figures, Metric};
 use crate::floor::{self, RELAY};
 use crate::results::{CandidateResult, CaseResult, SuiteReport};
@@ -237,6 +237,21 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
             section.tables =
                 beside(&cases, &[Metric::MemoryPerConnection, Metric::ServerCpu, Metric::P99, Metric::Rate]);
         }
+        Workload::Axum | Workload::McpSdks => {
+            section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
+        }
+        Workload::McpSoak => section.tables = beside(&cases, &[Metric::MemoryGrowth, Metric::ServerCpu]),
+        Workload::McpClient => {
+            let metrics = [Metric::Rate, Metric::BothCpu, Metric::GeneratorCpu, Metric::ServerCpu];
+            section.paragraphs.push(ABOUT_CLIENTS.to_owned());
+            section.tables = beside(&cases, &metrics);
+            section.tables.extend(tables::ratios_by_case(&cases, Metric::BothCpu));
+        }
+        Workload::McpBridge => {
+            let metrics = [Metric::Rate, Metric::ProgramCpu, Metric::ServerCpu, Metric::P50, Metric::P99];
+            section.tables = beside(&cases, &metrics);
+        }
+        Workload::McpCommand => section.tables = beside(&cases, &[Metric::ProgramCpu, Metric::Rate]),
         Workload::Tls => {
             let metrics =
                 [Metric::Rate, Metric::HandshakeRate, Metric::ReceivedRate, Metric::ServerCpu, Metric::P99];
@@ -506,6 +521,10 @@ fn coverage(report: &SuiteReport) -> Option<f64> {
     let ratios = report.cases.iter().flat_map(|case| ratios(case, Metric::Rate));
     ratios.map(|(_, ratio)| ratio.coverage).min_by(f64::total_cmp)
 }
+
+/// Paragraph about the cases of clients.
+const ABOUT_CLIENTS: &str = "Generator CPU is that of the client, which has one thread. `ceiling` is no MCP server: it answers `thruway bench http` on as many \
+     connections, and shows what the machine allows. With one call at a time across cores, that is how fast an idle core wakes up.";
 
 /// In which somebody else may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];

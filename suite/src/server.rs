@@ -11,10 +11,11 @@ use rustix::thread::CpuSet;
 use tempfile::TempDir;
 use thruway_bench::{ProcessGroups, StartedServer, StopFlag};
 
+use crate::case::Role;
 use crate::certificate::{self, Certificate};
 use crate::cores::{Cores, run_on};
 use crate::found::Found;
-use crate::peers::{BACKEND, CLOSING_BACKEND, Role, Setup};
+use crate::peers::{CLOSING_BACKEND, Setup, backend};
 
 /// A running server.
 pub(crate) struct Server {
@@ -44,6 +45,18 @@ pub(crate) struct Ground<'a> {
     pub(crate) groups: &'a ProcessGroups,
     pub(crate) stop: &'a StopFlag,
     pub(crate) certificate: &'a Certificate,
+    /// The folder `peers` of the repository, if it is known.
+    pub(crate) peers: Option<&'a Path>,
+}
+
+impl Ground<'_> {
+    /// Fills in the folder `peers`.
+    pub(crate) fn with_peers(self, template: &str) -> String {
+        match self.peers {
+            Some(peers) => template.replace("{peers}", &peers.display().to_string()),
+            None => template.to_owned(),
+        }
+    }
 }
 
 impl Server {
@@ -72,7 +85,7 @@ impl Server {
     /// # Errors
     /// Why there is none, with what it has printed.
     pub(crate) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
-        let start = || Self::try_to_start(ours, &BACKEND, None, &ground.cores.backend, ground);
+        let start = || Self::try_to_start(ours, &backend(), None, &ground.cores.backend, ground);
         match start() {
             // Nobody has the port at one address, but somebody may have at another.
             Err(NotStarted { has_ended: true, .. }) => start(),
@@ -105,14 +118,14 @@ impl Server {
     ) -> Result<Self, NotStarted> {
         let directory = directory()?;
         let address = free_address().map_err(in_words)?;
-        let fill = |template: &str| filled(template, directory.path(), address, backend);
-        if let Some(template) = setup.config {
+        let fill = |template: &str| filled(&ground.with_peers(template), directory.path(), address, backend);
+        if let Some(template) = &setup.config {
             fs::write(directory.path().join(CONFIG), fill(template)).map_err(in_words)?;
             write_what_it_names(template, directory.path(), ground.certificate).map_err(in_words)?;
         }
         let mut command = Command::new(&found.program);
         command.args(setup.arguments.iter().map(|argument| fill(argument)));
-        Self::run(command, found.peer.name, directory, address, cores, ground)
+        Self::run(command, &found.peer.name, directory, address, cores, ground)
     }
 
     fn run(
@@ -235,25 +248,19 @@ const GRACE: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::{PEERS, Peer, Program, Version};
-
-    /// A peer that is started as `sh -c SCRIPT`.
-    const fn shell(setups: &'static [Setup]) -> Peer {
-        let program = Program::Installed("sh");
-        Peer { name: "shell", about: "", program, version: Version::Go, setups, not_in: &[] }
-    }
+    use crate::peers::{PEERS, Peer};
 
     #[test]
     fn a_server_that_dies_at_its_start_is_told_with_what_it_printed() {
-        static DYING: Peer = shell(&[Setup {
-            role: Role::Http,
-            arguments: &["-c", "echo no such option >&2; exit 3"],
-            config: None,
-        }]);
-        let found = Found { peer: &DYING, program: "/bin/sh".into(), version: String::new() };
+        let dying = toml::from_str::<Peer>(
+            "name = 'shell'\nabout = ''\ninstalled = 'sh'\nversion = 'go'\nhttp = ['-c', 'echo no such option >&2; exit 3']",
+        );
+        let peer = Box::leak(Box::new(dying.unwrap()));
+        let found = Found { peer, program: "/bin/sh".into(), version: String::new() };
         let (cores, groups, stop) = (Cores::share_out(), ProcessGroups::default(), StopFlag::default());
         let certificate = Certificate::make().unwrap();
-        let ground = Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate };
+        let ground =
+            Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate, peers: None };
         let why = Server::start(&found, Role::Http, None, ground).err().unwrap();
         assert_eq!(why, "`shell` has ended: exit status: 3; it printed: no such option");
         let none = Server::start(&found, Role::Gateway, None, ground).err().unwrap();
@@ -263,8 +270,8 @@ mod tests {
     #[test]
     fn every_place_in_templates_and_arguments_is_filled_in() {
         let address = SocketAddr::from(([127, 0, 0, 1], 81));
-        for setup in PEERS.iter().flat_map(|peer| peer.setups) {
-            for template in setup.arguments.iter().chain(setup.config.as_ref()) {
+        for setup in PEERS.iter().flat_map(|peer| peer.setups.values()) {
+            for template in setup.arguments.iter().map(String::as_str).chain(setup.config.as_deref()) {
                 let text = filled(template, Path::new("dir"), address, Some(address));
                 let places = [
                     "address",

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cases::{Between, Case, Circumstance, Peers, Request, Security};
+use crate::case::{Between, Case, Circumstance, OUR_SDK, Peers, Role};
 use crate::plan::{Plan, PlannedCase};
 use crate::results::{CandidateResult, CaseResult, LeftOut};
 use thruway_bench::compare::measure_in_turn;
@@ -12,10 +12,9 @@ use thruway_net::Clock;
 
 use crate::contender::{Cell, Contender, Entry, What};
 use crate::cores::run_on;
-use crate::descriptors;
 use crate::found::Found;
 use crate::generators::Generator;
-use crate::peers::Role;
+use crate::process;
 use crate::server::{Ground, Server};
 use crate::terminal::Failure;
 use crate::terminal::ProgressLine;
@@ -75,9 +74,13 @@ impl Session<'_> {
     /// On the cores that the case asks for.
     fn measure(&mut self, case: &Case, place: usize, progress: &Progress<'_>) -> Result<(), Failure> {
         let apart = self.ground.cores;
-        let shared = apart.shared();
-        let is_shared = case.circumstance == Circumstance::SharedCores;
-        let ground = Ground { cores: if is_shared { &shared } else { apart }, ..self.ground };
+        let (shared, one) = (apart.shared(), apart.one());
+        let cores = match case.circumstance {
+            Circumstance::SharedCores => &shared,
+            Circumstance::OneCore => &one,
+            Circumstance::Usual | Circumstance::Reloads => apart,
+        };
+        let ground = Ground { cores, ..self.ground };
         run_on(&ground.cores.load);
         let measured = self.measure_on(ground, case, place, progress);
         run_on(&apart.load);
@@ -100,8 +103,18 @@ impl Session<'_> {
         };
         let duration = progress.plan.duration_of(case);
         let (warm_up, rounds) = (Plan::warm_up_of(case), progress.plan.rounds);
-        let cell =
-            Cell { case, duration, warm_up, ground, backend: backend.as_ref(), shared: shared.as_ref() };
+        let our_sdk = self.servers.iter().find(|found| found.peer.name == OUR_SDK);
+        // As the kernel names programs.
+        let behind_bridges = our_sdk.and_then(|found| found.program.canonicalize().ok());
+        let cell = Cell {
+            case,
+            duration,
+            warm_up,
+            ground,
+            backend: backend.as_ref(),
+            shared: shared.as_ref(),
+            behind_bridges: behind_bridges.as_deref(),
+        };
         let mut contenders: Vec<_> =
             self.entries(case).into_iter().map(|entry| Contender::start(entry, cell)).collect();
         let mut cells = 0;
@@ -133,18 +146,19 @@ impl Session<'_> {
     ) -> Result<(Option<Server>, Option<Server>), String> {
         let ours = &self.servers[0];
         Ok(match (case.between, &self.python) {
+            (Between::Commands, _) => (Some(Server::start(ours, Role::Http, None, ground)?), None),
             (Between::Gateways, _) => (Some(Server::start_backend(ours, ground)?), None),
             (Between::GatewaysBeforeClosing, Some(python)) => {
                 (Some(Server::start_closing_backend(python, ground)?), None)
             }
-            (Between::Generators, _) => (None, Some(Server::start(ours, role(case), None, ground)?)),
+            (Between::Generators, _) => (None, Some(Server::start(ours, case.role(), None, ground)?)),
             _ => (None, None),
         })
     }
 
     /// Who takes part in a case; ours first.
     fn entries(&self, case: &Case) -> Vec<Entry> {
-        let (Some((ours, peers)), role) = (self.servers.split_first(), role(case)) else { return Vec::new() };
+        let (Some(ours), role) = (self.ours(case), case.role()) else { return Vec::new() };
         let entry = |name: &str, what| Entry { name: name.to_owned(), what };
         if case.between == Between::PipeGenerators {
             let own = entry("thruway bench", What::Server(ours.clone(), Role::Pipes));
@@ -158,32 +172,35 @@ impl Session<'_> {
         }
         if case.circumstance == Circumstance::Reloads {
             let left_alone = entry("thruway left alone", What::Server(ours.clone(), role));
-            return vec![entry(ours.peer.name, What::Reloaded(ours.clone())), left_alone];
+            return vec![entry(&ours.peer.name, What::Reloaded(ours.clone())), left_alone];
         }
-        let mut entries = vec![entry(ours.peer.name, What::Server(ours.clone(), role))];
+        let mut entries = vec![entry(&ours.peer.name, What::Server(ours.clone(), role))];
         // One request at a time on pipes is compared with one at a time on a connection.
         if case.between == Between::Pipes && case.peers == Peers::None {
             entries.push(entry("thruway over HTTP", What::Server(ours.clone(), Role::Mcp)));
         }
-        let takes_part = |found: &&Found| {
-            let is_chosen = match case.peers {
-                Peers::All => !found.peer.is_extra(),
-                Peers::AllAnd(names) => !found.peer.is_extra() || names.contains(&found.peer.name),
-                Peers::Only(names) => names.contains(&found.peer.name),
-                Peers::None => false,
-            };
-            is_chosen && found.peer.setup(role).is_some() && !found.peer.not_in.contains(&case.workload)
-        };
-        let peers = peers.iter().filter(takes_part);
-        entries.extend(peers.map(|found| entry(found.peer.name, What::Server(found.clone(), role))));
+        let peers = self.servers.iter().filter(|found| found.peer.takes_part(case));
+        entries.extend(peers.map(|found| entry(&found.peer.name, What::Server(found.clone(), role))));
         entries
+    }
+
+    /// Returns the server that is ours in a case, if it is there.
+    fn ours(&self, case: &Case) -> Option<&Found> {
+        self.servers.iter().find(|found| found.peer.name == case.ours)
     }
 
     /// Why a case cannot be measured here, if it cannot.
     fn obstacle(&self, case: &Case, candidates: usize) -> Option<String> {
-        let needed = descriptors::needed(case.connections);
-        if let Some(limit) = descriptors::limit().filter(|limit| *limit < needed) {
+        let needed = process::descriptors_needed(case.connections);
+        if let Some(limit) = process::descriptor_limit().filter(|limit| *limit < needed) {
             return Some(format!("it needs {needed} descriptors, and a process may have {limit}"));
+        }
+        if self.ours(case).is_none() {
+            return Some(format!("`{}` is not there", case.ours));
+        }
+        let needs_our_sdk = case.between == Between::Bridges;
+        if needs_our_sdk && !self.servers.iter().any(|found| found.peer.name == OUR_SDK) {
+            return Some(format!("`{OUR_SDK}` is not there"));
         }
         match case.between {
             Between::GatewaysBeforeClosing if self.python.is_none() => {
@@ -222,18 +239,6 @@ impl Progress<'_> {
             self.elapsed().as_secs_f64() / done.as_secs_f64()
         };
         planned.mul_f64(factor).min(self.limit.saturating_sub(self.elapsed()))
-    }
-}
-
-fn role(case: &Case) -> Role {
-    match (case.between, case.request) {
-        (Between::Pipes | Between::PipeGenerators, _) => Role::Pipes,
-        (Between::Gateways | Between::GatewaysBeforeClosing, _) if case.is_http2 => Role::Http2Gateway,
-        (Between::Gateways | Between::GatewaysBeforeClosing, _) => Role::Gateway,
-        (_, Request::Mcp(_)) => Role::Mcp,
-        (_, Request::Get(..)) if case.is_http2 => Role::Http2,
-        (_, Request::Get(..)) if case.security != Security::None => Role::Tls,
-        (_, Request::Get(..)) => Role::Http,
     }
 }
 

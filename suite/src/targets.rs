@@ -1,6 +1,10 @@
-//! What the project has set itself, as a table, and what the figures say of it.
+//! The bounds that the project has set itself, which `suite/data/targets.toml` lists, and the verdicts about them.
 
 use std::fmt;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use crate::figures::{Figures, Metric};
 use crate::results::{CaseResult, SuiteReport};
@@ -16,14 +20,14 @@ struct Target {
 }
 
 /// What our figure is put in relation to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Against {
     /// That of this candidate in the same rounds.
-    Candidate(&'static str),
+    Candidate(String),
     /// That of every other candidate, but for the ceiling.
     Everyone,
     /// Our own in another case.
-    OurCase(&'static str),
+    OurCase(String),
     /// Nothing: the figure itself is bounded.
     Nothing,
 }
@@ -58,196 +62,59 @@ pub(crate) fn judge(report: &SuiteReport) -> Vec<Judged> {
     let is_of_interest = |target: &Target| {
         report.case(&target.case).is_some() || report.left_out.iter().any(|left| left.what == target.case)
     };
-    all().filter(is_of_interest).map(|target| target.judge(report)).collect()
+    let targets = TARGETS.iter().filter(|target| is_of_interest(target));
+    targets.map(|target| target.judge(report)).collect()
 }
 
-fn all() -> impl Iterator<Item = Target> {
-    single()
-        .into_iter()
-        .chain(gateway())
-        .chain(closing())
-        .chain(front())
-        .chain(generators())
-        .chain(tls())
-        .chain(http2())
-}
-
-fn single() -> Vec<Target> {
-    use Against::{Candidate, Everyone, Nothing, OurCase};
-    use Bound::{AtLeast, AtMost, Below};
-    use Metric::{Longest, MemoryPerConnection, P98, P99, Rate, ServerCpu};
-    let nginx = Candidate("nginx");
-    let rmcp = Candidate("rmcp");
-    let ceiling = Candidate(CEILING);
-    let table = [
-        // W1
-        ("plaintext c=16", ServerCpu, ceiling, AtMost(1.1)),
-        ("plaintext c=256", ServerCpu, ceiling, AtMost(1.1)),
-        ("plaintext c=16", ServerCpu, Everyone, Below(1.0)),
-        ("plaintext c=256", ServerCpu, Everyone, Below(1.0)),
-        // W2
-        ("pipelining depth 16", ServerCpu, ceiling, AtMost(1.5)),
-        ("pipelining depth 100", ServerCpu, ceiling, AtMost(1.5)),
-        ("pipelining depth 16", ServerCpu, Everyone, Below(1.0)),
-        ("pipelining depth 100", ServerCpu, Everyone, Below(1.0)),
-        ("pipelining depth 100", ServerCpu, Candidate("hyper"), AtMost(0.4)),
-        // W3
-        ("keep-alive with -k", P99, nginx, AtMost(1.0)),
-        ("keep-alive without -k", Rate, nginx, AtLeast(1.0)),
-        ("keep-alive without -k", P98, nginx, AtMost(1.0)),
-        ("keep-alive without -k", P99, nginx, AtMost(1.0)),
-        ("keep-alive without -k", Longest, nginx, AtMost(1.0)),
-        // W4
-        ("mcp tools/call echo c=16", Rate, rmcp, AtLeast(4.0)),
-        ("mcp tools/call echo c=32", Rate, rmcp, AtLeast(4.0)),
-        ("mcp tools/call echo c=16", ServerCpu, rmcp, AtMost(0.27)),
-        ("mcp tools/call echo c=32", ServerCpu, rmcp, AtMost(0.27)),
-        // W5
-        ("stdio tools/call echo, window 64", Rate, rmcp, AtLeast(3.0)),
-        // W7
-        ("connections held c=10000", MemoryPerConnection, Nothing, AtMost(2048.0)),
-        ("connections busy c=10000", ServerCpu, OurCase("connections busy c=100"), AtMost(1.5)),
-    ];
-    table
-        .map(|(case, metric, against, bound)| Target { case: case.to_owned(), metric, against, bound })
-        .into()
-}
-
-/// W6: the same for each size and number of connections.
-fn gateway() -> impl Iterator<Item = Target> {
-    const SMALL: &[(Metric, Bound)] = &small(0.85);
-    const BESIDE_NEWEST: &[(Metric, Bound)] = &small(0.75);
-    const LARGE: &[(Metric, Bound)] =
-        &[(Metric::Rate, Bound::AtLeast(1.0)), (Metric::P99, Bound::AtMost(1.0))];
-    const fn small(cpu: f64) -> [(Metric, Bound); 3] {
-        [
-            (Metric::ServerCpu, Bound::AtMost(cpu)),
-            (Metric::Rate, Bound::AtLeast(1.15)),
-            (Metric::P99, Bound::AtMost(1.0)),
-        ]
+/// All targets. The file is part of this program, and a test reads it: an error in it ends any run.
+static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
+    #[derive(Deserialize)]
+    struct File {
+        target: Vec<Row>,
     }
-    let sizes = [("2 B", SMALL, BESIDE_NEWEST), ("4 KB", SMALL, BESIDE_NEWEST), ("1 MB", LARGE, &[])];
-    let cases = sizes
-        .into_iter()
-        .flat_map(|(size, old, new)| [50, 200, 500].map(|c| (format!("gateway {size} c={c}"), old, new)));
-    cases.flat_map(|(case, old, new)| {
-        let peers = [("haproxy", old), ("nginx", old), ("haproxy-newest", new)];
-        peers.into_iter().flat_map(move |(peer, bounds)| {
-            let case = case.clone();
-            bounds.iter().map(move |&(metric, bound)| {
-                let against = Against::Candidate(peer);
-                Target { case: case.clone(), metric, against, bound }
-            })
-        })
-    })
-}
-
-/// W6: before a backend that closes its connections, which is what limits all.
-fn closing() -> impl Iterator<Item = Target> {
-    let cases = ["2 B", "4 KB", "1 MB"].into_iter().flat_map(|size| [50, 200, 500].map(|c| (size, c)));
-    cases.flat_map(|(size, connections)| {
-        [(Metric::Rate, Bound::AtLeast(1.0)), (Metric::P99, Bound::AtMost(1.0))].map(|(metric, bound)| {
-            Target {
-                case: format!("gateway before a closing backend {size} c={connections}"),
-                metric,
-                against: Against::Candidate("haproxy"),
-                bound,
-            }
-        })
-    })
-}
-
-/// W6: what no size and number of connections shows.
-fn front() -> impl Iterator<Item = Target> {
-    use Against::{Candidate, Nothing, OurCase};
-    use Bound::{AtLeast, AtMost};
-    use Metric::{MemoryPerConnection, P99, Rate, ServerCpu};
-    let table = [
-        ("gateway 1 MB c=50", ServerCpu, Candidate("haproxy-tuned"), AtMost(0.8)),
-        ("gateway 1 MB c=200", ServerCpu, Candidate("haproxy-tuned"), AtMost(0.8)),
-        ("gateway 1 MB c=500", ServerCpu, Candidate("haproxy-tuned"), AtMost(0.8)),
-        ("gateway 2 B c=200, shared cores", ServerCpu, Candidate("haproxy"), AtMost(0.66)),
-        ("gateway 2 B c=200, shared cores", Rate, Candidate("haproxy"), AtLeast(1.3)),
-        ("gateway 2 B c=200, shared cores", ServerCpu, Candidate("haproxy-newest"), AtMost(0.6)),
-        ("gateway 2 B c=200, shared cores", Rate, Candidate("haproxy-newest"), AtLeast(1.3)),
-        // On one connection, the rate is one by the mean time, of which the backend's part is the same for both.
-        ("gateway 2 B c=1", Rate, Candidate("nginx"), AtLeast(1.0)),
-        ("gateway held c=10000", MemoryPerConnection, Nothing, AtMost(3072.0)),
-        ("gateway 2 B c=10000", Rate, OurCase("gateway 2 B c=200"), AtLeast(0.6)),
-        ("gateway reloads c=200", P99, Candidate("thruway left alone"), AtMost(2.0)),
-        // With much in the config at least 0.85 of the rate of the smallest one, which is ours here.
-        ("gateway realistic config c=200", Rate, Candidate("thruway-realistic"), AtMost(1.0 / 0.85)),
-    ];
-    table.into_iter().map(|(case, metric, against, bound)| Target {
-        case: case.to_owned(),
-        metric,
-        against,
-        bound,
-    })
-}
-
-/// The load generator itself, beside wrk and a loop over pipes.
-fn generators() -> impl Iterator<Item = Target> {
-    let on_pipes = [1, 16].map(|window| Target {
-        case: format!("stdio tools/call echo, window {window}, by a hand-written loop"),
-        metric: Metric::Rate,
-        against: Against::Candidate("hand-written loop"),
-        bound: Bound::AtLeast(1.0),
-    });
-    beside_wrk().chain(on_pipes)
-}
-
-fn beside_wrk() -> impl Iterator<Item = Target> {
-    ["plaintext c=16", "plaintext c=256", "pipelining depth 16"].into_iter().flat_map(|case| {
-        let bounds = [(Metric::Rate, Bound::AtLeast(1.0)), (Metric::GeneratorCpu, Bound::AtMost(1.1))];
-        bounds.map(|(metric, bound)| Target {
-            case: format!("{case}, by other load generators"),
-            metric,
-            against: Against::Candidate("wrk"),
-            bound,
-        })
-    })
-}
-
-/// W8: beside servers with the same certificate.
-fn tls() -> impl Iterator<Item = Target> {
-    const CPU: (Metric, Bound) = (Metric::ServerCpu, Bound::AtMost(1.0));
-    const RATE: (Metric, Bound) = (Metric::Rate, Bound::AtLeast(1.0));
-    const HANDSHAKES: (Metric, Bound) = (Metric::HandshakeRate, Bound::AtLeast(1.0));
-    let both = ["nginx", "haproxy"].into_iter().flat_map(|peer| {
-        [
-            ("2 B c=64", CPU),
-            ("4 KB c=64", CPU),
-            ("full handshakes c=32", HANDSHAKES),
-            ("resumed handshakes c=32", HANDSHAKES),
-        ]
-        .map(|(case, bound)| (format!("tls {case}"), peer, bound))
-    });
-    both.chain([("tls 1 MB c=16".to_owned(), "nginx", RATE)]).map(target)
-}
-
-/// W9: beside servers, and beside a gateway.
-fn http2() -> impl Iterator<Item = Target> {
-    const RATE: (Metric, Bound) = (Metric::Rate, Bound::AtLeast(1.0));
-    const P99: (Metric, Bound) = (Metric::P99, Bound::AtMost(1.0));
-    ["2 B", "4 KB"].into_iter().flat_map(|size| {
-        let server = format!("http2 {size} c=8 m=32");
-        let servers = ["hyper", "nginx"].into_iter().flat_map(move |peer| {
-            let server = server.clone();
-            [RATE, P99].map(move |bound| (server.clone(), peer, bound))
-        });
-        let gateway = (format!("http2 gateway {size} c=8 m=32"), "haproxy", RATE);
-        servers.chain([gateway]).map(target)
-    })
-}
-
-fn target((case, peer, (metric, bound)): (String, &'static str, (Metric, Bound))) -> Target {
-    Target { case, metric, against: Against::Candidate(peer), bound }
-}
+    #[derive(Deserialize)]
+    struct Row {
+        cases: Vec<String>,
+        bounds: Vec<String>,
+    }
+    let file: Result<File, _> = toml::from_str(include_str!("../data/targets.toml"));
+    let rows = file.unwrap_or_else(|error| panic!("targets.toml: {error}")).target;
+    let target = |case: &str, text: &str| {
+        Target::parse(case, text).unwrap_or_else(|| panic!("targets.toml: `{text}` is no bound"))
+    };
+    let of_row = |row: &Row| -> Vec<Target> {
+        let of_case = |case: &String| row.bounds.iter().map(|text| target(case, text)).collect::<Vec<_>>();
+        row.cases.iter().flat_map(of_case).collect()
+    };
+    rows.iter().flat_map(of_row).collect()
+});
 
 impl Target {
+    /// Reads a bound such as `server_cpu / nginx <= 1.1`.
+    fn parse(case: &str, text: &str) -> Option<Self> {
+        let (figure, bound) = text.split_once(['<', '>'])?;
+        let operator = text.get(figure.len()..)?;
+        let number = bound.trim_start_matches('=').trim().parse().ok()?;
+        let bound = match operator.get(..2)? {
+            "<=" => Bound::AtMost(number),
+            ">=" => Bound::AtLeast(number),
+            "< " => Bound::Below(number),
+            _ => return None,
+        };
+        let (metric, against) = figure.trim().split_once(" / ").unwrap_or((figure.trim(), ""));
+        let own_case = against.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+        let against = match (against, own_case) {
+            ("", _) => Against::Nothing,
+            ("everyone", _) => Against::Everyone,
+            (_, Some(case)) => Against::OurCase(case.to_owned()),
+            (name, None) => Against::Candidate(name.to_owned()),
+        };
+        let metric = Metric::deserialize(StrDeserializer::<ValueError>::new(metric)).ok()?;
+        Some(Self { case: case.to_owned(), metric, against, bound })
+    }
+
     fn judge(&self, report: &SuiteReport) -> Judged {
-        match self.against {
+        match &self.against {
             Against::Candidate(name) => self.judged(report, &format!(" / {name}"), self.ratio(report, name)),
             Against::Everyone => self.against_everyone(report),
             Against::OurCase(other) => {
@@ -267,7 +134,11 @@ impl Target {
         let others = report.case(&self.case).into_iter().flat_map(CaseResult::others);
         let others = others.filter(|other| other.name != CEILING);
         let ratios = others.filter_map(|other| Some((&other.name, self.ratio(report, &other.name)?)));
-        match ratios.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median)) {
+        let compare = |a: &Ratio, b: &Ratio| match self.bound {
+            Bound::AtLeast(_) => b.median.total_cmp(&a.median),
+            Bound::AtMost(_) | Bound::Below(_) => a.median.total_cmp(&b.median),
+        };
+        match ratios.max_by(|(_, a), (_, b)| compare(a, b)) {
             Some((name, ratio)) => {
                 self.judged(report, &format!(" / everyone (closest: {name})"), Some(ratio))
             }
@@ -287,13 +158,13 @@ impl Target {
     /// Whether ours, or requests to it, failed, where there was somebody to hold it against.
     fn has_failed(&self, report: &SuiteReport) -> bool {
         let Some(case) = report.case(&self.case) else { return false };
-        let is_there = match self.against {
+        let is_there = match &self.against {
             Against::Candidate(name) => case.candidate(name).is_some(),
             Against::Everyone => case.others().any(|other| other.name != CEILING),
             Against::OurCase(other) => report.case(other).is_some(),
             Against::Nothing => true,
         };
-        let other = match self.against {
+        let other = match &self.against {
             Against::OurCase(other) => report.case(other),
             _ => None,
         };
@@ -361,16 +232,17 @@ pub(crate) const CEILING: &str = "ceiling";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{Workload, cases};
+    use crate::case::Workload;
+    use crate::cases::cases;
     use crate::tests::{case, report};
 
     #[test]
     fn targets_name_cases_that_exist() {
         let known = cases(&Workload::ALL);
         let is_known = |name: &str| known.iter().any(|case| case.name == name);
-        for target in all() {
+        for target in TARGETS.iter() {
             assert!(is_known(&target.case), "no case `{}`", target.case);
-            if let Against::OurCase(other) = target.against {
+            if let Against::OurCase(other) = &target.against {
                 assert!(is_known(other), "no case `{other}`");
             }
         }
@@ -392,6 +264,19 @@ mod tests {
         assert!(ceiling.target.ends_with("/ ceiling") && !ceiling.is_met);
         assert!(target.target.ends_with("closest: nginx)") && target.is_met && target.is_close);
         assert_eq!(target.verdict(), "met, but the interval crosses it");
+    }
+
+    #[test]
+    fn everyone_is_the_closest_for_a_lower_bound_too() {
+        let bridges = [
+            ("thruway-bridge", &[1.0; 3][..]),
+            ("supergateway", &[50.0; 3]),
+            ("mcp-proxy-npm", &[19.0; 3]),
+            ("mcp-proxy-python", &[30.0; 3]),
+        ];
+        let judged = judge(&report(vec![case("mcp bridge c=1", &bridges)]));
+        let rate = judged.iter().find(|target| target.target.contains("requests/s")).unwrap();
+        assert!(rate.target.ends_with("closest: mcp-proxy-npm)") && !rate.is_met && !rate.is_close);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use thruway_bench::Handshakes;
 
-use crate::cases::{Between, Case, Circumstance, Peers, Workload, cases};
+use crate::case::{Between, Case, Circumstance, Peers, Workload};
+use crate::cases::cases;
 use crate::figures::{Figures, SpreadOfTimes};
 use crate::results::{
     CandidateResult, CaseResult, Environment, LeftOut, ServerFacts, SuiteReport, SuiteSettings, Tool,
@@ -34,6 +35,8 @@ fn rounds(times: &[f64]) -> Vec<Figures> {
         is_generator_limit: false,
         listen_drops: 0,
         memory_per_connection: Some(1000.0),
+        program_cpu: Some(*time),
+        memory_growth: Some(1000.0),
     };
     times.iter().map(figures).collect()
 }
@@ -104,7 +107,7 @@ fn up_to_rank(rank: u8) -> SuiteReport {
         _ if case.circumstance == Circumstance::Reloads => {
             ["thruway", "thruway left alone", "thruway-routes"]
         }
-        _ => ["thruway", "nginx", "haproxy"],
+        _ => [case.ours, "nginx", "haproxy"],
     };
     let of = |known: &Case| {
         let [ours, fast, slow] = names(known);
@@ -320,4 +323,17 @@ fn what_ten_thousand_clients_leave_of_a_rate_is_told_of_each() {
     assert!(!alone.contains("what is left of one's own"), "{alone}");
     let markdown = report(vec![few]).to_markdown();
     assert!(!markdown.contains("what is left of one's own") && !markdown.contains("Fewer"), "{markdown}");
+}
+
+#[test]
+fn reports_of_an_earlier_run_are_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    crate::remove_reports(&directory.path().join("missing")).unwrap();
+    for name in ["report.md", "report.json", "notes.md"] {
+        std::fs::write(directory.path().join(name), "earlier").unwrap();
+    }
+    crate::remove_reports(directory.path()).unwrap();
+    let left: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.md"]);
 }

@@ -1,8 +1,8 @@
-//! Child processes: pinned to a core, waited for with a limit, and ended by their id whatever happens.
+//! Child processes: waited for with a limit, and ended by their id whatever happens.
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -14,13 +14,6 @@ use super::stop::Stop;
 
 /// How long a child may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Builds a command line on `cores`, such as `0` or `0,1`. Should this process be killed, the kernel asks the child to end.
-pub(super) fn pinned(cores: &str, program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "taskset", "-c", cores]).arg(program);
-    command
-}
 
 /// A running child; dropping it ends it and its descendants.
 pub(super) struct Running {
@@ -41,26 +34,6 @@ impl Running {
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
         Ok(Self { child })
-    }
-
-    /// Starts a command to talk to. What else it prints goes to the file `errors`.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
-    pub(super) fn start_with_pipes(
-        mut command: Command,
-        errors: &Path,
-    ) -> anyhow::Result<(Self, ChildStdin, ChildStdout)> {
-        let file = File::create(errors).with_context(|| format!("cannot create `{}`", errors.display()))?;
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(file)
-            .spawn()
-            .with_context(|| format!("cannot start {command:?}"))?;
-        let pipes = (child.stdin.take(), child.stdout.take());
-        let (Some(input), Some(output)) = pipes else { bail!("the child has no pipes") };
-        Ok((Self { child }, input, output))
     }
 
     /// Its process id; `setpriv` and `taskset` have become the program by the time it answers.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-use crate::places::repository;
+use crate::program::repository;
 use crate::stop::Stop;
-use crate::{child, places};
+use crate::{child, program};
 
 /// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
@@ -129,7 +129,7 @@ fn run_one(
         .arg(format!("-max_total_time={}", time.as_secs()))
         // A single input must not take longer, whatever is in it.
         .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]);
-    if let Some(symbolizer) = places::find_on_path("llvm-symbolizer") {
+    if let Some(symbolizer) = program::find_on_path("llvm-symbolizer") {
         command.env("ASAN_SYMBOLIZER_PATH", symbolizer);
     }
     eprintln!("fuzzing {target} for {} s", time.as_secs());
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn every_target_of_the_manifest_has_its_seeds() {
-        let directory = crate::places::repository().join("fuzz");
+        let directory = crate::program::repository().join("fuzz");
         let names = names(&std::fs::read_to_string(directory.join("Cargo.toml")).unwrap()).unwrap();
         assert!(!names.is_empty());
         for name in names {

@@ -3,12 +3,13 @@
 //! Only the choice of the task stands here; each task is a module.
 
 // for all tasks
-mod places;
 mod stop;
 mod process;
 mod child;
 mod program;
+mod packages;
 mod server;
+mod expected;
 
 // the tasks
 mod bench;
@@ -36,6 +37,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Measure Thruway against its peers, side by side on this machine.
+    #[command(disable_help_flag = true)]
     Bench(bench::Options),
     /// Run the official MCP conformance suite against our server.
     Conformance(conformance::Options),

@@ -1,12 +1,23 @@
-//! The program under test, built from this repository.
+//! The repository, the programs of this machine, and the program under test, built from the repository.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::child;
-use crate::places::repository;
 use crate::stop::Stop;
+
+/// The repository that this program was built from.
+pub(crate) fn repository() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}
+
+/// The program of this name, if it is installed.
+pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
+}
 
 /// The cargo profile that `thruway` is built with.
 #[derive(Clone, Copy, clap::ValueEnum)]

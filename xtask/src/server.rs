@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 
 use super::child::{self, Running};
-use super::places::find_on_path;
+use super::program::find_on_path;
 use super::stop::Stop;
 
 /// A running server, `thruway` or another that says where it listens as it does.

@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use mimalloc::MiMalloc;
-use thruway_server::{Server, ServerError, Tower};
+use thruway_server::{ListenAddr, Server, ServerError, Tower};
 
 const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 
@@ -15,7 +15,7 @@ const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<(), ServerError> {
-    let address = contract::listen_address().into();
+    let address = ListenAddr::from(contract::listen_address());
     Server::new(Tower::new(router())).listen_on(address).workers(1).run()
 }
 

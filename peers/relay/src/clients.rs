@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::pair::Pair;
-use crate::socket_for;
+use crate::sockets::socket_for;
 
 /// For how many clients this process has descriptors.
 pub(crate) fn most_at_a_time() -> usize {

@@ -6,15 +6,13 @@
 mod places;
 
 // what is done
+mod sockets;
 mod clients;
 mod pair;
 mod flow;
 
 use std::io;
-use std::net::SocketAddr;
 use std::process::ExitCode;
-
-use tokio::net::{TcpListener, TcpSocket};
 
 use places::Places;
 
@@ -38,22 +36,9 @@ fn main() -> ExitCode {
 fn run(places: Places) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
-        let listener = listen(places.listen)?;
+        let listener = sockets::listen(places.listen)?;
         println!("{}", listener.local_addr()?);
         clients::serve(&listener, places.backend, clients::most_at_a_time()).await;
         Ok(())
     })
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket_for(address)?;
-    socket.set_reuseaddr(true)?;
-    // Accepted sockets inherit it, which saves one call for each.
-    socket.set_nodelay(true)?;
-    socket.bind(address)?;
-    socket.listen(contract::BACKLOG.cast_unsigned())
-}
-
-fn socket_for(address: SocketAddr) -> io::Result<TcpSocket> {
-    if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }
 }

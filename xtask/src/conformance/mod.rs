@@ -8,9 +8,6 @@
 mod suite;
 mod results;
 
-// what is made of its results
-mod expected;
-
 // what stands in between
 mod through_bridge;
 
@@ -19,14 +16,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use crate::child;
-use crate::places::repository;
+use crate::expected::Expected;
+use crate::packages;
+use crate::program::repository;
 use crate::server::Server;
 use crate::stop::Stop;
-use expected::{ExpectedFailures, Verdict};
-use results::{Scenario, Status};
+use results::{Scenario, Status, report};
 use suite::{Side, Suite};
 
 /// Options of `cargo xtask conformance`.
@@ -95,7 +93,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let programs = build(options.through, &Stop::new(BUILD_LIMIT)?)?;
     let suite = match &options.suite {
         Some(directory) => Suite::at(directory)?,
-        None => Suite::install(&repository().join("target/conformance"), &Stop::new(INSTALL_LIMIT)?)?,
+        None => Suite::at(&packages::npm("conformance", &Stop::new(INSTALL_LIMIT)?)?)?,
     };
     let stop = Stop::new(RUN_LIMIT)?;
     match options.through {
@@ -106,7 +104,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 
 /// Runs all sets without anything in between.
 fn run_all(programs: &Path, suite: &Suite, stop: &Stop) -> anyhow::Result<()> {
-    let expected = ExpectedFailures::load()?;
+    let expected = Expected::read(LIST)?;
     let mut mistakes = Vec::new();
     let mut seen = BTreeSet::new();
     println!(
@@ -124,18 +122,6 @@ fn run_all(programs: &Path, suite: &Suite, stop: &Stop) -> anyhow::Result<()> {
     let unknown = expected.names().filter(|name| !seen.contains(*name));
     mistakes.extend(unknown.map(|name| format!("`{name}` is expected to fail and was never run")));
     report(&mistakes)
-}
-
-/// Prints what is not as expected.
-///
-/// # Errors
-/// There is anything.
-fn report(mistakes: &[String]) -> anyhow::Result<()> {
-    for mistake in mistakes {
-        println!("{mistake}");
-    }
-    ensure!(mistakes.is_empty(), "{} results are not as expected", mistakes.len());
-    Ok(())
 }
 
 impl Set {
@@ -180,20 +166,20 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(scenarios: &[Scenario], expected: &ExpectedFailures) -> Self {
+    fn of(scenarios: &[Scenario], expected: &Expected) -> Self {
         let mut tally = Self { scenarios: scenarios.len(), ..Self::default() };
         for scenario in scenarios {
             tally.passed += scenario.count(Status::Success);
             tally.skipped += scenario.count(Status::Skipped);
             let failures: Vec<_> = scenario.failures().collect();
-            match expected.verdict(scenario) {
-                Verdict::AsItShouldBe => {}
-                Verdict::FailsAsExpected => tally.expected += failures.len(),
-                Verdict::Fails => {
+            match (failures.is_empty(), expected.of(&scenario.name).is_some()) {
+                (true, false) => {}
+                (false, true) => tally.expected += failures.len(),
+                (false, false) => {
                     tally.failed += failures.len();
                     tally.mistakes.extend(failures.iter().map(|check| format!("{}: {check}", scenario.name)));
                 }
-                Verdict::IsStale => tally
+                (true, true) => tally
                     .mistakes
                     .push(format!("{}: passed; take it off the list of expected failures", scenario.name)),
             }
@@ -228,6 +214,27 @@ fn build(through: Option<Through>, stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(target.join("debug"))
 }
 
+/// Scenarios that are expected to fail.
+const LIST: &str = include_str!("expected_failures.toml");
+
 const BUILD_LIMIT: Duration = Duration::from_mins(15);
 const INSTALL_LIMIT: Duration = Duration::from_mins(5);
 const RUN_LIMIT: Duration = Duration::from_mins(5);
+
+#[cfg(test)]
+mod tests {
+    use super::results::tests::scenario;
+    use super::*;
+
+    #[test]
+    fn a_listed_scenario_must_fail_and_any_other_must_pass() {
+        assert!(Expected::read(LIST).is_ok());
+        let list = "[[expected]]\nreason = 'why'\nnames = ['listed']\n";
+        let tally = |name, status| Tally::of(&[scenario(name, status)], &Expected::read(list).unwrap());
+        let of = |tally: Tally| (tally.failed, tally.expected, tally.mistakes.len());
+        assert_eq!(of(tally("listed", Status::Failure)), (0, 1, 0));
+        assert_eq!(of(tally("listed", Status::Success)), (0, 0, 1));
+        assert_eq!(of(tally("other", Status::Warning)), (1, 0, 1));
+        assert_eq!(of(tally("other", Status::Skipped)), (0, 0, 0));
+    }
+}

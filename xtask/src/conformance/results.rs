@@ -108,6 +108,18 @@ impl fmt::Display for Check {
     }
 }
 
+/// Prints what is not as expected.
+///
+/// # Errors
+/// There is anything.
+pub(super) fn report(mistakes: &[String]) -> anyhow::Result<()> {
+    for mistake in mistakes {
+        println!("{mistake}");
+    }
+    ensure!(mistakes.is_empty(), "{} results are not as expected", mistakes.len());
+    Ok(())
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;

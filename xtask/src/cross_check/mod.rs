@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Deserialize;
-
 /// The messages that were read, and the reason why no more were.
 #[derive(Default)]
 pub(super) struct Reading {
@@ -24,8 +22,7 @@ pub(super) struct Message {
 }
 
 /// How our reading differs from theirs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Difference {
     /// We refuse what they accept.
     Stricter,
@@ -36,6 +33,18 @@ pub(super) enum Difference {
 }
 
 impl Difference {
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 3] = [Self::Stricter, Self::Laxer, Self::Otherwise];
+
+    /// Returns its name in the list of expected differences.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Stricter => "stricter",
+            Self::Laxer => "laxer",
+            Self::Otherwise => "otherwise",
+        }
+    }
+
     pub(super) const fn in_words(self) -> &'static str {
         match self {
             Self::Stricter => "refused by us, accepted by them",

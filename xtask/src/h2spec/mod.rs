@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 
 use crate::child;
-use crate::places::{find_on_path, repository};
+use crate::packages;
+use crate::program::find_on_path;
 use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
@@ -109,22 +110,12 @@ fn run_tests(tests: &Path, address: &str, stop: &Stop) -> anyhow::Result<String>
 
 fn build_tests(stop: &Stop) -> anyhow::Result<PathBuf> {
     find_on_path("go").context("`go` is not on the path")?;
-    let root = repository();
-    let program = root.join("target/h2spec");
-    let mut command = Command::new("go");
-    command
-        .current_dir(root.join("xtask/src/h2spec"))
-        .args(["build", "-trimpath", "-mod=readonly", "-o"])
-        .arg(&program)
-        .arg("github.com/summerwind/h2spec/cmd/h2spec");
-    eprintln!("building `h2spec`");
-    child::output_of("go build h2spec", command, BUILD_LIMIT, stop)?;
-    Ok(program)
+    let command = "github.com/summerwind/h2spec/cmd/h2spec";
+    Ok(packages::go_module("xtask/src/h2spec", "h2spec", &[command], stop)?.join("h2spec"))
 }
 
 /// Number of tests.
 const TESTS: usize = 146;
 
 const LIMIT: Duration = Duration::from_hours(1);
-const BUILD_LIMIT: Duration = Duration::from_mins(15);
 const RUN_LIMIT: Duration = Duration::from_mins(5);

@@ -8,16 +8,39 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::{Stop, now};
 use crate::child;
+use crate::program::find_on_path;
+use crate::stop::{Stop, now};
+
+/// What all kinds of checks need.
+pub(super) struct Setting<'s> {
+    /// The program `thruway`.
+    pub(super) program: &'s Path,
+    /// Holds the file `content`, and whatever a check leaves behind.
+    pub(super) directory: &'s Path,
+    pub(super) is_full: bool,
+    pub(super) stop: &'s Stop,
+}
 
 /// What one client is to do.
 pub(super) struct Check {
     /// The program without which there is nothing to check.
-    pub(super) client: &'static str,
-    pub(super) what: &'static str,
+    pub(super) client: String,
+    pub(super) what: String,
     /// Fails unless the client saw what it should; says what that was.
-    pub(super) run: fn(&Scene<'_>) -> anyhow::Result<String>,
+    run: Box<Run>,
+}
+
+type Run = dyn Fn(&Scene<'_>) -> anyhow::Result<String>;
+
+impl Check {
+    pub(super) fn new(
+        client: &str,
+        what: &str,
+        run: impl Fn(&Scene<'_>) -> anyhow::Result<String> + 'static,
+    ) -> Self {
+        Self { client: client.to_owned(), what: what.to_owned(), run: Box::new(run) }
+    }
 }
 
 /// Where a check takes place.
@@ -73,26 +96,40 @@ pub(super) enum Outcome {
 
 /// A line of the table.
 pub(super) struct Row {
-    client: &'static str,
+    client: String,
     what: String,
     time: Duration,
     pub(super) outcome: Outcome,
 }
 
 impl Row {
-    pub(super) fn not_installed(client: &'static str, what: &str) -> Self {
-        Self { client, what: what.to_owned(), time: Duration::ZERO, outcome: Outcome::NotInstalled }
+    pub(super) fn not_installed(client: &str, what: &str) -> Self {
+        Self {
+            client: client.to_owned(),
+            what: what.to_owned(),
+            time: Duration::ZERO,
+            outcome: Outcome::NotInstalled,
+        }
     }
 }
 
+/// Runs a check, if its client is installed.
+pub(super) fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
+    if find_on_path(&check.client).is_none() {
+        return Row::not_installed(&check.client, &check.what);
+    }
+    eprintln!("{}: {}", check.client, check.what);
+    row(&check.client, &check.what, || (check.run)(scene))
+}
+
 /// Runs a check and takes its time.
-pub(super) fn row(client: &'static str, what: &str, run: impl FnOnce() -> anyhow::Result<String>) -> Row {
+pub(super) fn row(client: &str, what: &str, run: impl FnOnce() -> anyhow::Result<String>) -> Row {
     let start = now();
     let outcome = match run() {
         Ok(seen) => Outcome::Passed(seen),
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };
-    Row { client, what: what.to_owned(), time: start.elapsed(), outcome }
+    Row { client: client.to_owned(), what: what.to_owned(), time: start.elapsed(), outcome }
 }
 
 impl fmt::Display for Row {

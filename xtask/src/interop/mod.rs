@@ -5,12 +5,9 @@
 
 // the clients
 mod check;
-mod curl;
-mod load;
+mod words;
+mod clients;
 mod slow;
-mod scripts;
-mod packages;
-mod mcp;
 mod servers;
 
 // before upstreams that others wrote
@@ -27,16 +24,15 @@ mod acme;
 mod outside;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use crate::places::find_on_path;
 use crate::program::{self, Profile};
 use crate::server::Server;
-use crate::stop::{Stop, now};
-use check::{Check, Outcome, Row, Scene};
+use crate::stop::Stop;
+use check::{Check, Outcome, Row, Scene, Setting};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
@@ -99,21 +95,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
     let stop = Stop::new(limit(options))?;
-    let (directory, is_full) = (directory.path(), options.full);
+    let setting =
+        Setting { program: &program, directory: directory.path(), is_full: options.full, stop: &stop };
     let rows = if options.acme {
-        acme::run(&acme::Setting { program: &program, directory, stop: &stop })?
+        acme::run(&setting)?
     } else if options.gateway {
-        gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
+        gateway::run(&setting)?
     } else if options.outside {
-        let gateway = gateway::Setting { program: &program, directory, is_full, stop: &stop };
-        outside::run(&outside::Setting { gateway, checkouts: &options.checkouts })?
+        outside::run(&setting, &options.checkouts)?
     } else if options.grpc {
-        grpc::run(&grpc::Setting { program: &program, directory, stop: &stop })?
+        grpc::run(&setting)?
     } else if options.tls {
-        let tlsfuzzer = options.tlsfuzzer.as_deref();
-        tls::run(&tls::Setting { program: &program, directory, is_full, tlsfuzzer, stop: &stop })?
+        tls::run(&setting, options.tlsfuzzer.as_deref())?
     } else {
-        run_all(&program, directory, options, &stop)?
+        run_all(&setting, options)?
     };
     print(&rows);
     let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
@@ -129,12 +124,13 @@ fn limit(options: &Options) -> Duration {
     }
 }
 
-fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> anyhow::Result<Vec<Row>> {
+fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>> {
+    let &Setting { program, directory, is_full, stop } = setting;
     let mut rows = Vec::new();
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
     let demo = program.to_string_lossy();
-    for mut stage in stages(&config, &demo, options.mcp) {
+    for mut stage in stages(&config, &demo, options.mcp)? {
         stage.checks.retain(|check| options.wants(check));
         if stage.checks.is_empty() {
             continue;
@@ -146,11 +142,11 @@ fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> 
             program,
             stdio: stage.stdio,
             directory,
-            is_full: options.full,
+            is_full,
             stop,
         };
         for check in stage.checks {
-            rows.push(run_one(check, &scene));
+            rows.push(check::run_one(&check, &scene));
             stop.check()?;
         }
         rows.push(check::row("thruway", stage.name, || server.end(stop)));
@@ -164,49 +160,41 @@ struct Stage<'s> {
     arguments: Vec<&'s str>,
     /// See [`Scene::stdio`].
     stdio: &'static [&'static str],
-    checks: Vec<&'static Check>,
+    checks: Vec<Check>,
 }
 
 /// All of them. Before a bridge to one era, what is on stdio is another bridge to that era, so that messages pass both.
-fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> Vec<Stage<'s>> {
-    let with_demo = Stage {
+fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> anyhow::Result<Vec<Stage<'s>>> {
+    let mut with_demo = Stage {
         name: "with the demo",
         arguments: vec!["serve", "--listen", "127.0.0.1:0"],
         stdio: &["mcp", "serve", "--stdio"],
-        checks: [curl::CHECKS, load::CHECKS, scripts::CHECKS].concat(),
+        checks: clients::checks("demo")?,
     };
-    let with_config = Stage {
+    let mut with_config = Stage {
         name: "with a config",
         arguments: vec!["serve", config],
         stdio: &[],
-        checks: [curl::FILE_CHECKS, slow::CHECKS].concat(),
+        checks: clients::checks("files")?,
     };
+    with_config.checks.extend(slow::checks());
+    if !has_mcp {
+        return Ok(vec![with_demo, with_config]);
+    }
+    with_demo.checks.extend(clients::checks("mcp")?);
+    with_demo.checks.extend(servers::checks()?);
     let bridge = |name, era, stdio| {
         let arguments = vec!["mcp", "bridge", "--listen", "127.0.0.1:0", "--era", era, "--"];
         let arguments = [arguments, vec![demo, "mcp", "serve", "--stdio"]].concat();
-        Stage { name, arguments, stdio, checks: mcp::CHECKS.to_vec() }
+        anyhow::Ok(Stage { name, arguments, stdio, checks: clients::checks("mcp")? })
     };
-    let bridges = [
-        bridge("as a bridge to the modern era", "modern", TO_MODERN),
-        bridge("as a bridge to the legacy era", "legacy", TO_LEGACY),
-    ];
-    if !has_mcp {
-        return vec![with_demo, with_config];
-    }
-    let checks = [with_demo.checks, mcp::CHECKS.to_vec(), servers::CHECKS.to_vec()].concat();
-    [Stage { checks, ..with_demo }, with_config].into_iter().chain(bridges).collect()
+    let to_modern = bridge("as a bridge to the modern era", "modern", TO_MODERN)?;
+    let to_legacy = bridge("as a bridge to the legacy era", "legacy", TO_LEGACY)?;
+    Ok(vec![with_demo, with_config, to_modern, to_legacy])
 }
 
 const TO_MODERN: &[&str] = &["mcp", "bridge", "{url}/mcp", "--era", "modern"];
 const TO_LEGACY: &[&str] = &["mcp", "bridge", "{url}/mcp", "--era", "legacy"];
-
-fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
-    if find_on_path(check.client).is_none() {
-        return Row::not_installed(check.client, check.what);
-    }
-    eprintln!("{}: {}", check.client, check.what);
-    check::row(check.client, check.what, || (check.run)(scene))
-}
 
 fn print(rows: &[Row]) {
     for row in rows {

@@ -9,22 +9,15 @@ use anyhow::{Context as _, ensure};
 use super::check::{Check, Scene};
 use crate::child::Running;
 
-pub(super) const CHECKS: &[&Check] = &[
-    &Check { client: "slowhttptest", what: "slow header section (-H)", run: header_section },
-    &Check { client: "slowhttptest", what: "slow content (-B)", run: content },
-    &Check { client: "slowhttptest", what: "slow read (-X)", run: read },
-];
-
-fn header_section(scene: &Scene<'_>) -> anyhow::Result<String> {
-    attack(scene, "-H", "/plaintext")
-}
-
-fn content(scene: &Scene<'_>) -> anyhow::Result<String> {
-    attack(scene, "-B", "/echo")
-}
-
-fn read(scene: &Scene<'_>) -> anyhow::Result<String> {
-    attack(scene, "-X", "/download?bytes=8388608")
+/// Returns a check for each kind of slowness.
+pub(super) fn checks() -> Vec<Check> {
+    let kinds = [
+        ("slow header section (-H)", "-H", "/plaintext"),
+        ("slow content (-B)", "-B", "/echo"),
+        ("slow read (-X)", "-X", "/download?bytes=8388608"),
+    ];
+    let check = |(what, mode, path)| Check::new("slowhttptest", what, move |scene| attack(scene, mode, path));
+    kinds.map(check).into()
 }
 
 /// Fails unless the server gets all the connections, ends them, and stays available. What the attacker says of its

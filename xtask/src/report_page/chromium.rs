@@ -8,33 +8,9 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 
 use super::pages::Page;
-use super::seen::Seen;
+use super::seen::{PHONE_WIDTH, Scheme, Seen};
 use crate::child;
 use crate::stop::Stop;
-
-/// What people prefer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scheme {
-    Light,
-    Dark,
-}
-
-impl Scheme {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
-
-    /// The value of Blink's `PreferredColorScheme`.
-    const fn number(self) -> u8 {
-        match self {
-            Self::Dark => 0,
-            Self::Light => 1,
-        }
-    }
-}
 
 /// Opens a page, takes screenshots, and tells what is seen.
 ///
@@ -85,7 +61,6 @@ fn framed(page: &str) -> String {
     )
 }
 
-pub(super) const PHONE_WIDTH: u32 = 390;
 const WINDOW_WIDTH: u32 = 1000;
 /// Higher than most pages: what is below is measured all the same.
 const HEIGHT: u32 = 3000;

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::places::{find_on_path, repository};
 use crate::program::{self, Profile};
+use crate::program::{find_on_path, repository};
 use crate::stop::Stop;
-use chromium::Scheme;
+use seen::Scheme;
 
 /// Options of `cargo xtask report-page`.
 #[derive(clap::Args)]

@@ -3,7 +3,29 @@
 use anyhow::ensure;
 use serde::Deserialize;
 
-use super::chromium::{PHONE_WIDTH, Scheme};
+/// What people prefer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scheme {
+    Light,
+    Dark,
+}
+
+impl Scheme {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+
+    /// The value of Blink's `PreferredColorScheme`.
+    pub(super) const fn number(self) -> u8 {
+        match self {
+            Self::Dark => 0,
+            Self::Light => 1,
+        }
+    }
+}
 
 /// One frame.
 #[derive(Deserialize)]
@@ -45,6 +67,9 @@ pub(super) fn check(seen: &[Seen], plots: usize, scheme: Scheme) -> anyhow::Resu
     }
     Ok(())
 }
+
+/// Width of a phone.
+pub(super) const PHONE_WIDTH: u32 = 390;
 
 #[cfg(test)]
 mod tests {

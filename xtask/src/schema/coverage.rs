@@ -10,9 +10,9 @@ pub(super) fn check(sets: &[(Definitions, Vec<Sample>)]) -> Vec<String> {
     let mut missing = BTreeSet::new();
     for (definitions, samples) in sets {
         let mut written = BTreeMap::<_, BTreeSet<&str>>::new();
-        for sample in samples.iter().filter(|sample| definitions.has(sample.definition)) {
+        for sample in samples.iter().filter(|sample| definitions.has(&sample.definition)) {
             let members = sample.value.as_object().into_iter().flat_map(serde_json::Map::keys);
-            written.entry(sample.definition).or_default().extend(members.map(String::as_str));
+            written.entry(sample.definition.as_str()).or_default().extend(members.map(String::as_str));
         }
         for (definition, written) in written {
             let absent = definitions.members(definition).filter(|member| !written.contains(member.as_str()));

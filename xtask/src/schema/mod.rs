@@ -55,8 +55,8 @@ fn check_samples(directory: &Path, failures: &mut Vec<String>) -> Result<()> {
     }
     sets.push((Definitions::load(directory, TASKS)?, samples::of_tasks()?));
     for (definitions, samples) in &sets {
-        let of: Vec<_> = samples.iter().filter(|sample| definitions.has(sample.definition)).collect();
-        let names: BTreeSet<_> = of.iter().map(|sample| sample.definition).collect();
+        let of: Vec<_> = samples.iter().filter(|sample| definitions.has(&sample.definition)).collect();
+        let names: BTreeSet<_> = of.iter().map(|sample| sample.definition.as_str()).collect();
         let (count, failed) = (of.len(), failures.len());
         failures.extend(of.iter().filter_map(|sample| invalid(definitions, sample)));
         println!(
@@ -76,23 +76,23 @@ fn check_samples(directory: &Path, failures: &mut Vec<String>) -> Result<()> {
 }
 
 fn invalid(definitions: &Definitions, sample: &Sample) -> Option<String> {
-    let complaint = definitions.complaint(sample.definition, &sample.value)?;
+    let complaint = definitions.complaint(&sample.definition, &sample.value)?;
     Some(describe(definitions, sample, &complaint))
 }
 
 /// Validity alone allows any member besides those of the schema, misspelt ones among them: each must be one that some
 /// revision knows.
 fn misnamed(own: &Definitions, sample: &Sample, all: &[&Definitions]) -> Option<String> {
-    let mut of = all.iter().filter(|definitions| definitions.has(sample.definition)).peekable();
+    let mut of = all.iter().filter(|definitions| definitions.has(&sample.definition)).peekable();
     if of.peek().is_none() {
         return Some(describe(own, sample, "no schema has this definition"));
     }
-    if sample.is_message || !own.has(sample.definition) {
+    if sample.is_message || !own.has(&sample.definition) {
         return None;
     }
     let mut complaint = String::new();
     for definitions in of {
-        complaint = definitions.closed_complaint(sample.definition, &sample.value)?;
+        complaint = definitions.closed_complaint(&sample.definition, &sample.value)?;
     }
     Some(describe(own, sample, &format!("no revision knows every member: {complaint}")))
 }

@@ -4,16 +4,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::schema::{
-    BlobResourceContents, CallToolRequestParams, CallToolResult, CancelledNotificationParams,
-    ClientCapabilities, CompleteRequestParams, CompleteResult, ContentBlock, CreateMessageRequestParams,
-    CreateMessageResult, DiscoverResult, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult,
-    GetPromptRequestParams, GetPromptResult, InputRequest, InputRequests, InputRequiredResult,
-    InputResponses, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListRootsResult,
-    ListToolsResult, LoggingMessageNotificationParams, ModelPreferences, NotificationParams,
-    PaginatedRequestParams, PrimitiveSchemaDefinition, ProgressNotificationParams, ReadResourceRequestParams,
-    ReadResourceResult, RequestParams, Resource, ResourceUpdatedNotificationParams, Root, SamplingMessage,
-    SamplingMessageContentBlock, ServerCapabilities, SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams, SubscriptionsListenResult, TextResourceContents, Tool, methods,
+    Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult, CancelledNotificationParams,
+    ClientCapabilities, CompleteRequestParams, CompleteResult, CompletionReference, ContentBlock,
+    CreateMessageRequestParams, CreateMessageResult, CreateTaskResult, DetailedTask, DiscoverResult,
+    ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult,
+    GetPromptRequestParams, GetPromptResult, GetTaskResult, Icon, Implementation, InitializeRequestParams,
+    InitializeResult, InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses,
+    JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListRootsResult,
+    ListToolsResult, LoggingLevel, LoggingMessageNotificationParams, ModelHint, ModelPreferences,
+    NotificationParams, PaginatedRequestParams, PrimitiveSchemaDefinition, ProgressNotificationParams,
+    ProgressToken, Prompt, PromptArgument, ReadResourceRequestParams, ReadResourceResult, RequestId,
+    RequestParams, Resource, ResourceTemplate, ResourceUpdatedNotificationParams, Role, Root,
+    SamplingMessage, SamplingMessageContentBlock, ServerCapabilities, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams, SubscriptionsListenResult, Task, TaskStatus,
+    TaskSubscriptionNotifications, TextResourceContents, Tool, ToolAnnotations, ToolChoice, ToolExecution,
+    methods,
 };
 
 /// How what has a name of the schema is read, and written back.
@@ -55,12 +61,38 @@ impl Form {
 
 fn part(type_name: &str) -> Option<Rewrite> {
     Some(match type_name {
-        "TextContent" | "ImageContent" | "AudioContent" | "ResourceLink" | "EmbeddedResource" => {
-            through::<ContentBlock>
+        "ContentBlock" | "TextContent" | "ImageContent" | "AudioContent" | "ResourceLink"
+        | "EmbeddedResource" => through::<ContentBlock>,
+        "SamplingMessageContentBlock" | "ToolUseContent" | "ToolResultContent" => {
+            through::<SamplingMessageContentBlock>
         }
-        "ToolUseContent" | "ToolResultContent" => through::<SamplingMessageContentBlock>,
         "BlobResourceContents" => through::<BlobResourceContents>,
         "TextResourceContents" => through::<TextResourceContents>,
+        "Annotations" => through::<Annotations>,
+        "Icon" => through::<Icon>,
+        "Implementation" => through::<Implementation>,
+        "LoggingLevel" => through::<LoggingLevel>,
+        "ModelHint" => through::<ModelHint>,
+        "ProgressToken" => through::<ProgressToken>,
+        "Prompt" => through::<Prompt>,
+        "PromptArgument" => through::<PromptArgument>,
+        "PromptReference" | "ResourceReference" | "ResourceTemplateReference" => {
+            through::<CompletionReference>
+        }
+        "RequestId" => through::<RequestId>,
+        "ResourceTemplate" => through::<ResourceTemplate>,
+        "Role" => through::<Role>,
+        "SubscriptionFilter" => through::<SubscriptionFilter>,
+        "Task" => through::<Task>,
+        "TaskStatus" => through::<TaskStatus>,
+        "CancelledTask" | "CompletedTask" | "DetailedTask" | "FailedTask" | "InputRequiredTask"
+        | "WorkingTask" => through::<DetailedTask>,
+        "TaskSubscriptionNotifications" | "TaskSubscriptionAcknowledgedNotifications" => {
+            through::<TaskSubscriptionNotifications>
+        }
+        "ToolAnnotations" => through::<ToolAnnotations>,
+        "ToolChoice" => through::<ToolChoice>,
+        "ToolExecution" => through::<ToolExecution>,
         "Resource" => through::<Resource>,
         "Root" => through::<Root>,
         "Tool" => through::<Tool>,
@@ -68,7 +100,10 @@ fn part(type_name: &str) -> Option<Rewrite> {
         "ServerCapabilities" => through::<ServerCapabilities>,
         "ModelPreferences" => through::<ModelPreferences>,
         "SamplingMessage" => through::<SamplingMessage>,
-        "BooleanSchema"
+        "PrimitiveSchemaDefinition"
+        | "EnumSchema"
+        | "LegacyTitledEnumSchema"
+        | "BooleanSchema"
         | "NumberSchema"
         | "StringSchema"
         | "TitledMultiSelectEnumSchema"
@@ -77,7 +112,9 @@ fn part(type_name: &str) -> Option<Rewrite> {
         | "UntitledSingleSelectEnumSchema" => through::<PrimitiveSchemaDefinition>,
         // Without an envelope: they are parts of a result.
         "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" => through::<InputRequest>,
+        "InputRequest" => through::<InputRequest>,
         "InputRequests" => through::<InputRequests>,
+        "InputResponse" => through::<InputResponse>,
         "InputResponses" => through::<InputResponses>,
         _ => return None,
     })
@@ -86,7 +123,11 @@ fn part(type_name: &str) -> Option<Rewrite> {
 fn result(type_name: &str) -> Option<Rewrite> {
     Some(match type_name {
         "CallToolResult" => through::<CallToolResult>,
+        "CancelTaskResult" | "EmptyResult" | "UpdateTaskResult" => through::<JsonObject>,
         "CompleteResult" => through::<CompleteResult>,
+        "CreateTaskResult" => through::<CreateTaskResult>,
+        "GetTaskResult" => through::<GetTaskResult>,
+        "InitializeResult" => through::<InitializeResult>,
         "CreateMessageResult" => through::<CreateMessageResult>,
         "DiscoverResult" => through::<DiscoverResult>,
         "ElicitResult" => through::<ElicitResult>,
@@ -112,7 +153,17 @@ fn params(type_name: &str) -> Option<Rewrite> {
         "ElicitRequestFormParams" => through::<ElicitRequestFormParams>,
         "ElicitRequestURLParams" => through::<ElicitRequestURLParams>,
         "GetPromptRequestParams" => through::<GetPromptRequestParams>,
+        "InitializeRequestParams" => through::<InitializeRequestParams>,
         "LoggingMessageNotificationParams" => through::<LoggingMessageNotificationParams>,
+        "NotificationParams" => through::<NotificationParams>,
+        "RequestParams" => through::<RequestParams>,
+        "SetLevelRequestParams" => through::<SetLevelRequestParams>,
+        "SubscribeRequestParams" | "UnsubscribeRequestParams" => through::<SubscribeRequestParams>,
+        "SubscriptionsAcknowledgedNotificationParams" => {
+            through::<SubscriptionsAcknowledgedNotificationParams>
+        }
+        "SubscriptionsListenRequestParams" => through::<SubscriptionsListenRequestParams>,
+        "TaskStatusNotificationParams" => through::<GetTaskResult>,
         "PaginatedRequestParams" => through::<PaginatedRequestParams>,
         "ProgressNotificationParams" => through::<ProgressNotificationParams>,
         "ReadResourceRequestParams" => through::<ReadResourceRequestParams>,
@@ -121,9 +172,20 @@ fn params(type_name: &str) -> Option<Rewrite> {
     })
 }
 
-fn request(type_name: &str) -> Option<Form> {
+pub(super) fn request(type_name: &str) -> Option<Form> {
     let (method, rewrite): (_, Rewrite) = match type_name {
         "CallToolRequest" => (methods::TOOLS_CALL, through::<CallToolRequestParams>),
+        "CancelTaskRequest" => (methods::TASKS_CANCEL, through::<JsonObject>),
+        "CreateMessageRequest" => (methods::SAMPLING_CREATE_MESSAGE, through::<CreateMessageRequestParams>),
+        "ElicitRequest" => (methods::ELICITATION_CREATE, through::<ElicitRequestParams>),
+        "GetTaskRequest" => (methods::TASKS_GET, through::<JsonObject>),
+        "InitializeRequest" => (methods::INITIALIZE, through::<InitializeRequestParams>),
+        "ListRootsRequest" => (methods::ROOTS_LIST, through::<RequestParams>),
+        "PingRequest" => (methods::PING, through::<RequestParams>),
+        "SetLevelRequest" => (methods::LOGGING_SET_LEVEL, through::<SetLevelRequestParams>),
+        "SubscribeRequest" => (methods::RESOURCES_SUBSCRIBE, through::<SubscribeRequestParams>),
+        "UnsubscribeRequest" => (methods::RESOURCES_UNSUBSCRIBE, through::<SubscribeRequestParams>),
+        "UpdateTaskRequest" => (methods::TASKS_UPDATE, through::<JsonObject>),
         "CompleteRequest" => (methods::COMPLETION_COMPLETE, through::<CompleteRequestParams>),
         "DiscoverRequest" => (methods::SERVER_DISCOVER, through::<RequestParams>),
         "GetPromptRequest" => (methods::PROMPTS_GET, through::<GetPromptRequestParams>),
@@ -142,9 +204,17 @@ fn request(type_name: &str) -> Option<Form> {
     Some(Form::Request(method, rewrite))
 }
 
-fn notification(type_name: &str) -> Option<Form> {
+pub(super) fn notification(type_name: &str) -> Option<Form> {
     let (method, rewrite): (_, Rewrite) = match type_name {
         "CancelledNotification" => (methods::NOTIFICATIONS_CANCELLED, through::<CancelledNotificationParams>),
+        "ElicitationCompleteNotification" => {
+            (methods::NOTIFICATIONS_ELICITATION_COMPLETE, through::<JsonObject>)
+        }
+        "InitializedNotification" => (methods::NOTIFICATIONS_INITIALIZED, through::<NotificationParams>),
+        "RootsListChangedNotification" => {
+            (methods::NOTIFICATIONS_ROOTS_LIST_CHANGED, through::<NotificationParams>)
+        }
+        "TaskStatusNotification" => (methods::NOTIFICATIONS_TASKS, through::<GetTaskResult>),
         "LoggingMessageNotification" => {
             (methods::NOTIFICATIONS_MESSAGE, through::<LoggingMessageNotificationParams>)
         }

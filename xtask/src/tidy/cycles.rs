@@ -6,32 +6,11 @@ use super::finding::Finding;
 use super::modules::{Dependency, Modules};
 use super::tree::Tree;
 
-/// Folders of packages with files that still import each other, and the number of these groups of files. An entry that
-/// differs from what is found is a finding, so that the list can only be corrected downwards.
-const KNOWN: &[(&str, usize)] =
-    &[("peers/relay", 1), ("suite", 1), ("xtask", 7), ("xtask/src/interop/clients/mcp/rmcp", 1)];
-
 /// Finds each group of files that import each other, and names one cycle in it with its imports.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    check_except(tree, if tree.has("xtask/src/tidy/cycles.rs") { KNOWN } else { &[] })
-}
-
-fn check_except(tree: &Tree, known: &[(&str, usize)]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (root, _) in tree.sources() {
-        let folder = root.strip_suffix("/src/lib.rs").or_else(|| root.strip_suffix("/src/main.rs"));
-        let Some(folder) = folder else { continue };
-        let found = check_crate(&Modules::read(tree, root).dependencies());
-        let expected = known.iter().find(|(known, _)| *known == folder).map_or(0, |(_, groups)| *groups);
-        if found.len() < expected {
-            let message =
-                format!("has {} groups of files that import each other: correct `KNOWN`", found.len());
-            findings.push(Finding::new(root, 0, message));
-        } else if found.len() > expected {
-            findings.extend(found);
-        }
-    }
-    findings
+    let roots = tree.sources().map(|(path, _)| path);
+    let roots = roots.filter(|path| path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs"));
+    roots.flat_map(|root| check_crate(&Modules::read(tree, root).dependencies())).collect()
 }
 
 fn check_crate(dependencies: &BTreeSet<Dependency<'_>>) -> Vec<Finding> {
@@ -163,17 +142,6 @@ mod tests {
         for user in ["mod two; pub struct A(two::B);", "mod two; use two::B; pub struct A;"] {
             assert_eq!(cycles(&[root, ("a/src/one/mod.rs", user), child]).len(), 1, "{user}");
         }
-    }
-
-    #[test]
-    fn a_known_cycle_is_accepted_until_it_is_gone() {
-        let files = [
-            ("a/src/lib.rs", "mod one; mod two;"),
-            ("a/src/one.rs", "use crate::two::B; pub struct A;"),
-            ("a/src/two.rs", "pub struct B; fn b() { super::one::A; }"),
-        ];
-        let count = |groups| check_except(&Tree::of(&files), &[("a", groups)]).len();
-        assert_eq!([0, 1, 2].map(count), [1, 0, 1]);
     }
 
     #[test]

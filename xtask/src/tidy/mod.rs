@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_patch_of_h2_fits_its_folder() {
         let mut git = std::process::Command::new("git");
-        git.current_dir(crate::places::repository());
+        git.current_dir(crate::program::repository());
         git.args(["apply", "--reverse", "--check", "--directory", "third_party/h2", "third_party/h2.patch"]);
         let output = git.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

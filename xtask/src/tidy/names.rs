@@ -43,7 +43,6 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ("testkit/src/acme/answers.rs", "req", "a type of `x509-cert`"),
     ("testkit/src/ocsp.rs", "req", "a field of `x509-ocsp`"),
     ("crates/demo/src/http.rs", "keep_alive", "as in `Response::events`"),
-    ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
     ("crates/mcp-client/src/", "get", "`get_prompt`: the method is called `prompts/get`"),
     ("peers/rmcp/", "get", "the name of a method of a trait of that peer"),
     ("xtask/src/interop/clients/mcp/rmcp/", "get", "the same, of that client"),

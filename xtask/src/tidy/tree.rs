@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 
 use super::manifest::Manifest;
 use super::source::Source;
-use crate::places::repository;
+use crate::program::repository;
 
 /// All text files that git knows or would take, by their path in the repository.
 pub(super) struct Tree {

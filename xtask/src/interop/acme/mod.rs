@@ -13,20 +13,11 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use super::check::{self, Row};
+use super::check::{self, Row, Setting};
 use crate::child;
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 use crate::server::Server;
-use crate::stop::Stop;
 use pebble::{Pebble, Ports};
-
-/// What all of it needs.
-pub(super) struct Setting<'s> {
-    /// The program `thruway`.
-    pub(super) program: &'s Path,
-    pub(super) directory: &'s Path,
-    pub(super) stop: &'s Stop,
-}
 
 /// Gets, renews and keeps certificates, in each of the ways in which names are validated.
 ///

@@ -11,7 +11,7 @@ use serde_json::json;
 use thruway_testkit::Authority;
 
 use crate::child::{self, Running};
-use crate::places::repository;
+use crate::packages;
 use crate::stop::Stop;
 
 /// What was built.
@@ -48,20 +48,10 @@ pub(super) struct Ports {
 /// # Errors
 /// They cannot be built.
 pub(super) fn build(stop: &Stop) -> anyhow::Result<Programs> {
-    let root = repository();
-    let target = root.join("target/pebble");
-    fs::create_dir_all(&target)?;
     let module = "github.com/letsencrypt/pebble/v2/cmd";
-    let mut command = Command::new("go");
-    command.current_dir(root.join("xtask/src/interop/acme")).args([
-        "build",
-        "-trimpath",
-        "-mod=readonly",
-        "-o",
-    ]);
-    command.arg(&target).arg(format!("{module}/pebble")).arg(format!("{module}/pebble-challtestsrv"));
-    eprintln!("building `pebble`");
-    child::output_of("go build pebble", command, BUILD_LIMIT, stop)?;
+    let commands = [format!("{module}/pebble"), format!("{module}/pebble-challtestsrv")];
+    let commands = commands.each_ref().map(String::as_str);
+    let target = packages::go_module("xtask/src/interop/acme", "pebble", &commands, stop)?;
     Ok(Programs { pebble: target.join("pebble"), names: target.join("pebble-challtestsrv") })
 }
 
@@ -153,5 +143,4 @@ impl Ports {
 /// Certificates live for so long.
 const LIFETIME: Duration = Duration::from_mins(1);
 
-const BUILD_LIMIT: Duration = Duration::from_mins(5);
 const START_LIMIT: Duration = Duration::from_secs(10);

@@ -9,8 +9,7 @@ mod ours;
 mod upstreams;
 mod corpus;
 
-// real clients
-mod clients;
+// configs that change
 mod reload;
 
 use std::fs;
@@ -18,24 +17,15 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-use super::check::{self, Row, Scene};
-use super::{curl, grpc, load, scripts};
-use crate::places::find_on_path;
+use super::check::{self, Row, Scene, Setting};
+use super::{clients, grpc};
+use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::Stop;
+use reload::CONFIG_FILE;
 use upstreams::{UPSTREAMS, Upstream};
 
 pub(super) use corpus::Cases;
-
-/// What all of it needs.
-pub(super) struct Setting<'s> {
-    /// The program `thruway`.
-    pub(super) program: &'s Path,
-    /// Holds the file `content`.
-    pub(super) directory: &'s Path,
-    pub(super) is_full: bool,
-    pub(super) stop: &'s Stop,
-}
 
 /// Runs every check that there is an upstream and a client for.
 ///
@@ -117,18 +107,19 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let gateway = serve(program, &file, directory, stop)?;
     let scene =
         Scene { url: gateway.url(), server: gateway.id(), program, stdio: &[], directory, is_full, stop };
-    let full = if is_full { clients::FULL_CHECKS.to_vec() } else { Vec::new() };
-    let checks =
-        [curl::CHECKS, load::CHECKS, scripts::GATEWAY_CHECKS, clients::CHECKS, &full, reload::CHECKS]
-            .concat();
+    let mut checks = clients::checks("gateway")?;
+    if is_full {
+        checks.extend(clients::checks("gateway, full")?);
+    }
+    checks.push(reload::check());
     let mut rows = Vec::new();
-    for check in checks {
-        rows.push(super::run_one(check, &scene));
+    for check in &checks {
+        rows.push(check::run_one(check, &scene));
         stop.check()?;
     }
     rows.push(check::row("thruway", "as a gateway", || gateway.end(stop)));
     if is_full {
-        rows.extend(grpc::run(&grpc::Setting { program, directory, stop })?);
+        rows.extend(grpc::run(setting)?);
     }
     Ok(rows)
 }
@@ -145,7 +136,6 @@ fn serve(program: &Path, config: &Path, directory: &Path, stop: &Stop) -> anyhow
     Server::start(program, &["serve", config], &directory.join("gateway.log"), stop)
 }
 
-const CONFIG_FILE: &str = "gateway.toml";
 const ACCESS_LOG: &str = "access.log";
 const WEBSOCKET: &str = include_str!("../upstreams/websocket.mjs");
 

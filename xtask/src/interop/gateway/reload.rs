@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::CONFIG_FILE;
 use crate::child;
 use crate::interop::check::{Check, Scene};
 
-pub(super) const CHECKS: &[&Check] =
-    &[&Check { client: "node", what: "a tunnel and events, during reloads", run: streams_live_on }];
+pub(super) fn check() -> Check {
+    Check::new("node", "a tunnel and events, during reloads", streams_live_on)
+}
 
 /// A route whose answer says which config it is of.
 pub(super) fn generation(n: u32) -> String {
@@ -64,5 +64,8 @@ fn read_until(stream: &mut TcpStream, end: &str) -> anyhow::Result<String> {
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
+
+/// The config of the gateway, in the directory of the checks.
+pub(super) const CONFIG_FILE: &str = "gateway.toml";
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use super::ours::Ours;
 use crate::child::{self, Running};
-use crate::interop::packages;
+use crate::packages;
 use crate::server::Server;
 use crate::stop::Stop;
 
@@ -102,17 +102,14 @@ fn httptools(place: &Place<'_>) -> anyhow::Result<Started> {
 }
 
 fn uvicorn(place: &Place<'_>, parser: &str) -> anyhow::Result<Started> {
-    let python = packages::python("gateway", packages::GATEWAY, place.stop)?;
+    let python = packages::python("gateway", place.stop)?;
     server_with(place, &python, &["-I", "-c", ASGI], &[parser])
 }
 
 fn net_http(place: &Place<'_>) -> anyhow::Result<Started> {
-    let (source, program) = (place.directory.join("seen.go"), place.directory.join("seen"));
+    let source = place.directory.join("seen.go");
     fs::write(&source, GO)?;
-    let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(&program).arg(&source).current_dir(place.directory);
-    build.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0");
-    child::output_of("go build", build, GO_BUILD, place.stop)?;
+    let program = packages::go_file(&source, place.directory, place.stop)?;
     server(place, &program, &[])
 }
 
@@ -174,5 +171,3 @@ const GO: &str = include_str!("../upstreams/seen.go");
 const NGINX: &str = include_str!("../upstreams/nginx.conf");
 
 const START: Duration = Duration::from_secs(10);
-/// The first build compiles the standard library.
-const GO_BUILD: Duration = Duration::from_secs(90);

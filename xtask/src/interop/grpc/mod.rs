@@ -10,22 +10,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::check::{self, Row};
-use super::packages;
+use super::check::{self, Row, Setting};
 use super::tls::{Authority, Key};
 use crate::child;
-use crate::places::{find_on_path, repository};
+use crate::packages;
+use crate::program::find_on_path;
 use crate::server::Server;
-use crate::stop::Stop;
 use ours::Ours;
-
-/// What all of it needs.
-pub(super) struct Setting<'s> {
-    /// The program `thruway`.
-    pub(super) program: &'s Path,
-    pub(super) directory: &'s Path,
-    pub(super) stop: &'s Stop,
-}
 
 /// Who speaks gRPC.
 struct Speaker {
@@ -160,21 +151,15 @@ fn command_of(words: &[String]) -> anyhow::Result<Command> {
 }
 
 fn python(setting: &Setting<'_>) -> anyhow::Result<Vec<String>> {
-    let python = packages::python("grpc", packages::GRPC, setting.stop)?;
+    let python = packages::python("grpc", setting.stop)?;
     let script = setting.directory.join("echo.py");
     fs::write(&script, SCRIPT)?;
     Ok(vec![text(&python)?, "-I".to_owned(), text(&script)?])
 }
 
-/// Built at the versions that `go.mod` and `go.sum` beside this file name.
 fn go(setting: &Setting<'_>) -> anyhow::Result<Vec<String>> {
-    let program = packages::installed("grpc-go")?.join("echo");
-    let mut command = Command::new("go");
-    command.current_dir(repository().join("xtask/src/interop/grpc"));
-    command.args(["build", "-trimpath", "-mod=readonly", "-o"]).arg(&program).arg(".");
-    command.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0");
-    child::output_of("go build", command, GO_BUILD, setting.stop)?;
-    Ok(vec![text(&program)?])
+    let programs = packages::go_module("xtask/src/interop/grpc", "grpc-go", &["."], setting.stop)?;
+    Ok(vec![text(&programs.join(GO_PROGRAM))?])
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
@@ -204,5 +189,5 @@ const SECURED: [&str; 2] =
     ["tls.certificates = [{ chain = \"www.pem\", key = \"www.key\" }]\n", "tls.roots = [\"root.pem\"]\n"];
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// The first build compiles all of gRPC.
-const GO_BUILD: Duration = Duration::from_mins(5);
+/// Name of the Go module's program.
+const GO_PROGRAM: &str = "grpc";

@@ -4,7 +4,6 @@
 //! that gateway: it translates the config and starts `thruway serve`. The payloads of the HTTP Garden go through the gateway to
 //! each upstream of `--gateway`. Each suite is a checkout that the caller names; none is part of this repository.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::check::{self, Row};
+use super::check::{self, Row, Setting};
 use super::gateway::{self, Cases};
 use crate::child;
-use crate::places::find_on_path;
+use crate::expected::Expected;
+use crate::program::find_on_path;
 
 /// Checkouts of the suites.
 #[derive(clap::Args)]
@@ -30,11 +30,6 @@ pub(super) struct Checkouts {
     /// A checkout of narfindustries/http-garden, for `--outside`
     #[arg(long, value_name = "DIR", requires = "outside")]
     http_garden: Option<PathBuf>,
-}
-
-pub(super) struct Setting<'s> {
-    pub(super) gateway: gateway::Setting<'s>,
-    pub(super) checkouts: &'s Checkouts,
 }
 
 /// A suite whose tests start the gateway themselves.
@@ -69,15 +64,15 @@ const SUITES: &[Suite] = &[
 ///
 /// # Errors
 /// When a server did not start, or it is time to end.
-pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
-    let directory = setting.gateway.directory.join("outside");
+pub(super) fn run(setting: &Setting<'_>, checkouts: &Checkouts) -> anyhow::Result<Vec<Row>> {
+    let directory = setting.directory.join("outside");
     fs::create_dir_all(&directory)?;
     for (name, text) in SCRIPTS {
         fs::write(directory.join(name), text)?;
     }
     let mut rows = Vec::new();
     for suite in SUITES {
-        let Some(checkout) = (suite.checkout)(setting.checkouts) else {
+        let Some(checkout) = (suite.checkout)(checkouts) else {
             rows.push(Row::not_installed(suite.name, &format!("{} (`{} DIR`)", suite.what, suite.option)));
             continue;
         };
@@ -89,14 +84,14 @@ pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
         rows.push(check::row(suite.runner, suite.what, || {
             let checkout = fs::canonicalize(checkout).context("there is no such checkout")?;
             let results = suite.results(&checkout, &directory, setting)?;
-            expected(suite.name)?.compare(&results)
+            verdict(&expected(suite.name)?, &results)
         }));
-        setting.gateway.stop.check()?;
+        setting.stop.check()?;
     }
-    match &setting.checkouts.http_garden {
+    match &checkouts.http_garden {
         Some(checkout) => {
             let payloads = payloads(checkout, &directory, setting)?;
-            rows.extend(gateway::run_cases(&setting.gateway, &Cases::Payloads(payloads))?);
+            rows.extend(gateway::run_cases(setting, &Cases::Payloads(payloads))?);
         }
         None => rows.push(Row::not_installed("python3", "HTTP Garden (`--http-garden DIR`)")),
     }
@@ -120,82 +115,36 @@ impl Suite {
     ) -> anyhow::Result<Vec<TestResult>> {
         let mut command = Command::new("python3");
         command.arg(directory.join("suites.py")).arg(self.name).arg(checkout);
-        command.env("PROGRAM", setting.gateway.program);
-        let printed = child::output_of("suites.py", command, LIMIT, setting.gateway.stop)?;
+        command.env("PROGRAM", setting.program);
+        let printed = child::output_of("suites.py", command, LIMIT, setting.stop)?;
         let lines = printed.lines().filter(|line| line.starts_with('{'));
         lines.map(|line| serde_json::from_str(line).context("suites.py printed no result")).collect()
     }
 }
 
-/// The list of tests of a suite that are expected to fail, each with the reason.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Expected {
-    #[serde(default)]
-    failure: Vec<Group>,
-}
-
-/// Tests that fail for one reason.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Group {
-    suite: String,
-    reason: String,
-    /// Names; a `*` at the end stands for any rest.
-    tests: Vec<String>,
-}
-
 fn expected(suite: &str) -> anyhow::Result<Expected> {
-    let mut list: Expected = toml::from_str(include_str!("expected_failures.toml"))?;
-    for group in &list.failure {
-        ensure!(!group.reason.trim().is_empty(), "a failure needs a reason: {:?}", group.tests);
-    }
-    list.failure.retain(|group| group.suite == suite);
-    Ok(list)
+    Expected::read_of(include_str!("expected_failures.toml"), suite, "")
 }
 
-impl Expected {
-    /// Returns how many tests passed and failed as expected.
-    ///
-    /// # Errors
-    /// A test failed that is not listed, an entry matches no failure, or nothing passed.
-    fn compare(&self, results: &[TestResult]) -> anyhow::Result<String> {
-        let mut used: BTreeMap<&str, bool> = BTreeMap::new();
-        let entries = || self.failure.iter().flat_map(|group| &group.tests);
-        for entry in entries() {
-            ensure!(used.insert(entry, false).is_none(), "listed twice: `{entry}`");
-        }
-        let mut new = Vec::new();
-        for failed in results.iter().filter(|result| !result.passed) {
-            let mut is_listed = false;
-            for entry in entries().filter(|entry| matches(entry, &failed.name)) {
-                is_listed = true;
-                used.insert(entry, true);
-            }
-            if !is_listed {
-                new.push(format!("{} ({})", failed.name, failed.cause));
-            }
-        }
-        ensure!(new.is_empty(), "failed: {new:#?}");
-        let stale: Vec<_> = used.iter().filter(|(_, is_used)| !**is_used).map(|(entry, _)| entry).collect();
-        ensure!(stale.is_empty(), "listed as expected to fail, but did not: {stale:?}");
-        let passed = results.iter().filter(|result| result.passed).count();
-        ensure!(passed > 0, "no test passed");
-        Ok(format!("{passed} tests passed, {} failed as expected", results.len() - passed))
-    }
-}
-
-fn matches(entry: &str, name: &str) -> bool {
-    entry.strip_suffix('*').map_or(entry == name, |start| name.starts_with(start))
+/// Returns how many tests passed and failed as expected.
+///
+/// # Errors
+/// A test failed that is not listed, an entry matches no failure, or nothing passed.
+fn verdict(expected: &Expected, results: &[TestResult]) -> anyhow::Result<String> {
+    let failed = results.iter().filter(|result| !result.passed);
+    expected.check(&failed.map(|result| (result.name.clone(), result.cause.clone())).collect::<Vec<_>>())?;
+    let passed = results.iter().filter(|result| result.passed).count();
+    ensure!(passed > 0, "no test passed");
+    Ok(format!("{passed} tests passed, {} failed as expected", results.len() - passed))
 }
 
 /// Payloads of the HTTP Garden, each in the pieces in which it is sent.
 fn payloads(checkout: &Path, directory: &Path, setting: &Setting<'_>) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
-    let count = if setting.gateway.is_full { FULL_PAYLOADS } else { QUICK_PAYLOADS };
+    let count = if setting.is_full { FULL_PAYLOADS } else { QUICK_PAYLOADS };
     let mut command = Command::new("python3");
     let checkout = fs::canonicalize(checkout).context("there is no such checkout")?;
     command.arg(directory.join("garden.py")).arg(checkout).arg(count.to_string());
-    let printed = child::output_of("garden.py", command, LIMIT, setting.gateway.stop)?;
+    let printed = child::output_of("garden.py", command, LIMIT, setting.stop)?;
     let payloads: Vec<_> =
         printed.lines().map(|line| line.split(' ').map(bytes_of).collect()).collect::<anyhow::Result<_>>()?;
     ensure!(payloads.len() == count, "garden.py printed {} payloads instead of {count}", payloads.len());
@@ -229,26 +178,22 @@ mod tests {
         TestResult { name: name.to_owned(), passed, cause: String::new() }
     }
 
-    fn listing(tests: &[&str]) -> Expected {
-        let tests = tests.iter().map(|&test| test.to_owned()).collect();
-        Expected { failure: vec![Group { suite: "nginx".to_owned(), reason: "why".to_owned(), tests }] }
-    }
-
     #[test]
-    fn every_expected_failure_has_a_reason() {
+    fn every_suite_has_a_list() {
         for suite in SUITES {
-            assert!(!expected(suite.name).unwrap().failure.is_empty());
+            assert!(expected(suite.name).unwrap().names().count() > 0);
         }
     }
 
     #[test]
-    fn a_failure_must_be_listed_and_a_listed_test_must_fail() {
+    fn a_failure_must_be_listed_and_something_must_pass() {
         let results = [result("a.t: one", true), result("a.t: two", false), result("b.t", false)];
-        assert!(listing(&["a.t: two", "b*"]).compare(&results).is_ok());
-        assert!(listing(&["a.t: two"]).compare(&results).is_err());
-        assert!(listing(&["a.t: two", "b*", "a.t: one"]).compare(&results).is_err());
-        assert!(listing(&["a*", "a*", "b*"]).compare(&results).is_err());
-        assert!(listing(&["b*"]).compare(&results[2..]).is_err());
+        let list =
+            |names| Expected::read(&format!("[[expected]]\nreason = 'why'\nnames = {names}\n")).unwrap();
+        assert!(verdict(&list("['a.t: two', 'b*']"), &results).is_ok());
+        assert!(verdict(&list("['a.t: two']"), &results).is_err());
+        assert!(verdict(&list("['a.t: two', 'b*', 'a.t: one']"), &results).is_err());
+        assert!(verdict(&list("['b*']"), &results[2..]).is_err());
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::HOST;
 use crate::child;
 use crate::stop::Stop;
 
@@ -82,6 +81,9 @@ fn request(key: Key, directory: &Path, name: &str) -> Command {
     command.arg("-out").arg(directory.join(format!("{name}.pem")));
     command
 }
+
+/// The name that server certificates are for.
+pub(super) const HOST: &str = "www.example";
 
 /// To find the primes of a key.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use super::case::Case;
 use super::certificates::{Authority, Key};
-use super::{Case, Setting, soak, sslyze, testssl, tlsfuzzer};
-use crate::interop::check::Row;
+use super::{soak, sslyze, testssl, tlsfuzzer};
+use crate::interop::check::{Row, Setting};
 use crate::server::Server;
 
 /// A server with one certificate.

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
+use super::case::Case;
 use super::certificates::Key;
-use super::{Case, Setting};
 use crate::child::{self, Running};
-use crate::interop::check::Row;
-use crate::places::find_on_path;
+use crate::interop::check::{Row, Setting};
 use crate::process;
+use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::now;
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::{Case, HOST, findings};
+use super::case::Case;
+use super::certificates::HOST;
 use crate::child;
 use crate::interop::check::Row;
-use crate::interop::packages;
-use crate::places::find_on_path;
+use crate::packages;
+use crate::program::find_on_path;
 
 /// Judges a server.
 pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
@@ -21,13 +22,13 @@ pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
 }
 
 fn judge(case: &Case<'_>) -> anyhow::Result<String> {
-    let python = packages::python("sslyze", packages::SSLYZE, case.setting.stop)?;
+    let python = packages::python("sslyze", case.setting.stop)?;
     let mut command = Command::new(python.with_file_name("sslyze"));
     command.args(["--mozilla_config", "intermediate", "--certinfo_ca_file"]).arg(case.authority.root());
     command.arg(format!("{HOST}:{}{{127.0.0.1}}", case.port));
     let printed = child::any_output_of(command, LIMIT, case.setting.stop)?;
     let found = findings_in(&printed)?;
-    findings::check("sslyze", case.kind, &found)?;
+    case.expected("sslyze")?.check(&found)?;
     Ok(format!("compliant but for {} that are explained", found.len()))
 }
 

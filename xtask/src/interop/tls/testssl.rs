@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::{Case, HOST, findings};
+use super::case::Case;
+use super::certificates::HOST;
 use crate::child;
 use crate::interop::check::Row;
-use crate::places::find_on_path;
+use crate::program::find_on_path;
 
 /// What it writes of each thing that it looks at.
 #[derive(Deserialize)]
@@ -56,7 +57,7 @@ fn judge(case: &Case<'_>, program: &str) -> anyhow::Result<String> {
         .filter(|finding| !NOTES.contains(&finding.severity.as_str()) && !finding.is_chance())
         .map(|finding| (finding.id, format!("{}: {}", finding.severity, finding.text)))
         .collect();
-    findings::check("testssl", case.kind, &bad)?;
+    case.expected("testssl")?.check(&bad)?;
     Ok(format!("{count} things, nothing worse than a note but {} that are explained", bad.len()))
 }
 

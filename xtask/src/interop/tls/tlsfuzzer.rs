@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::Case;
+use super::case::Case;
 use crate::child;
 use crate::interop::check::Row;
-use crate::interop::packages;
+use crate::packages;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ struct Different {
 /// Runs the scripts for servers like this one.
 pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
     let asks = case.directory.join("client.pem").exists();
-    let Some(checkout) = case.setting.tlsfuzzer else {
+    let Some(checkout) = case.tlsfuzzer else {
         return vec![Row::not_installed("tlsfuzzer", "conversations (`--tlsfuzzer DIR`)")];
     };
     let scripts = match scripts() {
@@ -73,7 +73,7 @@ fn scripts() -> anyhow::Result<Vec<Script>> {
 
 impl Script {
     fn run(&self, case: &Case<'_>, checkout: &Path) -> anyhow::Result<String> {
-        let python = packages::python("tlsfuzzer", packages::TLSFUZZER, case.setting.stop)?;
+        let python = packages::python("tlsfuzzer", case.setting.stop)?;
         let mut command = Command::new(python);
         command.arg(checkout.join("scripts").join(&self.name)).env("PYTHONPATH", checkout);
         command.args(["-h", "127.0.0.1", "-p", &case.port.to_string()]).args(&self.arguments);

@@ -1,159 +1,33 @@
-//! Samples of our own of everything that we write, written as the product writes it.
+//! Samples of everything that we write, written as the product writes it.
+//!
+//! `samples.json` lists them, with the revisions that have them. Each is read as our type and must be written as it was. Samples of
+//! conversions between revisions come from the product itself.
 
-// pieces
-mod parts;
-
-// messages
-mod server;
-mod client;
-mod tasks;
+mod writer;
+mod table;
+mod conversions;
 
 use anyhow::Result;
-use serde::Serialize;
-use serde_json::Value;
-use thruway_mcp::json_rpc::{Error, Id, write_error, write_notification, write_request, write_result};
-use thruway_mcp::modern::{ResultType, ResultWriter};
-use thruway_mcp::schema::{CacheHint, CacheScope, MetaObject};
-use thruway_mcp::{Era, Revision};
+use thruway_mcp::Revision;
 
-/// Something that we write, and what the schema calls it.
-pub(super) struct Sample {
-    pub(super) definition: &'static str,
-    pub(super) value: Value,
-    /// Whether it is a whole message. What is in one is a sample too.
-    pub(super) is_message: bool,
-}
+use table::Table;
+use writer::Samples;
 
-/// What is written in one revision.
-struct Samples {
-    revision: Revision,
-    results: ResultWriter,
-    all: Vec<Sample>,
-}
+pub(super) use writer::Sample;
 
-/// All samples of a revision.
+/// Returns all samples of a revision.
 pub(super) fn of(revision: Revision) -> Result<Vec<Sample>> {
-    let mut samples = Samples::new(revision)?;
-    parts::write(&mut samples)?;
-    server::write(&mut samples)?;
-    client::write(&mut samples)?;
+    let table = Table::read()?;
+    let mut samples = Samples::new(revision, &table.part("implementation")?)?;
+    table.write(&mut samples)?;
+    conversions::write(&table, &mut samples)?;
     Ok(samples.all)
 }
 
-/// All samples of the tasks extension.
+/// Returns all samples of the tasks extension.
 pub(super) fn of_tasks() -> Result<Vec<Sample>> {
-    let mut samples = Samples::new(Revision::LATEST)?;
-    tasks::write(&mut samples)?;
+    let table = Table::read()?;
+    let mut samples = Samples::new(Revision::LATEST, &table.part("implementation")?)?;
+    table.write_tasks(&mut samples)?;
     Ok(samples.all)
 }
-
-impl Samples {
-    fn new(revision: Revision) -> Result<Self> {
-        let results = ResultWriter::new(&parts::implementation())?;
-        Ok(Self { revision, results, all: Vec::new() })
-    }
-
-    fn is_modern(&self) -> bool {
-        self.revision.era() == Era::Modern
-    }
-
-    fn add(&mut self, definition: &'static str, octets: &[u8]) -> Result<()> {
-        let value: Value = serde_json::from_slice(octets)?;
-        let is_message = value.get("jsonrpc").is_some();
-        self.all.push(Sample { definition, value, is_message });
-        Ok(())
-    }
-
-    /// A part of a message.
-    fn value(&mut self, definition: &'static str, value: &impl Serialize) -> Result<()> {
-        self.add(definition, &serde_json::to_vec(value)?)
-    }
-
-    /// A request; its envelope has a definition of its own.
-    fn request(&mut self, definition: &'static str, method: &str, params: &impl Serialize) -> Result<()> {
-        for id in [Id::Integer(7), Id::String("seven".into())] {
-            let mut output = Vec::new();
-            write_request(&mut output, &id, method, params);
-            self.add(definition, &output)?;
-            self.add("JSONRPCRequest", &output)?;
-            self.add("JSONRPCMessage", &output)?;
-        }
-        Ok(())
-    }
-
-    /// A notification; likewise.
-    fn notification(
-        &mut self,
-        definition: &'static str,
-        method: &str,
-        params: &impl Serialize,
-    ) -> Result<()> {
-        let mut output = Vec::new();
-        write_notification(&mut output, method, params);
-        self.add(definition, &output)?;
-        self.add("JSONRPCNotification", &output)?;
-        self.add("JSONRPCMessage", &output)
-    }
-
-    /// A result that a server writes, and the response around it.
-    fn result(&mut self, of: Names, kind: ResultType, result: &impl Serialize) -> Result<()> {
-        let written = self.written_result(of, kind, result)?;
-        let mut output = Vec::new();
-        write_result(&mut output, &Id::Integer(-3), |output| {
-            output.extend_from_slice(&written);
-            Ok(())
-        });
-        self.add(of.result, &written)?;
-        for definition in of.responses.iter().chain(&RESPONSES) {
-            self.add(definition, &output)?;
-        }
-        Ok(())
-    }
-
-    fn written_result(&self, of: Names, kind: ResultType, result: &impl Serialize) -> Result<Vec<u8>> {
-        let mut octets = serde_json::to_vec(result)?;
-        if self.is_modern() {
-            let mut members: MetaObject = serde_json::from_slice(&octets)?;
-            let meta = members.shift_remove("_meta");
-            let meta = meta.as_ref().and_then(Value::as_object);
-            let cache =
-                of.is_cacheable.then_some(CacheHint { ttl_ms: 90_000, cache_scope: CacheScope::Public });
-            octets.clear();
-            self.results.write(&mut octets, kind, cache, &members, meta)?;
-        }
-        Ok(octets)
-    }
-
-    /// A response that is an error, and the error alone.
-    fn error(&mut self, response: &'static str, error_only: &'static str, error: &Error) -> Result<()> {
-        let mut output = Vec::new();
-        write_error(&mut output, Some(&Id::Integer(0)), error);
-        for definition in [response, "JSONRPCErrorResponse", "JSONRPCError", "JSONRPCMessage"] {
-            self.add(definition, &output)?;
-        }
-        self.value(error_only, error)?;
-        self.value("Error", error)
-    }
-}
-
-/// What the schema calls a result, and the response around it.
-#[derive(Clone, Copy)]
-struct Names {
-    result: &'static str,
-    /// From 2026-07-28 on.
-    responses: &'static [&'static str],
-    is_cacheable: bool,
-}
-
-impl Names {
-    const fn new(result: &'static str, responses: &'static [&'static str]) -> Self {
-        Self { result, responses, is_cacheable: false }
-    }
-
-    const fn cacheable(result: &'static str, responses: &'static [&'static str]) -> Self {
-        Self { result, responses, is_cacheable: true }
-    }
-}
-
-/// What any response is.
-const RESPONSES: [&str; 3] = ["JSONRPCResultResponse", "JSONRPCResponse", "JSONRPCMessage"];

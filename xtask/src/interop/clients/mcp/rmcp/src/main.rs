@@ -1,49 +1,20 @@
 //! The client of the official Rust SDK: both eras, over HTTP and stdio. Arguments: URL, COMMAND….
 
 mod client;
+mod connection;
 mod offers;
 mod tools;
 
-use std::fmt::Debug;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use rmcp::model::ProtocolVersion;
-use rmcp::service::RunningService;
+use anyhow::Context as _;
 use rmcp::transport::{IntoTransport, StreamableHttpClientTransport, TokioChildProcess};
-use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+use rmcp::{ClientServiceExt as _, RoleClient};
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use client::Client;
-
-/// A connected client.
-type Connection = RunningService<RoleClient, Client>;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Era {
-    Modern,
-    Legacy,
-}
-
-impl Era {
-    fn lifecycle(self) -> ClientLifecycleMode {
-        match self {
-            Self::Modern => ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-                legacy_version: None,
-            },
-            Self::Legacy => ClientLifecycleMode::Initialize,
-        }
-    }
-
-    fn revision(self) -> ProtocolVersion {
-        match self {
-            Self::Modern => ProtocolVersion::V_2026_07_28,
-            Self::Legacy => ProtocolVersion::V_2025_11_25,
-        }
-    }
-}
+use connection::{Era, expect};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
@@ -81,12 +52,6 @@ where
     tools::give_up(&connection).await?;
     // Sooner than rmcp would kill a server that does not end by itself.
     timeout(CLOSING, connection.cancel()).await.context("closing took too long")??;
-    Ok(())
-}
-
-/// Fails unless `seen` is what was expected.
-fn expect<T: PartialEq + Debug>(what: &str, seen: &T, expected: &T) -> anyhow::Result<()> {
-    ensure!(seen == expected, "{what}: {seen:?} instead of {expected:?}");
     Ok(())
 }
 

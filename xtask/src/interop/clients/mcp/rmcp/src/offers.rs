@@ -10,7 +10,8 @@ use serde_json::{Map, json};
 use tokio::time::timeout;
 
 use super::client::{Heard, PATIENCE, next};
-use super::{Connection, Era, expect, tools};
+use super::connection::{Connection, Era, expect};
+use super::tools;
 
 pub(crate) async fn use_all(connection: &Connection) -> anyhow::Result<()> {
     resources(connection).await?;

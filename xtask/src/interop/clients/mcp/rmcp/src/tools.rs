@@ -9,7 +9,7 @@ use rmcp::service::PeerRequestOptions;
 use serde_json::{Value, json};
 
 use super::client::{Heard, next};
-use super::{Connection, expect};
+use super::connection::{Connection, expect};
 
 pub(crate) async fn use_all(connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
     list(connection).await?;

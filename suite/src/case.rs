@@ -1,0 +1,474 @@
+//! One load of the suite: what is asked, on how many connections, how much of it, and with which peers.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use thruway_bench::{Era, FoundTool, McpOperation, McpServerFacts, Revision};
+
+/// A workload, in the order in which reports tell of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Workload {
+    /// W1: small answers on persistent connections.
+    Plaintext,
+    /// W2: the same, several requests sent before an answer is read.
+    Pipelining,
+    /// W3: connections that persist against a connection for each request.
+    #[serde(rename = "keep-alive")]
+    Persistence,
+    /// W4: messages of MCP over HTTP.
+    McpHttp,
+    /// W5: the same over the standard input and output.
+    McpStdio,
+    /// W6: in front of other servers.
+    Gateway,
+    /// W7: ten thousand connections.
+    Connections,
+    /// W8: connections in TLS, and handshakes.
+    Tls,
+    /// W9: streams of HTTP/2, to servers and through gateways.
+    Http2,
+    /// axum on our engine, beside axum on hyper.
+    Axum,
+    /// Servers built with MCP SDKs in both eras, over HTTP and over pipes.
+    McpSdks,
+    /// A million MCP messages, and the memory that is missing afterwards.
+    McpSoak,
+    /// MCP clients, each with a server of its own library.
+    McpClient,
+    /// Bridges from HTTP to an MCP server on pipes.
+    McpBridge,
+    /// Commands of the command line.
+    McpCommand,
+}
+
+/// One load of one workload, made on several candidates in turn.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Case {
+    /// The workload it belongs to.
+    pub(crate) workload: Workload,
+    /// Name of the peer that is ours in this case.
+    pub(crate) ours: &'static str,
+    /// Era of the MCP messages; the newest that the server knows if `None`.
+    pub(crate) era: Option<Era>,
+    /// Its name in reports; each has its own.
+    pub(crate) name: String,
+    /// What is asked.
+    pub(crate) request: Request,
+    /// Connections at the same time; of no concern over pipes.
+    pub(crate) connections: u32,
+    /// Requests that are unanswered on a connection, or on a pipe, at the same time: over HTTP/2, streams.
+    pub(crate) pipeline: u16,
+    /// Whether TLS is spoken.
+    pub(crate) security: Security,
+    /// Whether HTTP/2 is spoken, without asking: TLS is a workload of its own.
+    pub(crate) is_http2: bool,
+    /// Whether a connection has more than one request.
+    pub(crate) is_persistent: bool,
+    /// Requests a second in an open loop; nothing in a closed one.
+    pub(crate) rate: Option<f64>,
+    /// How much is measured at a time.
+    pub(crate) amount: Amount,
+    /// Between what the comparison is.
+    pub(crate) between: Between,
+    /// Where it happens, and what else meanwhile.
+    pub(crate) circumstance: Circumstance,
+    /// Who takes part besides ours.
+    pub(crate) peers: Peers,
+    /// What is left out first when time is short: the highest. 0 has what a workload is known by.
+    pub(crate) rank: u8,
+}
+
+/// Whether TLS is spoken, and how connections begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Security {
+    /// It is not.
+    None,
+    /// Sessions are resumed.
+    Resumed,
+    /// Each handshake is a full one.
+    Full,
+}
+
+/// What a server can be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// It has `GET /plaintext`.
+    Http,
+    /// It has `POST /mcp`.
+    Mcp,
+    /// It speaks MCP on its standard input and output.
+    Pipes,
+    /// It stands before others.
+    Gateway,
+    /// It has `GET /ok` and `/download?bytes=N` in TLS.
+    Tls,
+    /// It has the same over HTTP/2.
+    Http2,
+    /// It stands before others and speaks HTTP/2 with its clients.
+    Http2Gateway,
+    /// It has `POST /mcp`, and its program is a client too, with `--call`.
+    Client,
+    /// It is a bridge from HTTP to an MCP server on pipes.
+    Bridge,
+    /// It is a command that ends.
+    Command,
+}
+
+/// What is asked of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Request {
+    /// GET of this target, whose answer has so many octets of content.
+    Get(&'static str, u64),
+    /// A message of MCP.
+    Mcp(Operation),
+}
+
+/// An operation of MCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Operation {
+    /// `ping`, or `server/discover`, which is in its place in the modern era.
+    Ping,
+    /// `tools/call` of `echo`.
+    Echo,
+    /// `tools/call` of `add`.
+    Add,
+    /// `resources/read`.
+    Read,
+    /// `tools/list`.
+    Tools,
+    /// `resources/list`.
+    Resources,
+    /// `prompts/list`.
+    Prompts,
+}
+
+/// How much is measured at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Amount {
+    /// As long as the suite says for each.
+    Time,
+    /// So many requests, which take about so long.
+    Requests(u64, Duration),
+}
+
+/// What is compared in a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Between {
+    /// Servers, under the same load.
+    Servers,
+    /// Gateways before a backend that keeps its connections.
+    Gateways,
+    /// Gateways before a backend that closes after each response.
+    GatewaysBeforeClosing,
+    /// Servers on pipes; and ours over HTTP, on one connection.
+    Pipes,
+    /// Load generators, on one server of ours: whether ours is to be trusted.
+    Generators,
+    /// Ours and a loop written by hand, each on a server of ours on pipes.
+    PipeGenerators,
+    /// Clients with a server of the same library.
+    Clients,
+    /// Bridges before a server on pipes.
+    Bridges,
+    /// Commands, run one after the other beside a server.
+    Commands,
+}
+
+impl Between {
+    /// Whether the server is the same for all candidates.
+    pub(crate) const fn is_about_generators(self) -> bool {
+        matches!(self, Self::Generators | Self::PipeGenerators)
+    }
+
+    const fn is_on_pipes(self) -> bool {
+        matches!(self, Self::Pipes | Self::PipeGenerators)
+    }
+}
+
+/// Where a load happens, and what else meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Circumstance {
+    /// The server has a core of its own, and nobody touches it.
+    Usual,
+    /// The server, what stands behind it and the load generator share all cores.
+    SharedCores,
+    /// Our server is told again and again that its config has changed; another one of ours is left alone.
+    Reloads,
+    /// The server and the load generator share one core, so that neither waits for the other to wake up.
+    OneCore,
+}
+
+/// Who takes part in a case besides ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Peers {
+    /// All that can, but for those that take part only where they are named.
+    All,
+    /// The same, and those of these names.
+    AllAnd(&'static [&'static str]),
+    /// Those of these names.
+    Only(&'static [&'static str]),
+    /// Nobody.
+    None,
+}
+
+impl Workload {
+    /// Every workload.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Plaintext,
+        Self::Pipelining,
+        Self::Persistence,
+        Self::McpHttp,
+        Self::McpStdio,
+        Self::Gateway,
+        Self::Connections,
+        Self::Tls,
+        Self::Http2,
+        Self::Axum,
+        Self::McpSdks,
+        Self::McpSoak,
+        Self::McpClient,
+        Self::McpBridge,
+        Self::McpCommand,
+    ];
+
+    /// The workloads of published reports, W1 to W9.
+    pub(crate) const PUBLISHED: [Self; 9] = [
+        Self::Plaintext,
+        Self::Pipelining,
+        Self::Persistence,
+        Self::McpHttp,
+        Self::McpStdio,
+        Self::Gateway,
+        Self::Connections,
+        Self::Tls,
+        Self::Http2,
+    ];
+
+    /// What it is called on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Pipelining => "pipelining",
+            Self::Persistence => "keep-alive",
+            Self::McpHttp => "mcp-http",
+            Self::McpStdio => "mcp-stdio",
+            Self::Gateway => "gateway",
+            Self::Connections => "connections",
+            Self::Tls => "tls",
+            Self::Http2 => "http2",
+            Self::Axum => "axum",
+            Self::McpSdks => "mcp",
+            Self::McpSoak => "mcp-soak",
+            Self::McpClient => "mcp-client",
+            Self::McpBridge => "mcp-bridge",
+            Self::McpCommand => "mcp-command",
+        }
+    }
+
+    /// What it is called in reports.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Plaintext => "W1: small answers on persistent connections",
+            Self::Pipelining => "W2: with and without pipelining",
+            Self::Persistence => "W3: with and without persistence",
+            Self::McpHttp => "W4: messages of MCP over HTTP",
+            Self::McpStdio => "W5: messages of MCP over pipes, and over HTTP",
+            Self::Gateway => "W6: in front of other servers",
+            Self::Connections => "W7: ten thousand connections",
+            Self::Tls => "W8: TLS",
+            Self::Http2 => "W9: HTTP/2",
+            Self::Axum => "axum on this engine and on hyper",
+            Self::McpSdks => "MCP SDKs in both eras, over HTTP and over pipes",
+            Self::McpSoak => "A million MCP messages",
+            Self::McpClient => "MCP clients with servers of their own library",
+            Self::McpBridge => "Bridges from HTTP to an MCP server on pipes",
+            Self::McpCommand => "Commands of the command line",
+        }
+    }
+}
+
+impl Operation {
+    /// What it is called in reports.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::Echo => "tools/call echo",
+            Self::Add => "tools/call add",
+            Self::Read => "resources/read",
+            Self::Tools => "tools/list",
+            Self::Resources => "resources/list",
+            Self::Prompts => "prompts/list",
+        }
+    }
+
+    /// As it is sent to a server that says this of itself.
+    pub(crate) fn on(self, facts: &McpServerFacts) -> McpOperation {
+        let call = |name: &str, arguments: Value| {
+            let known = facts.tools.iter().find(|tool| tool.name == name).cloned();
+            let tool =
+                known.unwrap_or_else(|| FoundTool { name: name.to_owned(), input_schema: Value::Null });
+            let mirrored = tool.mirrored(&arguments);
+            McpOperation { mirrored, ..plain("tools/call", json!({"name": name, "arguments": arguments})) }
+        };
+        match self {
+            Self::Ping if facts.revision.era() == Era::Modern => plain("server/discover", json!({})),
+            Self::Ping => plain("ping", json!({})),
+            Self::Echo => call("echo", json!({"message": "Benchmark test message {n}"})),
+            Self::Add => call("add", json!({"a": 5, "b": 3})),
+            Self::Read => plain("resources/read", json!({"uri": "example://hello"})),
+            Self::Tools | Self::Resources | Self::Prompts => plain(self.label(), json!({})),
+        }
+    }
+}
+
+fn plain(method: &str, params: Value) -> McpOperation {
+    McpOperation { method: method.to_owned(), params, mirrored: Vec::new(), weight: 1 }
+}
+
+impl Security {
+    /// What is asked for on the command line. Not all peers know key exchanges that withstand quantum computers.
+    const fn options(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Resumed => Some("--insecure --classical-key-exchange"),
+            Self::Full => Some("--insecure --classical-key-exchange --full-handshakes"),
+        }
+    }
+}
+
+impl Case {
+    pub(crate) fn new(
+        workload: Workload,
+        name: impl Into<String>,
+        request: Request,
+        connections: u32,
+    ) -> Self {
+        Self {
+            workload,
+            ours: "thruway",
+            era: None,
+            name: name.into(),
+            request,
+            connections,
+            pipeline: 1,
+            security: Security::None,
+            is_http2: false,
+            is_persistent: true,
+            rate: None,
+            amount: Amount::Time,
+            between: Between::Servers,
+            circumstance: Circumstance::Usual,
+            peers: Peers::All,
+            rank: 0,
+        }
+    }
+
+    /// Returns the role in which its candidates are started.
+    pub(crate) fn role(&self) -> Role {
+        match (self.between, self.request) {
+            (Between::Pipes | Between::PipeGenerators, _) => Role::Pipes,
+            (Between::Clients, _) => Role::Client,
+            (Between::Bridges, _) => Role::Bridge,
+            (Between::Commands, _) => Role::Command,
+            (Between::Gateways | Between::GatewaysBeforeClosing, _) if self.is_http2 => Role::Http2Gateway,
+            (Between::Gateways | Between::GatewaysBeforeClosing, _) => Role::Gateway,
+            (_, Request::Mcp(_)) => Role::Mcp,
+            (_, Request::Get(..)) if self.is_http2 => Role::Http2,
+            (_, Request::Get(..)) if self.security != Security::None => Role::Tls,
+            (_, Request::Get(..)) => Role::Http,
+        }
+    }
+
+    /// Whether so many connections are held that what they take of the server's memory is of interest.
+    pub(crate) const fn holds_connections(&self) -> bool {
+        self.is_crowded() && self.rate.is_some()
+    }
+
+    /// Whether it has ten thousand connections, which take their time.
+    pub(crate) const fn is_crowded(&self) -> bool {
+        self.connections >= CROWD
+    }
+
+    /// The command that makes this load, for a measured time of `duration`; the address is that of the server.
+    pub(crate) fn command(&self, duration: Duration) -> String {
+        match (self.between, self.amount) {
+            (Between::Clients, _) => {
+                let seconds = whole_seconds(duration);
+                return format!(
+                    "CLIENT --call http://ADDRESS/mcp --in-flight {} --seconds {seconds}",
+                    self.connections
+                );
+            }
+            (Between::Commands, Amount::Requests(runs, _)) => return format!("{runs} runs of COMMAND"),
+            _ => {}
+        }
+        let mut words = match self.request {
+            Request::Get(target, _) => {
+                let scheme = if self.security == Security::None { "http" } else { "https" };
+                vec![format!("thruway bench http '{scheme}://ADDRESS{target}'")]
+            }
+            Request::Mcp(operation) => vec![self.mcp_command(operation)],
+        };
+        if self.between.is_on_pipes() {
+            words.extend((self.pipeline > 1).then(|| format!("--window {}", self.pipeline)));
+        } else {
+            words.push(format!("-c {}", self.connections));
+            let depth = if self.is_http2 { "--http2 --streams" } else { "--pipeline" };
+            words.extend((self.pipeline > 1).then(|| format!("{depth} {}", self.pipeline)));
+            words.extend((!self.is_persistent).then(|| "--no-keep-alive".to_owned()));
+            words.extend(self.security.options().map(str::to_owned));
+        }
+        words.extend(self.era.map(|era| format!("--era {}", revision_of(era).as_str())));
+        words.extend(self.rate.map(|rate| format!("--rate {rate}")));
+        words.push(match self.amount {
+            Amount::Time => format!("-d {}ms", duration.as_millis()),
+            Amount::Requests(requests, _) => format!("-n {requests}"),
+        });
+        if self.between.is_on_pipes() {
+            words.push("-- SERVER".to_owned());
+        }
+        words.join(" ")
+    }
+
+    fn mcp_command(&self, operation: Operation) -> String {
+        let target = if self.between.is_on_pipes() { "" } else { " http://ADDRESS/mcp" };
+        let asked = match operation {
+            Operation::Ping => "-o ping",
+            Operation::Echo => "--tool echo",
+            Operation::Add => "--tool add --arguments '{\"a\": 5, \"b\": 3}'",
+            Operation::Read => "-o read --uri example://hello",
+            Operation::Tools => "-o list",
+            Operation::Resources => "-o resources",
+            Operation::Prompts => "-o prompts",
+        };
+        format!("thruway bench mcp{target} {asked}")
+    }
+}
+
+/// Returns the newest revision of an era.
+pub(crate) const fn revision_of(era: Era) -> Revision {
+    match era {
+        Era::Modern => Revision::LATEST,
+        Era::Legacy => Revision::LATEST_LEGACY,
+    }
+}
+
+/// Returns a duration in seconds, at least one, for programs that count in whole seconds.
+pub(crate) fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs().max(1)
+}
+
+/// A server on our SDK, which is ours in some cases and stands behind bridges.
+pub(crate) const OUR_SDK: &str = "mcp-on-thruway";
+
+/// Number of connections from which a case counts as crowded.
+const CROWD: u32 = 10_000;

@@ -1,0 +1,155 @@
+//! Programs of Debian that are newer than those of this machine: its newest packages, unpacked below `peers/target` and
+//! started with the libraries that came with them. Nothing is installed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use crate::process::{Runner, on_path};
+
+/// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is removed.
+///
+/// # Errors
+/// No apt, no keys of Debian, or no network.
+pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<()> {
+    let directory = peers.join("target/debian").join(name);
+    let launcher = directory.join(name);
+    if launcher.is_file() {
+        return Ok(());
+    }
+    for tool in ["apt-get", "dpkg-deb"] {
+        on_path(tool).with_context(|| format!("`{tool}` is not on the path"))?;
+    }
+    if !Path::new(KEYS).is_file() {
+        bail!("there is no `{KEYS}`");
+    }
+    let archives = downloaded(&directory, name, runner)?;
+    let root = directory.join("root");
+    for archive in archives {
+        let mut unpack = Command::new("dpkg-deb");
+        unpack.arg("--extract").args([&archive, &root]);
+        runner.run("dpkg-deb --extract", &mut unpack, UNPACK_LIMIT)?;
+    }
+    launch(&launcher, &root, name)
+}
+
+/// Downloads a package with all that it needs, as if there were no other on this machine.
+fn downloaded(directory: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<Vec<PathBuf>> {
+    let archives = directory.join("cache/archives");
+    fs::create_dir_all(directory.join("state/lists/partial"))?;
+    fs::create_dir_all(archives.join("partial"))?;
+    fs::write(directory.join("status"), "")?;
+    fs::write(directory.join("sources.list"), sources())?;
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(options(directory)).args(arguments);
+        runner.run(&format!("apt-get {}", arguments.join(" ")), &mut command, DOWNLOAD_LIMIT)
+    };
+    apt(&["update"])?;
+    apt(&["install", "--yes", "--download-only", "--target-release", NEWEST, name])?;
+    let entries = fs::read_dir(&archives)?.collect::<Result<Vec<_>, _>>()?;
+    let files = entries.into_iter().map(|entry| entry.path());
+    Ok(files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect())
+}
+
+fn sources() -> String {
+    [NEWEST, "unstable"].map(|suite| format!("deb [signed-by={KEYS}] {MIRROR} {suite} main\n")).concat()
+}
+
+/// Options with which apt takes neither sources nor packages of this machine into account, and writes nothing outside of `directory`. Settings in
+/// `/etc/apt/apt.conf.d` hold, as those of proxies.
+fn options(directory: &Path) -> Vec<String> {
+    let place = |option: &str, path: &str| format!("--option={option}={}", directory.join(path).display());
+    let places = [
+        ("Dir::State", "state"),
+        ("Dir::State::status", "status"),
+        ("Dir::Cache", "cache"),
+        ("Dir::Etc::SourceList", "sources.list"),
+        ("Dir::Etc::SourceParts", "none"),
+        ("Dir::Etc::Preferences", "none"),
+        ("Dir::Etc::PreferencesParts", "none"),
+    ];
+    let others = ["--option=Acquire::Languages=none", "--no-install-recommends"].map(str::to_owned);
+    places.map(|(option, path)| place(option, path)).into_iter().chain(others).collect()
+}
+
+/// Writes a program that becomes the unpacked one, by the loader and with the libraries that were unpacked with it.
+fn launch(launcher: &Path, root: &Path, name: &str) -> anyhow::Result<()> {
+    let program = root.join("usr/sbin").join(name);
+    let loader = loader(root).context("no loader came with the program")?;
+    let libraries = loader.parent().context("the loader is in no directory")?;
+    let line = format!(
+        "#!/bin/sh\nexec '{}' --library-path '{}' '{}' \"$@\"\n",
+        loader.display(),
+        libraries.display(),
+        program.display()
+    );
+    fs::write(launcher, line)?;
+    fs::set_permissions(launcher, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// The dynamic loader, which stands among the libraries of its architecture.
+fn loader(root: &Path) -> Option<PathBuf> {
+    let libraries = fs::read_dir(root.join("usr/lib")).ok()?.flatten();
+    let files = libraries.filter_map(|directory| fs::read_dir(directory.path()).ok()).flatten().flatten();
+    let is_loader = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.starts_with("ld-linux"));
+    files.filter(|file| is_loader(&file.file_name())).map(|file| file.path()).next()
+}
+
+const MIRROR: &str = "http://deb.debian.org/debian";
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// What is newer than anything that Debian releases; it has few packages, the others are those of unstable.
+const NEWEST: &str = "experimental";
+
+const DOWNLOAD_LIMIT: Duration = Duration::from_mins(3);
+const UNPACK_LIMIT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launcher_becomes_the_program_with_the_loader_beside_its_libraries() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        let libraries = root.join("usr/lib/any-linux-gnu");
+        fs::create_dir_all(&libraries).unwrap();
+        // Stands for the loader: it prints what it is given.
+        fs::write(libraries.join("ld-linux-any.so.2"), "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+        fs::set_permissions(libraries.join("ld-linux-any.so.2"), fs::Permissions::from_mode(0o755)).unwrap();
+        let launcher = directory.path().join("haproxy");
+        launch(&launcher, &root, "haproxy").unwrap();
+        let printed = Command::new(&launcher).args(["-f", "a b"]).output().unwrap().stdout;
+        let printed = String::from_utf8(printed).unwrap();
+        let program = root.join("usr/sbin/haproxy");
+        let expected =
+            ["--library-path", libraries.to_str().unwrap(), program.to_str().unwrap(), "-f", "a b"];
+        assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn without_a_loader_there_is_no_launcher() {
+        let directory = tempfile::tempdir().unwrap();
+        let launcher = directory.path().join("nginx");
+        assert!(launch(&launcher, &directory.path().join("root"), "nginx").is_err());
+        assert!(!launcher.exists());
+    }
+
+    #[test]
+    fn nothing_of_this_machine_is_read_but_the_keys() {
+        let options = options(Path::new("/somewhere"));
+        for option in ["Dir::State", "Dir::State::status", "Dir::Cache", "Dir::Etc::SourceList"] {
+            assert!(
+                options.iter().any(|o| o.starts_with(&format!("--option={option}=/somewhere/"))),
+                "{option}"
+            );
+        }
+        assert!(sources().lines().all(|line| line.contains(&format!("signed-by={KEYS}"))));
+    }
+}

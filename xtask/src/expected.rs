@@ -1,0 +1,128 @@
+//! Lists of results that differ from those that a suite of others wants, each with its reason.
+//!
+//! A result that differs and is not listed fails a run, and so does an entry that matches no result.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    expected: Vec<Group>,
+}
+
+/// Results that have one reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    /// The suite or the judge, or the way in which results differ.
+    #[serde(default)]
+    of: String,
+    /// The kinds of runs with such results; all if there are none.
+    #[serde(default)]
+    kinds: Vec<String>,
+    reason: String,
+    /// Names; a `*` at the end stands for any rest.
+    names: Vec<String>,
+}
+
+/// Names of results that are expected, each with its `of`.
+#[derive(Default)]
+pub(super) struct Expected(BTreeMap<String, String>);
+
+impl Expected {
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// It has a name twice, or a group without a reason.
+    pub(super) fn read(list: &str) -> anyhow::Result<Self> {
+        Self::read_where(list, |_, _| true)
+    }
+
+    /// Reads those groups of a list that are of this suite or judge, in runs of this kind.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(super) fn read_of(list: &str, of: &str, kind: &str) -> anyhow::Result<Self> {
+        Self::read_where(list, |group_of, kinds| {
+            group_of == of && (kinds.is_empty() || kinds.iter().any(|other| other == kind))
+        })
+    }
+
+    fn read_where(list: &str, is_here: impl Fn(&str, &[String]) -> bool) -> anyhow::Result<Self> {
+        let mut all = Self::default();
+        for Group { of, kinds, reason, names } in toml::from_str::<File>(list)?.expected {
+            ensure!(!reason.trim().is_empty(), "a group needs a reason: {names:?}");
+            for name in names.into_iter().filter(|_| is_here(&of, &kinds)) {
+                ensure!(!all.0.contains_key(&name), "listed twice: `{name}`");
+                all.0.insert(name, of.clone());
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the `of` of a result, if it is listed under exactly this name.
+    pub(super) fn of(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Returns all names of the list.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Fails unless the results that differ are those of the list: each has a name and a text.
+    ///
+    /// # Errors
+    /// Results that are not listed, and entries that match none.
+    pub(super) fn check(&self, found: &[(String, String)]) -> anyhow::Result<()> {
+        let new: Vec<_> =
+            found.iter().filter(|(name, _)| !self.names().any(|entry| matches(entry, name))).collect();
+        ensure!(new.is_empty(), "not listed as expected: {new:#?}");
+        let is_stale = |entry: &&str| !found.iter().any(|(name, _)| matches(entry, name));
+        let stale: Vec<_> = self.names().filter(is_stale).collect();
+        ensure!(stale.is_empty(), "listed as expected, but not found: {stale:?}");
+        Ok(())
+    }
+}
+
+fn matches(entry: &str, name: &str) -> bool {
+    entry.strip_suffix('*').map_or(entry == name, |start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "[[expected]]\nof = 'a'\nreason = 'why'\nnames = ['one', 'b*']\n\
+                        [[expected]]\nof = 'c'\nkinds = ['k']\nreason = 'why'\nnames = ['two']\n";
+
+    fn found(names: &[&str]) -> Vec<(String, String)> {
+        names.iter().map(|name| ((*name).to_owned(), String::new())).collect()
+    }
+
+    #[test]
+    fn a_result_must_be_listed_and_an_entry_must_match_a_result() {
+        let expected = Expected::read_of(LIST, "a", "").unwrap();
+        assert!(expected.check(&found(&["one", "b.t: three"])).is_ok());
+        assert!(expected.check(&found(&["one", "b", "other"])).is_err());
+        assert!(expected.check(&found(&["one"])).is_err());
+        assert!(Expected::default().check(&[]).is_ok());
+    }
+
+    #[test]
+    fn groups_are_chosen_by_suite_and_kind() {
+        let count = |of, kind| Expected::read_of(LIST, of, kind).unwrap().names().count();
+        assert_eq!((count("a", "k"), count("c", "k"), count("c", "other")), (2, 1, 0));
+        assert_eq!(Expected::read(LIST).unwrap().of("two"), Some("c"));
+    }
+
+    #[test]
+    fn a_name_is_listed_once_and_a_group_has_a_reason() {
+        assert!(Expected::read(&LIST.replace("two", "one")).is_err());
+        assert!(Expected::read(&LIST.replace("'why'", "' '")).is_err());
+    }
+}

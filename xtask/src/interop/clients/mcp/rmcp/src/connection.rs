@@ -1,0 +1,47 @@
+//! Connections of the client, in both eras.
+
+use std::fmt::Debug;
+
+use anyhow::ensure;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::RunningService;
+use rmcp::{ClientLifecycleMode, RoleClient};
+
+use crate::client::Client;
+
+/// A connected client.
+pub(crate) type Connection = RunningService<RoleClient, Client>;
+
+/// Era of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    Modern,
+    Legacy,
+}
+
+impl Era {
+    /// Returns the way to begin a connection.
+    pub(crate) fn lifecycle(self) -> ClientLifecycleMode {
+        match self {
+            Self::Modern => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: None,
+            },
+            Self::Legacy => ClientLifecycleMode::Initialize,
+        }
+    }
+
+    /// Returns the revision that is expected.
+    pub(crate) fn revision(self) -> ProtocolVersion {
+        match self {
+            Self::Modern => ProtocolVersion::V_2026_07_28,
+            Self::Legacy => ProtocolVersion::V_2025_11_25,
+        }
+    }
+}
+
+/// Fails unless `seen` is what was expected.
+pub(crate) fn expect<T: PartialEq + Debug>(what: &str, seen: &T, expected: &T) -> anyhow::Result<()> {
+    ensure!(seen == expected, "{what}: {seen:?} instead of {expected:?}");
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Samples that the product makes itself: for older revisions, of errors, and of lists that are written before.
+
+use anyhow::Result;
+use serde_json::json;
+use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
+use thruway_mcp::modern::{self, ResultType};
+use thruway_mcp::schema::{
+    CacheHint, CallToolResult, ClientCapabilities, ContentBlock, JsonObject, PromptMessage,
+    StructuredContent, Tool, ToolResultMeta,
+};
+use thruway_mcp::{Revision, legacy};
+
+use super::table::Table;
+use super::writer::{Names, Samples};
+
+pub(super) fn write(table: &Table, samples: &mut Samples) -> Result<()> {
+    let mut blocks = content(table)?;
+    legacy::downgrade(&mut blocks, samples.revision);
+    for block in blocks {
+        samples.value("PromptMessage", &PromptMessage::assistant(block))?;
+    }
+    let array: JsonObject = serde_json::from_value(json!({"type": "array"}))?;
+    let mut lister = Tool::new("harbours").with_output_schema(array);
+    if !samples.is_modern() {
+        legacy::downgrade_tool(&mut lister);
+    }
+    samples.value("Tool", &lister)?;
+    tool_results(table, samples)?;
+    if samples.is_modern() {
+        errors(samples)?;
+        written_list(table, samples)?;
+    }
+    if samples.revision >= Revision::R20251125 {
+        // Earlier revisions have no word for an error whose request is not known.
+        let error = Error::new(ErrorCode::PARSE_ERROR, "it does not work").with_data(json!({"gauge": 12}));
+        let mut output = Vec::new();
+        write_error(&mut output, None, &error);
+        samples.add("JSONRPCErrorResponse", &output)?;
+    }
+    Ok(())
+}
+
+/// One block of each kind.
+fn content(table: &Table) -> Result<Vec<ContentBlock>> {
+    let kinds = ["text_content", "image_content", "audio_content", "resource_link", "embedded_resource"];
+    kinds.into_iter().map(|part| table.part(part)).collect()
+}
+
+fn tool_results(table: &Table, samples: &mut Samples) -> Result<()> {
+    let meta: JsonObject = serde_json::from_value(json!({"tides.example/source": {"gauge": 12}}))?;
+    let mut results = vec![
+        CallToolResult::text("done"),
+        CallToolResult::error("no such harbour"),
+        CallToolResult::default(),
+        CallToolResult {
+            content: content(table)?,
+            is_error: Some(false),
+            meta: Some(ToolResultMeta::try_from(&meta)?),
+            ..CallToolResult::default()
+        },
+    ];
+    for value in [json!({"at": "6:12"}), json!([1, 2]), json!("6:12"), json!(null), json!(2.5)] {
+        let structured_content = Some(StructuredContent::from_value(&value)?);
+        results.push(CallToolResult { structured_content, ..CallToolResult::text("6:12") });
+    }
+    let responses = ["CallToolResultResponse".to_owned()];
+    for mut result in results {
+        if !samples.is_modern() {
+            legacy::downgrade_result(&mut result, samples.revision);
+        }
+        let names = Names { result: "CallToolResult", responses: &responses, is_cacheable: false };
+        samples.result(names, ResultType::Complete, &result)?;
+    }
+    Ok(())
+}
+
+fn errors(samples: &mut Samples) -> Result<()> {
+    let lacking = ClientCapabilities::default().with_elicitation().with_sampling();
+    for (definition, error) in [
+        ("HeaderMismatchError", Error::new(ErrorCode::HEADER_MISMATCH, "the header lies")),
+        ("MissingRequiredClientCapabilityError", modern::missing_capability(&lacking)),
+        ("UnsupportedProtocolVersionError", modern::unsupported_version("1066-10-14")),
+    ] {
+        samples.error(definition, "Error", &error)?;
+    }
+    Ok(())
+}
+
+/// A list whose members were written before, as servers keep them.
+fn written_list(table: &Table, samples: &mut Samples) -> Result<()> {
+    let mut members = b"\"tools\":".to_vec();
+    serde_json::to_writer(&mut members, &[table.part::<Tool>("tool")?])?;
+    let mut output = Vec::new();
+    samples.results.write_members(&mut output, Some(CacheHint::default()), &members)?;
+    samples.add("ListToolsResult", &output)
+}
