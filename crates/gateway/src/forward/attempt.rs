@@ -56,17 +56,17 @@ pub(super) async fn attempt(
         Err(error) => return AttemptOutcome::failed(&slot, error.into(), used),
     };
     let mut relay = Relay::new(exchange, slot, forwarding.until);
-    let begun = poll_fn(|cx| relay.poll_response(cx, &mut forwarding.body)).await;
-    let begun = match (begun, &forwarding.request.websocket_accept) {
-        (Ok(begun), Some(accept)) => begun.proven(accept),
-        (begun, _) => begun,
-    };
+    let mut begun = poll_fn(|cx| relay.poll_response(cx, &mut forwarding.body)).await;
+    if let Some(accept) = &forwarding.request.websocket_accept {
+        begun = begun.and_then(|begun| begun.proven(accept));
+    }
     match begun {
-        Ok(begun) => {
+        Ok(mut begun) => {
             if let Some(timeline) = timeline {
                 timeline.responded();
             }
-            AttemptOutcome::Responded(report(forwarding, relay, begun, asked))
+            report(forwarding, &mut relay, &mut begun, asked);
+            AttemptOutcome::Responded(respond(begun, relay, forwarding.take_body()))
         }
         Err(failure) => AttemptOutcome::failed(&relay.slot, fair(relay.blamed(failure), is_late), used),
     }
@@ -130,14 +130,10 @@ fn send_head(
     Ok(exchange)
 }
 
-/// `Report`: tells the health of the server and the statistics of the response, and passes it on.
+/// `Report`: tells the health of the server and the statistics of the response, and completes its headers. By reference: to move
+/// the relay and the response costs more than the rest.
 #[inline]
-fn report(
-    forwarding: &mut Forwarding,
-    mut relay: Relay,
-    mut begun: Begun,
-    asked: Option<Duration>,
-) -> thruway_server::Response {
+fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: Option<Duration>) {
     forwarding.record_time(&relay.slot, asked);
     let is_complete = begun.is_complete();
     if !is_complete && is_event_stream(&begun.response) {
@@ -146,7 +142,6 @@ fn report(
     // Before the gateway adds fields of its own.
     forwarding.request.rewrite_response(&mut begun.response);
     relay.slot.responded(&mut begun.response, is_complete, &forwarding.key);
-    respond(begun, relay, forwarding.take_body())
 }
 
 /// `failure` as it is held against the server: one that got the request late is not slow.
