@@ -32,6 +32,7 @@ mod process;
 mod soak;
 mod calls;
 mod commands;
+mod counter;
 mod contender;
 mod session;
 
