@@ -43,7 +43,7 @@ interop *arguments:
 
 # Let `thruway bench`, wrk, ab and h2load load the same server in turn, and compare what they count
 cross-check *arguments:
-    cargo xtask cross-check {{ arguments }}
+    cargo xtask bench cross-check {{ arguments }}
 
 # Open the pages of `thruway bench` in Chromium, as wide as a phone and as a window, in light and dark
 report-page *arguments:

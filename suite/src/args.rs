@@ -88,6 +88,8 @@ pub(crate) enum SuiteName {
     McpBridge,
     /// Commands of the command line, from start to end
     McpCommand,
+    /// Counts of load generators beside that of the server
+    CrossCheck,
 }
 
 impl SuiteName {
@@ -110,6 +112,7 @@ impl SuiteName {
             Self::McpClient => vec![Workload::McpClient],
             Self::McpBridge => vec![Workload::McpBridge],
             Self::McpCommand => vec![Workload::McpCommand],
+            Self::CrossCheck => vec![Workload::CrossCheck],
         }
     }
 }

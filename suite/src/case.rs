@@ -43,6 +43,8 @@ pub(crate) enum Workload {
     McpBridge,
     /// Commands of the command line.
     McpCommand,
+    /// Counts of load generators beside that of the server.
+    CrossCheck,
 }
 
 /// One load of one workload, made on several candidates in turn.
@@ -118,6 +120,10 @@ pub(crate) enum Role {
     Bridge,
     /// It is a command that ends.
     Command,
+    /// It has `GET /plaintext` over HTTP/1.1 and HTTP/2, and tells how often it was asked.
+    Counted,
+    /// It has the same in TLS.
+    CountedTls,
 }
 
 /// What is asked of a server.
@@ -222,7 +228,7 @@ pub(crate) enum Peers {
 
 impl Workload {
     /// Every workload.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Plaintext,
         Self::Pipelining,
         Self::Persistence,
@@ -238,6 +244,7 @@ impl Workload {
         Self::McpClient,
         Self::McpBridge,
         Self::McpCommand,
+        Self::CrossCheck,
     ];
 
     /// The workloads of published reports, W1 to W9.
@@ -271,6 +278,7 @@ impl Workload {
             Self::McpClient => "mcp-client",
             Self::McpBridge => "mcp-bridge",
             Self::McpCommand => "mcp-command",
+            Self::CrossCheck => "cross-check",
         }
     }
 
@@ -292,6 +300,7 @@ impl Workload {
             Self::McpClient => "MCP clients with servers of their own library",
             Self::McpBridge => "Bridges from HTTP to an MCP server on pipes",
             Self::McpCommand => "Commands of the command line",
+            Self::CrossCheck => "Counts of load generators",
         }
     }
 }
@@ -379,6 +388,8 @@ impl Case {
             (Between::Clients, _) => Role::Client,
             (Between::Bridges, _) => Role::Bridge,
             (Between::Commands, _) => Role::Command,
+            _ if self.is_counted() && self.security == Security::None => Role::Counted,
+            _ if self.is_counted() => Role::CountedTls,
             (Between::Gateways | Between::GatewaysBeforeClosing, _) if self.is_http2 => Role::Http2Gateway,
             (Between::Gateways | Between::GatewaysBeforeClosing, _) => Role::Gateway,
             (_, Request::Mcp(_)) => Role::Mcp,
@@ -386,6 +397,11 @@ impl Case {
             (_, Request::Get(..)) if self.security != Security::None => Role::Tls,
             (_, Request::Get(..)) => Role::Http,
         }
+    }
+
+    /// Whether the server counts the requests too.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.workload == Workload::CrossCheck
     }
 
     /// Whether so many connections are held that what they take of the server's memory is of interest.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::calls;
 use crate::case::{Amount, Between, Case, Operation, Request, Role, Security, Workload, revision_of};
 use crate::commands;
+use crate::counter;
 use crate::figures::{Figures, kept};
 use crate::process::cpu_of_program;
 use crate::results::CandidateResult;
@@ -132,7 +133,7 @@ impl Contender {
             self.prepare(cell);
         }
         let Some(subject) = &mut self.subject else { return };
-        let measured = subject.measure(cell, line);
+        let measured = measure_counted(subject, cell, line);
         let death = subject.death();
         if cell.ground.stop.is_set() {
             return;
@@ -161,6 +162,19 @@ impl Contender {
         self.subject = None;
         self.failure = Some(why);
     }
+}
+
+/// Loads a subject, and compares the count of requests with that of the server where it has one.
+fn measure_counted(subject: &mut Subject, cell: Cell<'_>, line: &ProgressLine) -> Result<Figures, String> {
+    let Some(server) = cell.shared.filter(|_| cell.case.is_counted()) else {
+        return subject.measure(cell, line);
+    };
+    let before = counter::requests(server.admin)?;
+    let figures = subject.measure(cell, line)?;
+    let answered = counter::requests(server.admin)?.saturating_sub(before);
+    let open_max = u64::from(cell.case.connections) * u64::from(cell.case.pipeline);
+    counter::check(figures.answered, answered, open_max)?;
+    Ok(figures)
 }
 
 impl Subject {
@@ -368,7 +382,9 @@ fn http_load(
         }
     };
     let options = load_options(cell);
-    let tls = options.tls(&url(server, scheme, "/")?, "http/1.1").map_err(|error| error.to_string())?;
+    let tls = options
+        .tls(&url(server, scheme, "/")?, if cell.case.is_http2 { "h2" } else { "http/1.1" })
+        .map_err(|error| error.to_string())?;
     let load = options.load(requests, vec![address], cell.ground.stop);
     let manner = Manner { is_http2: cell.case.is_http2, ..load.manner };
     Ok(Load { server: Some(server.id()), tls, manner, ..with_rate(load, cell.case) })

@@ -210,7 +210,7 @@ impl Metric {
             Self::Rate => Some(figures.rate),
             Self::ServerCpu => figures.server_cpu,
             Self::GeneratorCpu => figures.generator_cpu,
-            Self::BothCpu => Some(figures.server_cpu? + figures.generator_cpu?),
+            Self::BothCpu => Some(kept(figures.server_cpu? + figures.generator_cpu?)),
             Self::ProgramCpu => figures.program_cpu,
             Self::MemoryGrowth => figures.memory_growth,
             Self::ReceivedRate => figures.received_rate,

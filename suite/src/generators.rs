@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::case::{Amount, Case, Request, Security, Workload};
+use crate::case::{Amount, Case, Request, Security, Workload, whole_seconds};
 use crate::figures::{Figures, kept};
 use crate::results::Tool;
 use tempfile::TempDir;
@@ -49,6 +49,8 @@ impl Generator {
             Workload::Pipelining => &[Self::Wrk],
             Workload::Persistence => &[Self::Ab],
             Workload::Http2 => &[Self::H2load],
+            Workload::CrossCheck if case.is_http2 => &[Self::H2load],
+            Workload::CrossCheck => &Self::ALL,
             _ => &[],
         }
     }
@@ -138,11 +140,15 @@ impl Generator {
                 }
             }
             Self::Ab => {
-                let Amount::Requests(requests, _) = case.amount else {
-                    return Err("`ab` counts requests".to_owned());
-                };
                 let persistent = case.is_persistent.then_some("-k");
-                command.arg("-q").args(persistent).args(["-n", &requests.to_string(), "-c", &connections]);
+                command.arg("-q").args(persistent).args(["-c", &connections]);
+                match case.amount {
+                    Amount::Requests(requests, _) => command.args(["-n", &requests.to_string()]),
+                    // A time sets the number to 50,000 unless a number follows.
+                    Amount::Time => {
+                        command.args(["-t", &whole_seconds(duration).to_string(), "-n", "100000000"])
+                    }
+                };
             }
             Self::H2load => {
                 let duration = format!("{}ms", duration.as_millis());

@@ -32,6 +32,7 @@ mod process;
 mod soak;
 mod calls;
 mod commands;
+mod counter;
 mod contender;
 mod session;
 
@@ -91,9 +92,6 @@ fn run(args: &SuiteArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(directory) = &args.report {
         fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-        if args.from.is_none() {
-            remove_reports(directory)?;
-        }
     }
     let report = match &args.from {
         Some(path) => read(path)?,
@@ -146,6 +144,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let names: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
     let plan = Plan::new(session.feasible(cases), asked);
     let start = Clock::system().now_exact();
+    args.report.as_deref().map(remove_reports).transpose()?;
     session.run(&plan)?;
     session.results.sort_by_key(|result| names.iter().position(|name| *name == result.name));
     let elapsed = Clock::system().now_exact().saturating_sub(start);

@@ -132,6 +132,8 @@ macro_rules! configs {
 
 /// The configs, each with its name in `suite/peers`.
 const CONFIGS: &[(&str, &str)] = configs![
+    "counted-thruway.toml"
+    "counted-tls-thruway.toml"
     "gateway-access-log.toml"
     "gateway-checks.toml"
     "gateway-haproxy-tuned.cfg"

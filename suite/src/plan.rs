@@ -45,6 +45,8 @@ impl Plan {
     /// of them are open before.
     pub(crate) fn warm_up_of(case: &Case) -> Duration {
         match case {
+            // The server counts all requests.
+            _ if case.is_counted() => Duration::ZERO,
             // At a rate that slow servers have too.
             _ if case.holds_connections() => SECOND * 2,
             _ if case.is_crowded() => SECOND,

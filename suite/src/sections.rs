@@ -251,6 +251,7 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
             let metrics = [Metric::Rate, Metric::ProgramCpu, Metric::ServerCpu, Metric::P50, Metric::P99];
             section.tables = beside(&cases, &metrics);
         }
+        Workload::CrossCheck => {}
         Workload::McpCommand => section.tables = beside(&cases, &[Metric::ProgramCpu, Metric::Rate]),
         Workload::Tls => {
             let metrics =

@@ -23,6 +23,8 @@ pub(crate) struct Server {
     started: StartedServer,
     directory: TempDir,
     pub(crate) address: SocketAddr,
+    /// The address of its admin listener, if its config has one.
+    pub(crate) admin: SocketAddr,
 }
 
 /// Why there is no server.
@@ -105,7 +107,8 @@ impl Server {
         let address = free_address().map_err(in_words)?;
         let mut command = Command::new(python);
         command.arg(script).arg("--listen").arg(address.to_string());
-        let started = Self::run(command, "closing.py", directory, address, &ground.cores.backend, ground);
+        let started =
+            Self::run(command, "closing.py", directory, [address; 2], &ground.cores.backend, ground);
         started.map_err(|not_started| not_started.why)
     }
 
@@ -117,22 +120,25 @@ impl Server {
         ground: Ground<'_>,
     ) -> Result<Self, NotStarted> {
         let directory = directory()?;
-        let address = free_address().map_err(in_words)?;
-        let fill = |template: &str| filled(&ground.with_peers(template), directory.path(), address, backend);
+        let (address, admin) = (free_address().map_err(in_words)?, free_address().map_err(in_words)?);
+        let fill = |template: &str| {
+            let template = ground.with_peers(template).replace("{admin}", &admin.to_string());
+            filled(&template, directory.path(), address, backend)
+        };
         if let Some(template) = &setup.config {
             fs::write(directory.path().join(CONFIG), fill(template)).map_err(in_words)?;
             write_what_it_names(template, directory.path(), ground.certificate).map_err(in_words)?;
         }
         let mut command = Command::new(&found.program);
         command.args(setup.arguments.iter().map(|argument| fill(argument)));
-        Self::run(command, &found.peer.name, directory, address, cores, ground)
+        Self::run(command, &found.peer.name, directory, [address, admin], cores, ground)
     }
 
     fn run(
         mut command: Command,
         name: &str,
         directory: TempDir,
-        address: SocketAddr,
+        [address, admin]: [SocketAddr; 2],
         cores: &CpuSet,
         ground: Ground<'_>,
     ) -> Result<Self, NotStarted> {
@@ -142,7 +148,7 @@ impl Server {
         let started = StartedServer::of(&mut command, name, ground.groups, GRACE);
         run_on(&ground.cores.load);
         let started = started.map_err(|error| error.to_string())?;
-        let mut server = Self { started, directory, address };
+        let mut server = Self { started, directory, address, admin };
         let ready = server.started.wait_until_ready(&[address.into()], ground.stop);
         let why = ready.map_err(|failure| server.with_what_it_printed(&failure.to_string())).err();
         match why {

@@ -4,8 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::program::repository;
-use crate::program::{self, BUILD_LIMIT, Profile};
+use crate::program::{self, BUILD_LIMIT, Profile, repository};
 use crate::stop::Stop;
 
 /// Options of `cargo xtask bench`.

@@ -14,7 +14,6 @@ mod expected;
 // the tasks
 mod bench;
 mod conformance;
-mod cross_check;
 mod differential;
 mod fuzz;
 mod h2spec;
@@ -41,8 +40,6 @@ enum Task {
     Bench(bench::Options),
     /// Run the official MCP conformance suite against our server.
     Conformance(conformance::Options),
-    /// Let `thruway bench`, wrk, ab and h2load load the same server in turn, and compare what they count.
-    CrossCheck(cross_check::Options),
     /// Compare the verdicts of `http1` with those of llhttp, on its corpus.
     Differential(differential::Options),
     /// Run the fuzz targets for a while.
@@ -63,7 +60,6 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
-        Task::CrossCheck(options) => cross_check::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::H2spec(options) => h2spec::run(&options),

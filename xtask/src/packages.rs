@@ -10,8 +10,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::child;
-use crate::program::BUILD_LIMIT;
-use crate::program::repository;
+use crate::program::{BUILD_LIMIT, repository};
 use crate::stop::Stop;
 
 /// The lists in `packages.toml`.

@@ -12,8 +12,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::child;
 use crate::packages;
-use crate::program::find_on_path;
-use crate::program::{self, Profile};
+use crate::program::{self, Profile, find_on_path};
 use crate::server::Server;
 use crate::stop::Stop;
 

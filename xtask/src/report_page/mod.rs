@@ -16,8 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::program::{self, Profile};
-use crate::program::{find_on_path, repository};
+use crate::program::{self, Profile, find_on_path, repository};
 use crate::stop::Stop;
 use seen::Scheme;
 

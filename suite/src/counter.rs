@@ -1,0 +1,64 @@
+//! The number of requests that a server has answered, as its own metrics say: no load generator is believed because it is known.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Returns the number of requests that the server with this admin listener has answered with success so far.
+///
+/// # Errors
+/// The server does not say.
+pub(crate) fn requests(admin: SocketAddr) -> Result<u64, String> {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(admin)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
+        let mut metrics = String::new();
+        stream.read_to_string(&mut metrics)?;
+        Ok(metrics)
+    };
+    let metrics = ask().map_err(|error| format!("the metrics cannot be read: {error}"))?;
+    answered(&metrics).ok_or_else(|| "the metrics have no count of requests".to_owned())
+}
+
+fn answered(metrics: &str) -> Option<u64> {
+    let mut lines = metrics.lines().filter(|line| line.starts_with("thruway_route_requests_total"));
+    lines.find(|line| line.contains("class=\"2xx\""))?.rsplit(' ').next()?.parse().ok()
+}
+
+/// Fails unless a load generator has counted the requests that the server has answered, but for those that were on their way at the end:
+/// at most `open_max`.
+///
+/// # Errors
+/// It has counted another number.
+pub(crate) fn check(counted: u64, answered: u64, open_max: u64) -> Result<(), String> {
+    match answered.checked_sub(counted) {
+        _ if counted == 0 => Err("it has counted no request".to_owned()),
+        None => Err(format!("it has counted {counted} requests, and the server {answered}")),
+        Some(uncounted) if uncounted > open_max => {
+            Err(format!("of {answered} requests it has not counted {uncounted}"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_other_than_that_of_the_server_is_found() {
+        assert!(check(100, 100, 4).is_ok() && check(96, 100, 4).is_ok());
+        assert!(check(95, 100, 4).is_err() && check(101, 100, 4).is_err() && check(0, 0, 4).is_err());
+    }
+
+    #[test]
+    fn the_count_of_answers_with_success_is_read() {
+        let metrics = "# TYPE a counter\nthruway_route_requests_total{route=\"/a\",class=\"1xx\"} 0\n\
+                       thruway_route_requests_total{route=\"/a\",class=\"2xx\"} 17764\n";
+        assert_eq!(answered(metrics), Some(17764));
+        assert_eq!(answered(""), None);
+    }
+}
