@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn cpu_time_is_shared_out_among_the_calls() {
-        let figures = figures("100 2.0", Duration::from_micros(2000), Duration::from_micros(1000)).unwrap();
+        let figures = figures("100 2.0", Duration::from_millis(2), Duration::from_millis(1)).unwrap();
         assert_eq!((figures.answered, figures.rate), (100, 50.0));
         assert_eq!((figures.server_cpu, figures.generator_cpu), (Some(10.0), Some(20.0)));
     }

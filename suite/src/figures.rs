@@ -191,9 +191,8 @@ impl Metric {
     pub(crate) fn format(self, value: f64) -> String {
         match self {
             Self::Rate | Self::HandshakeRate => rate(value),
-            Self::ReceivedRate | Self::MemoryPerConnection => octets(value as u64),
             Self::MemoryGrowth if value < 0.0 => format!("−{}", octets(-value as u64)),
-            Self::MemoryGrowth => octets(value as u64),
+            Self::ReceivedRate | Self::MemoryPerConnection | Self::MemoryGrowth => octets(value as u64),
             _ => time(value),
         }
     }

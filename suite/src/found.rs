@@ -61,7 +61,7 @@ impl Finds {
 
 /// Whether a peer may take part: all may unless some are named.
 pub(crate) fn is_asked_for(peer: &Peer, args: &SuiteArgs) -> bool {
-    args.peers.is_empty() || args.peers.iter().any(|name| *name == peer.name)
+    args.peers.is_empty() || args.peers.contains(&peer.name)
 }
 
 /// Whether some of the cases cannot be measured without this peer.

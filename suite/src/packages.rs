@@ -35,7 +35,7 @@ pub(crate) fn node(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Re
     let found = if packaged.is_file() { Some(packaged) } else { on_path("node") };
     let (found, link) = (found.context("`node` is not on the path")?, to.join("node"));
     match fs::remove_file(&link) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
         _ => Ok(symlink(found, link)?),
     }
 }

@@ -121,7 +121,9 @@ pub(crate) static PEERS: LazyLock<Vec<Peer>> = LazyLock::new(|| {
 pub(crate) fn backend() -> Setup {
     let mut arguments = "serve --workers 1 --listen {address}".to_owned();
     for place in 2..=9 {
-        arguments += &format!(" --listen 127.0.0.{place}:{{port}}");
+        arguments.push_str(" --listen 127.0.0.");
+        arguments.push_str(&place.to_string());
+        arguments.push_str(":{port}");
     }
     RowSetup::Words(arguments).into()
 }

@@ -217,7 +217,7 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
     section.paragraphs.extend(limited(&cases));
     section.paragraphs.extend(with_fewer_connections(&cases));
     match workload {
-        Workload::Plaintext | Workload::Pipelining | Workload::Http2 => {
+        Workload::Plaintext | Workload::Pipelining | Workload::Http2 | Workload::Axum | Workload::McpSdks => {
             section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
         }
         Workload::Persistence => {
@@ -236,9 +236,6 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
         Workload::Connections => {
             section.tables =
                 beside(&cases, &[Metric::MemoryPerConnection, Metric::ServerCpu, Metric::P99, Metric::Rate]);
-        }
-        Workload::Axum | Workload::McpSdks => {
-            section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
         }
         Workload::McpSoak => section.tables = beside(&cases, &[Metric::MemoryGrowth, Metric::ServerCpu]),
         Workload::McpClient => {

@@ -23,8 +23,8 @@ struct List {
 struct Client {
     /// The servers that it is for.
     sets: Vec<String>,
-    #[serde(default = "curl")]
-    client: String,
+    #[serde(default = "curl", rename = "client")]
+    name: String,
     what: String,
     /// `{n}` and `{seconds}` in a quick and in a full run.
     #[serde(default)]
@@ -84,7 +84,7 @@ pub(super) fn checks(set: &str) -> anyhow::Result<Vec<Check>> {
     let list: List = toml::from_str(include_str!("clients.toml"))?;
     let of_set = list.check.into_iter().filter(|client| client.sets.iter().any(|of| of == set));
     let check = |client: Client| {
-        let (name, what) = (client.client.clone(), client.what.clone());
+        let (name, what) = (client.name.clone(), client.what.clone());
         Check::new(&name, &what, move |scene| client.run(scene))
     };
     Ok(of_set.map(check).collect())
@@ -94,27 +94,24 @@ impl Client {
     fn run(&self, scene: &Scene<'_>) -> anyhow::Result<String> {
         let number = |[quick, full]: [u32; 2]| scene.either(quick, full).to_string();
         let places = [("n", number(self.n)), ("seconds", number(self.seconds))];
-        let commands = match &self.curl {
-            Some(arguments) => {
-                let mut command = Command::new("curl");
-                command.args(CURL).args(words::filled(arguments, &places, scene)?);
-                command.current_dir(scene.directory);
-                vec![command]
-            }
-            None => {
-                let commands = self.commands.iter().map(|command| words::command(command, &places, scene));
-                commands.collect::<anyhow::Result<_>>()?
-            }
+        let commands = if let Some(arguments) = &self.curl {
+            let mut command = Command::new("curl");
+            command.args(CURL).args(words::filled(arguments, &places, scene)?);
+            command.current_dir(scene.directory);
+            vec![command]
+        } else {
+            let commands = self.commands.iter().map(|command| words::command(command, &places, scene));
+            commands.collect::<anyhow::Result<_>>()?
         };
         let fill = |text: &str| words::text(text, &places, scene);
         let mut last = String::new();
         for mut command in commands {
             command.envs(&self.env);
-            let printed = scene.output(&self.client, command)?;
+            let printed = scene.output(&self.name, command)?;
             let received =
                 if self.curl.is_some() { fs::read(scene.directory.join("received"))? } else { Vec::new() };
             self.expected.check(&printed, &received, &fill, || scene.content())?;
-            last = printed.lines().last().unwrap_or_default().to_owned();
+            printed.lines().last().unwrap_or_default().clone_into(&mut last);
         }
         match &self.says {
             Some(says) => fill(says),
@@ -207,7 +204,7 @@ mod tests {
     /// The check of this name, held against what a client printed and received.
     fn verdict(client: &str, what: &str, printed: &str, received: &str) -> anyhow::Result<()> {
         let list: List = toml::from_str(include_str!("clients.toml")).unwrap();
-        let mut named = list.check.into_iter().filter(|check| check.client == client && check.what == what);
+        let mut named = list.check.into_iter().filter(|check| check.name == client && check.what == what);
         let fill = |text: &str| Ok(text.replace("{n}", "7").replace("{content_bytes}", "4"));
         named.next().unwrap().expected.check(printed, received.as_bytes(), &fill, || Ok(b"1234".to_vec()))
     }

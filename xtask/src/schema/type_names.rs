@@ -111,8 +111,9 @@ fn part(type_name: &str) -> Option<Rewrite> {
         | "UntitledMultiSelectEnumSchema"
         | "UntitledSingleSelectEnumSchema" => through::<PrimitiveSchemaDefinition>,
         // Without an envelope: they are parts of a result.
-        "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" => through::<InputRequest>,
-        "InputRequest" => through::<InputRequest>,
+        "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" | "InputRequest" => {
+            through::<InputRequest>
+        }
         "InputRequests" => through::<InputRequests>,
         "InputResponse" => through::<InputResponse>,
         "InputResponses" => through::<InputResponses>,

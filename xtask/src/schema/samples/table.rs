@@ -141,15 +141,14 @@ impl Table {
     /// Returns a value with its parts in their places.
     fn filled(&self, value: &Value) -> Result<Value> {
         Ok(match value {
-            Value::Object(members) => match members.get("$part").and_then(Value::as_str) {
-                Some(name) => {
+            Value::Object(members) => {
+                if let Some(name) = members.get("$part").and_then(Value::as_str) {
                     self.filled(self.parts.get(name).with_context(|| format!("there is no part `{name}`"))?)?
-                }
-                None => {
+                } else {
                     let members = members.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?)));
                     Value::Object(members.collect::<Result<_>>()?)
                 }
-            },
+            }
             Value::Array(values) => {
                 Value::Array(values.iter().map(|value| self.filled(value)).collect::<Result<_>>()?)
             }
