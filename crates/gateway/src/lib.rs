@@ -37,13 +37,7 @@ pub use forward::{
     Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
 pub use meter::{Measured, RouteCounts, RouteMeter};
-pub use policy::{
-    AddressesConfig, ApiKeysConfig, BasicAuthConfig, CertificateFingerprint, CertificateMatch,
-    ClientCertificateConfig, ConcurrencyConfig, CountBy, Guarded, InvalidFingerprint, InvalidJwtKeys,
-    InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys,
-    JwtRules, KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig, RefusalCount,
-    is_user_name, lines_of,
-};
+pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, OtherReading,

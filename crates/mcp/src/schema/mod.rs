@@ -34,57 +34,20 @@ mod handshake;
 mod tests;
 
 pub use crate::json_rpc::RequestId;
-pub use capabilities::{
-    ClientCapabilities, ElicitationCapability, ListCapability, ResourcesCapability, ServerCapabilities,
-};
-pub use completion::{
-    CompleteArgument, CompleteContext, CompleteRequestParams, CompleteResult, Completion,
-    CompletionReference, PromptReference, ResourceTemplateReference,
-};
+pub use capabilities::*;
+pub use completion::*;
 pub(crate) use content::content_blocks;
-pub use content::{
-    Annotations, AudioContent, Base64Data, BlobResourceContents, ContentBlock, EmbeddedResource,
-    ImageContent, InvalidBase64, Resource, ResourceContents, ResourceLink, Role, TextContent,
-    TextResourceContents,
-};
-pub use elicitation::{
-    ElicitAction, ElicitRequest, ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams,
-    ElicitResult, EnumOption, EnumSchemaItems, FormMode, PrimitiveSchemaDefinition, RequestedSchema,
-    StringFormat,
-};
-pub use handshake::{
-    DiscoverResult, InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams,
-};
-pub use implementation::{Icon, IconTheme, Implementation};
-pub use input::{
-    InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses, ListRootsRequest,
-    ListRootsResult, Root,
-};
-pub use logging::{LoggingLevel, LoggingMessageNotificationParams, UnknownLoggingLevel};
-pub use meta::{
-    CacheHint, CacheScope, JsonObject, MetaObject, NotificationParams, PaginatedRequestParams, ProgressToken,
-    RequestParams,
-};
-pub use notifications::{
-    CancelledNotificationParams, ProgressNotificationParams, SubscriptionFilter,
-    SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams, SubscriptionsListenResult,
-};
-pub use prompts::{
-    GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
-};
-pub use resources::{
-    ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams, ReadResourceResult,
-    ResourceTemplate, ResourceUpdatedNotificationParams,
-};
-pub use sampling::{
-    CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ModelHint, ModelPreferences,
-    OneOrMany, SamplingMessage, SamplingMessageContentBlock, ToolChoice, ToolChoiceMode, ToolResultContent,
-    ToolUseContent,
-};
-pub use tasks::{
-    CancelledTask, CompletedTask, CreateTaskResult, DetailedTask, FailedTask, GetTaskResult,
-    InputRequiredTask, TASKS_EXTENSION, Task, TaskStatus, TaskStatusNotificationParams,
-    TaskSubscriptionAcknowledgedNotifications, TaskSubscriptionNotifications, WorkingTask,
-};
-pub use tool_calls::{CallToolRequestParams, CallToolResult, ToolResultMeta};
-pub use tools::{ListToolsResult, StructuredContent, TaskSupport, Tool, ToolAnnotations, ToolExecution};
+pub use content::*;
+pub use elicitation::*;
+pub use handshake::*;
+pub use implementation::*;
+pub use input::*;
+pub use logging::*;
+pub use meta::*;
+pub use notifications::*;
+pub use prompts::*;
+pub use resources::*;
+pub use sampling::*;
+pub use tasks::*;
+pub use tool_calls::*;
+pub use tools::*;
