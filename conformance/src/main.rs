@@ -1,6 +1,8 @@
-//! The server that the official MCP conformance suite is run against: what the suite's scenarios ask for, and no more.
+//! The server that the official MCP conformance suite is run against: what the suite's scenarios ask for, and
+//! no more.
 //!
-//! It is written with the public API of the SDK, as anybody would write it. `cargo xtask conformance` runs it.
+//! It is written with the public API of the SDK, as anybody would write it. `cargo xtask conformance` runs
+//! it.
 #![forbid(unsafe_code)]
 
 // what it offers

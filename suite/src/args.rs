@@ -14,7 +14,8 @@ pub(crate) struct SuiteArgs {
     /// The workload
     #[arg(value_name = "NAME", value_enum, required_unless_present_any = ["schema", "from"])]
     pub(crate) name: Option<SuiteName>,
-    /// How long all of it may take: what does not fit is shortened, then measured less often, then left out and named
+    /// How long all of it may take: what does not fit is shortened, then measured less often, then left out
+    /// and named
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
     pub(crate) limit: Duration,
     /// How long each candidate is measured each time
@@ -29,7 +30,8 @@ pub(crate) struct SuiteArgs {
     /// Only these peers; `none` for ours alone [default: all that are found]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// The folder `peers` of the repository, in which peers were built by `cargo xtask bench` [default: `$THRUWAY_PEERS`]
+    /// The folder `peers` of the repository, in which peers were built by `cargo xtask bench` [default:
+    /// `$THRUWAY_PEERS`]
     #[arg(long, value_name = "DIR")]
     pub(crate) peers_from: Option<PathBuf>,
     /// Build the peers that take part first; needs `--peers-from`

@@ -344,7 +344,8 @@ fn plain(method: &str, params: Value) -> McpOperation {
 }
 
 impl Security {
-    /// What is asked for on the command line. Not all peers know key exchanges that withstand quantum computers.
+    /// What is asked for on the command line. Not all peers know key exchanges that withstand quantum
+    /// computers.
     const fn options(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -414,7 +415,8 @@ impl Case {
         self.connections >= CROWD
     }
 
-    /// The command that makes this load, for a measured time of `duration`; the address is that of the server.
+    /// The command that makes this load, for a measured time of `duration`; the address is that of the
+    /// server.
     pub(crate) fn command(&self, duration: Duration) -> String {
         match (self.between, self.amount) {
             (Between::Clients, _) => {

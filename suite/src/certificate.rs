@@ -1,4 +1,5 @@
-//! A certificate for the servers of a suite, the same for all of them: made anew for each run, of a key on the curve P-256.
+//! A certificate for the servers of a suite, the same for all of them: made anew for each run, of a key on
+//! the curve P-256.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,5 @@
-//! One of those that are loaded in a case: a server, a child on pipes, or another load generator on a server of ours.
+//! One of those that are loaded in a case: a server, a child on pipes, or another load generator on a server
+//! of ours.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The number of requests that a server has answered, as its own metrics say: no load generator is believed because it is known.
+//! The number of requests that a server has answered, as its own metrics say: no load generator is believed
+//! because it is known.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -26,8 +27,8 @@ fn answered(metrics: &str) -> Option<u64> {
     lines.find(|line| line.contains("class=\"2xx\""))?.rsplit(' ').next()?.parse().ok()
 }
 
-/// Fails unless a load generator has counted the requests that the server has answered, but for those that were on their way at the end:
-/// at most `open_max`.
+/// Fails unless a load generator has counted the requests that the server has answered, but for those that
+/// were on their way at the end: at most `open_max`.
 ///
 /// # Errors
 /// It has counted another number.

@@ -1,5 +1,5 @@
-//! Programs of Debian that are newer than those of this machine: its newest packages, unpacked below `peers/target` and
-//! started with the libraries that came with them. Nothing is installed.
+//! Programs of Debian that are newer than those of this machine: its newest packages, unpacked below
+//! `peers/target` and started with the libraries that came with them. Nothing is installed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,8 @@ use anyhow::{Context as _, bail};
 
 use crate::process::{Runner, on_path};
 
-/// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is removed.
+/// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is
+/// removed.
 ///
 /// # Errors
 /// No apt, no keys of Debian, or no network.
@@ -60,8 +61,8 @@ fn sources() -> String {
     [NEWEST, "unstable"].map(|suite| format!("deb [signed-by={KEYS}] {MIRROR} {suite} main\n")).concat()
 }
 
-/// Options with which apt takes neither sources nor packages of this machine into account, and writes nothing outside of `directory`. Settings in
-/// `/etc/apt/apt.conf.d` hold, as those of proxies.
+/// Options with which apt takes neither sources nor packages of this machine into account, and writes nothing
+/// outside of `directory`. Settings in `/etc/apt/apt.conf.d` hold, as those of proxies.
 fn options(directory: &Path) -> Vec<String> {
     let place = |option: &str, path: &str| format!("--option={option}={}", directory.join(path).display());
     let places = [
@@ -77,7 +78,8 @@ fn options(directory: &Path) -> Vec<String> {
     places.map(|(option, path)| place(option, path)).into_iter().chain(others).collect()
 }
 
-/// Writes a program that becomes the unpacked one, by the loader and with the libraries that were unpacked with it.
+/// Writes a program that becomes the unpacked one, by the loader and with the libraries that were unpacked
+/// with it.
 fn launch(launcher: &Path, root: &Path, name: &str) -> anyhow::Result<()> {
     let program = root.join("usr/sbin").join(name);
     let loader = loader(root).context("no loader came with the program")?;

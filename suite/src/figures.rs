@@ -20,7 +20,8 @@ pub(crate) struct Figures {
     pub(crate) seconds: f64,
     /// Requests a second that were answered as expected.
     pub(crate) rate: f64,
-    /// Times of requests; absent where there was no answer, or another load generator tells none that could be compared.
+    /// Times of requests; absent where there was no answer, or another load generator tells none that could
+    /// be compared.
     pub(crate) times: Option<SpreadOfTimes>,
     /// Octets a second that were received.
     pub(crate) received_rate: Option<f64>,
@@ -36,7 +37,8 @@ pub(crate) struct Figures {
     /// Connections for which listeners of the machine had no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) listen_drops: u64,
-    /// How much the resident memory of the server has grown for each connection, in octets, where that was looked at.
+    /// How much the resident memory of the server has grown for each connection, in octets, where that was
+    /// looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory_per_connection: Option<f64>,
     /// CPU time of the program without the servers behind it, for each answer; of a command, for each run.
@@ -96,8 +98,8 @@ pub(crate) enum Metric {
 }
 
 impl Figures {
-    /// Those of a report; `memory_before` is the resident memory of the server before there were connections, where what they take is
-    /// of interest.
+    /// Those of a report; `memory_before` is the resident memory of the server before there were connections,
+    /// where what they take is of interest.
     #[expect(clippy::cast_precision_loss, reason = "four digits are kept")]
     pub(crate) fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let times = &report.response_time;
@@ -232,8 +234,8 @@ impl Metric {
         Summary::of(&self.values(rounds)?)
     }
 
-    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round; `None` of too few rounds, or where requests
-    /// failed: who does not do the work is not compared with who does.
+    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round; `None` of too few
+    /// rounds, or where requests failed: who does not do the work is not compared with who does.
     pub(crate) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
         let pairs: Vec<_> = self.clean_values(ours)?.into_iter().zip(self.clean_values(theirs)?).collect();
         if pairs.len() < PAIRS_MIN { None } else { Ratio::of_pairs(&pairs) }

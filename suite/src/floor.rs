@@ -31,7 +31,8 @@ fn with_relay<'a>(cases: &[&'a CaseResult]) -> Vec<&'a CaseResult> {
     cases.iter().filter(has_part).copied().collect()
 }
 
-/// What is ours as a multiple of what is the relay's, and what is the relay's as a multiple of what is each other's.
+/// What is ours as a multiple of what is the relay's, and what is the relay's as a multiple of what is each
+/// other's.
 fn beside(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
     let others: Vec<_> = tables::names(cases).into_iter().skip(1).filter(|name| *name != RELAY).collect();
     let mut heads = vec!["case".to_owned(), format!("ours / {RELAY}")];

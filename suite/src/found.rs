@@ -27,7 +27,8 @@ pub(crate) struct Finds {
 }
 
 impl Finds {
-    /// Looks for those peers that `args` ask for. Peers that some of `cases` cannot do without are always looked for.
+    /// Looks for those peers that `args` ask for. Peers that some of `cases` cannot do without are always
+    /// looked for.
     pub(crate) fn look(args: &SuiteArgs, cases: &[Case], unbuilt: &[LeftOut]) -> Result<Self, Failure> {
         check_names(&args.peers)?;
         let peers_from = peers_from(args);
@@ -113,7 +114,8 @@ fn find(peer: &Peer, ours: Option<&Path>, peers_from: Option<&Path>) -> Result<P
         (built, Some(directory)) => {
             let program = directory.join(built.place().unwrap_or_default());
             let missing = || format!("`{}` was not built: `cargo xtask bench` builds it", program.display());
-            // It is started in a directory of its own. The link of an environment of Python must not be followed.
+            // It is started in a directory of its own. The link of an environment of Python must not be
+            // followed.
             absolute(&program).ok().filter(|program| is_program(program)).ok_or_else(missing)
         }
     }

@@ -1,5 +1,5 @@
-//! A loop over pipes as one writes it by hand, to measure ours against: blocking calls, one message in which the id changes, answers that
-//! are counted. It keeps no times.
+//! A loop over pipes as one writes it by hand, to measure ours against: blocking calls, one message in which
+//! the id changes, answers that are counted. It keeps no times.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,5 +1,5 @@
-//! `thruway-suite`: the workloads of published reports, as loads for Thruway and its peers, and the report about them.
-//! `cargo xtask bench` builds the peers and calls it.
+//! `thruway-suite`: the workloads of published reports, as loads for Thruway and its peers, and the report
+//! about them. `cargo xtask bench` builds the peers and calls it.
 
 // the arguments and the output
 mod args;

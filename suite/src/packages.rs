@@ -1,4 +1,5 @@
-//! Packages of the peers that are interpreted: installed below `peers/target`, again whenever what is locked changes.
+//! Packages of the peers that are interpreted: installed below `peers/target`, again whenever what is locked
+//! changes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,7 +12,8 @@ use anyhow::Context as _;
 
 use crate::process::{Runner, on_path};
 
-/// Installs the packages of a folder and links Node beside them: the one among the packages, or else that of the system.
+/// Installs the packages of a folder and links Node beside them: the one among the packages, or else that of
+/// the system.
 ///
 /// Scripts are copied beside their packages, as Node looks for them from there.
 ///
@@ -58,7 +60,8 @@ pub(crate) fn python(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::
     })
 }
 
-/// Calls `install` unless `directory` holds what the lock file says; a copy of the file stands there when it does.
+/// Calls `install` unless `directory` holds what the lock file says; a copy of the file stands there when it
+/// does.
 fn install_once(
     lock: &Path,
     directory: &Path,

@@ -1,4 +1,5 @@
-//! The servers that can take part, which `suite/data/peers.toml` lists: what they are, how they are built, started and set up.
+//! The servers that can take part, which `suite/data/peers.toml` lists: what they are, how they are built,
+//! started and set up.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -27,8 +28,8 @@ pub(crate) struct Peer {
     /// The workloads that it has no part in nevertheless.
     #[serde(default)]
     pub(crate) not_in: Vec<Workload>,
-    /// Whether it takes part only where a case names it: another setup or version of a peer that takes part anyway, or one that cannot do
-    /// all that others do.
+    /// Whether it takes part only where a case names it: another setup or version of a peer that takes part
+    /// anyway, or one that cannot do all that others do.
     #[serde(default, rename = "extra")]
     pub(crate) is_extra: bool,
     /// Whether it answers MCP messages without reading them, as a floor for servers that do.
@@ -107,7 +108,8 @@ impl From<RowSetup> for Setup {
     }
 }
 
-/// All of them, ours first. The file is part of this program, and a test reads it: an error in it ends any run.
+/// All of them, ours first. The file is part of this program, and a test reads it: an error in it ends any
+/// run.
 pub(crate) static PEERS: LazyLock<Vec<Peer>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct File {

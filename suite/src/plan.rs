@@ -1,4 +1,5 @@
-//! Which cases fit into a time: all are shortened alike, then measured less often, then the least important are left out.
+//! Which cases fit into a time: all are shortened alike, then measured less often, then the least important
+//! are left out.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ pub(crate) struct Plan {
     pub(crate) duration: Duration,
     /// How often each candidate is loaded in each case.
     pub(crate) rounds: usize,
-    /// What is measured, in this order: first what each workload is known by, in case that it takes longer than expected.
+    /// What is measured, in this order: first what each workload is known by, in case that it takes longer
+    /// than expected.
     pub(crate) cases: Vec<PlannedCase>,
     /// The names of those for which there is no time.
     pub(crate) left_out: Vec<String>,
@@ -41,8 +43,8 @@ impl Plan {
     /// How long each candidate is loaded before it is measured, if it has no more than a few connections.
     pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
-    /// How long `case` is loaded before it is measured: so long that each of its connections has been answered, by slower servers too. All
-    /// of them are open before.
+    /// How long `case` is loaded before it is measured: so long that each of its connections has been
+    /// answered, by slower servers too. All of them are open before.
     pub(crate) fn warm_up_of(case: &Case) -> Duration {
         match case {
             // The server counts all requests.
@@ -137,8 +139,8 @@ impl Amount {
     }
 }
 
-/// Other load generators count in whole seconds; where much is on its way at the same time, the first answers take long; and a few reloads
-/// must fall into the time.
+/// Other load generators count in whole seconds; where much is on its way at the same time, the first answers
+/// take long; and a few reloads must fall into the time.
 fn needs_a_second(case: &Case) -> bool {
     let counts_seconds = matches!(case.between, Between::Generators | Between::Clients);
     is_heavy(case) || counts_seconds || case.circumstance == Circumstance::Reloads

@@ -57,7 +57,8 @@ pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Waits for the end of a child, and returns its status and CPU time. Kills it when it takes too long, or it is time to end.
+/// Waits for the end of a child, and returns its status and CPU time. Kills it when it takes too long, or it
+/// is time to end.
 pub(crate) fn wait(
     child: &mut Child,
     patience: Duration,
@@ -87,8 +88,8 @@ pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Runs `work` with a child, and kills the group of the child when that takes longer, or when it is time to end: then nothing is left
-/// to wait for.
+/// Runs `work` with a child, and kills the group of the child when that takes longer, or when it is time to
+/// end: then nothing is left to wait for.
 pub(crate) fn guarded<T>(
     child: u32,
     limit: Duration,
@@ -140,7 +141,8 @@ pub(crate) fn descriptors_needed(connections: u32) -> u64 {
     u64::from(connections) + BESIDES
 }
 
-/// Returns the number of clients that a process can have that takes `each` descriptors for one of them, if there is a limit.
+/// Returns the number of clients that a process can have that takes `each` descriptors for one of them, if
+/// there is a limit.
 pub(crate) fn room_for_clients(each: u64) -> Option<u32> {
     descriptor_limit().map(|limit| room_within(limit, each))
 }

@@ -16,8 +16,8 @@ pub(crate) struct Reloads {
 }
 
 impl Reloads {
-    /// Sends SIGHUP to process `server` every 200 ms, when the upstream at the end of its `config` is another than before: what did not change
-    /// would not be replaced.
+    /// Sends SIGHUP to process `server` every 200 ms, when the upstream at the end of its `config` is another
+    /// than before: what did not change would not be replaced.
     pub(crate) fn begin(server: u32, config: PathBuf) -> Self {
         let (over, is_over) = channel();
         let pid = i32::try_from(server).ok().and_then(Pid::from_raw);

@@ -7,7 +7,8 @@ use crate::case::{Between, Workload};
 use crate::figures::Figures;
 use thruway_bench::report::unreadable;
 
-/// What a suite has measured. Fields may be added to it; none changes its meaning or its unit without another `format`.
+/// What a suite has measured. Fields may be added to it; none changes its meaning or its unit without another
+/// `format`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SuiteReport {
     /// `thruway-bench-suite/1`.

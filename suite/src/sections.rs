@@ -1,4 +1,5 @@
-//! What a report says, in the order in which it says it: the summary, a section for each workload, how it was measured.
+//! What a report says, in the order in which it says it: the summary, a section for each workload, how it was
+//! measured.
 
 use crate::case::{Between, Workload};
 use crate::figures::{Figures, Metric};
@@ -141,8 +142,8 @@ fn target_row(judged: &Judged) -> Vec<String> {
     vec![judged.target.clone(), judged.bound.clone(), figure, verdict]
 }
 
-/// How many comparisons there are, and where the whole interval says that other candidates are better: a row for each case and
-/// metric.
+/// How many comparisons there are, and where the whole interval says that other candidates are better: a row
+/// for each case and metric.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
     for case in report.cases.iter().filter(|case| !case.between.is_about_generators()) {
@@ -509,7 +510,8 @@ fn plural(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// In how many comparisons of equals one looks ahead: what lies outside the interval is so by half on the one side.
+/// In how many comparisons of equals one looks ahead: what lies outside the interval is so by half on the one
+/// side.
 fn chance(coverage: f64) -> String {
     format!("one in {:.0} by chance", 2.0 / (1.0 - coverage))
 }

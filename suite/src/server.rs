@@ -1,4 +1,5 @@
-//! A server that is measured: started on a free port and a core, in a directory of its own, ended when dropped.
+//! A server that is measured: started on a free port and a core, in a directory of its own, ended when
+//! dropped.
 
 use std::fs::{self, File};
 use std::io;

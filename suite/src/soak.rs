@@ -7,8 +7,8 @@ use thruway_bench::{Limit, Load, Report};
 use crate::figures::{Figures, kept};
 use crate::process::anonymous_memory;
 
-/// Makes each load for `duration` in turn until at least `requests` were answered. The first turn warms the server up: its growth of
-/// memory does not count.
+/// Makes each load for `duration` in turn until at least `requests` were answered. The first turn warms the
+/// server up: its growth of memory does not count.
 ///
 /// # Errors
 /// A load fails, or the memory of `server` cannot be read.

@@ -1,4 +1,5 @@
-//! The bounds that the project has set itself, which `suite/data/targets.toml` lists, and the verdicts about them.
+//! The bounds that the project has set itself, which `suite/data/targets.toml` lists, and the verdicts about
+//! them.
 
 use std::fmt;
 use std::sync::LazyLock;

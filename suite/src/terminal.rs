@@ -82,7 +82,8 @@ impl ProgressLine {
     }
 }
 
-/// Returns a flag that the first signal sets. The second signal ends the processes of `started`, and this one.
+/// Returns a flag that the first signal sets. The second signal ends the processes of `started`, and this
+/// one.
 pub(crate) fn stop_flag(started: &ProcessGroups) -> Result<StopFlag, Failure> {
     let failure = |error| Failure::new(format!("cannot handle signals: {error}"));
     let mut signals = TerminationSignals::take_over().map_err(failure)?;

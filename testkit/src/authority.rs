@@ -72,7 +72,8 @@ impl Authority {
         })
     }
 
-    /// The same with names of each kind beside the subject: `NAME.example`, `NAME@example.com`, `spiffe://example.com/NAME` and `192.0.2.1`.
+    /// The same with names of each kind beside the subject: `NAME.example`, `NAME@example.com`,
+    /// `spiffe://example.com/NAME` and `192.0.2.1`.
     ///
     /// # Panics
     /// The name is none.
@@ -90,8 +91,8 @@ impl Authority {
         })
     }
 
-    /// A certificate for `names` and somebody's public key on P-256, as it stands in a signing request: with that of the authority behind
-    /// it, in PEM.
+    /// A certificate for `names` and somebody's public key on P-256, as it stands in a signing request: with
+    /// that of the authority behind it, in PEM.
     ///
     /// # Panics
     /// A name is none.
@@ -112,7 +113,8 @@ impl Authority {
         pem("CERTIFICATE", certificate.der()) + &root
     }
 
-    /// The public key in a certificate that was issued here, as [`issue_for_key`](Self::issue_for_key) takes it.
+    /// The public key in a certificate that was issued here, as [`issue_for_key`](Self::issue_for_key) takes
+    /// it.
     ///
     /// # Panics
     /// It is no certificate.

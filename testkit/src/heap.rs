@@ -1,4 +1,5 @@
-//! An allocator for tests that counts. Each thread counts its own allocations, so that tests do not count each other.
+//! An allocator for tests that counts. Each thread counts its own allocations, so that tests do not count
+//! each other.
 //!
 //! ```
 //! # use thruway_testkit::heap::{CountingAllocator, allocations};
@@ -20,7 +21,8 @@ use std::cell::Cell;
 pub struct CountingAllocator;
 
 thread_local! {
-    /// Has no destructor and needs no initialization, so it can be counted at any time in the life of a thread.
+    /// Has no destructor and needs no initialization, so it can be counted at any time in the life of a
+    /// thread.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
 }
@@ -30,7 +32,8 @@ pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// Returns how many bytes this thread has allocated and not freed. A thread may free what another has allocated, so this can be negative.
+/// Returns how many bytes this thread has allocated and not freed. A thread may free what another has
+/// allocated, so this can be negative.
 pub fn held_bytes() -> isize {
     HELD_BYTES.get()
 }

@@ -1,6 +1,8 @@
-//! What the tests of several crates share: transcripts of the parsers, reproducible randomness, scripted peers.
+//! What the tests of several crates share: transcripts of the parsers, reproducible randomness, scripted
+//! peers.
 //!
-//! For development only. Nothing here sleeps, and only [`upstream`], [`acme`] and [`ocsp`] open ports, which the system chooses.
+//! For development only. Nothing here sleeps, and only [`upstream`], [`acme`] and [`ocsp`] open ports, which
+//! the system chooses.
 
 pub mod acme;
 mod authority;

@@ -1,4 +1,5 @@
-//! A responder of OCSP (RFC 6960) on loopback, which answers for certificates of an authority, and misbehaves if it is told to.
+//! A responder of OCSP (RFC 6960) on loopback, which answers for certificates of an authority, and misbehaves
+//! if it is told to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -104,7 +105,8 @@ impl OcspResponder {
         *lock(&self.state.says) = says;
     }
 
-    /// What it says of the certificate in `files`, which its authority has issued: what somebody may have put into a file.
+    /// What it says of the certificate in `files`, which its authority has issued: what somebody may have put
+    /// into a file.
     ///
     /// # Panics
     /// They hold no certificate.

@@ -114,7 +114,8 @@ impl Peer {
         lock(&self.0).is_driven_closed
     }
 
-    /// Whether the driven end has said that what it has written is all, as TLS does: by closing in peace, or by the shutdown.
+    /// Whether the driven end has said that what it has written is all, as TLS does: by closing in peace, or
+    /// by the shutdown.
     pub fn is_end_told(&self) -> bool {
         lock(&self.0).is_end_told
     }

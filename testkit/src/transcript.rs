@@ -1,7 +1,7 @@
 //! What a connection of `http1` makes of some input, in a form that does not depend on how the input was cut.
 //!
-//! Every reading also checks what must hold for any input: no more is used than was given, content is never empty,
-//! asking again changes nothing, and nothing is accepted after an error.
+//! Every reading also checks what must hold for any input: no more is used than was given, content is never
+//! empty, asking again changes nothing, and nothing is accepted after an error.
 
 mod cuts;
 mod event;

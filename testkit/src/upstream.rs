@@ -1,4 +1,5 @@
-//! Upstreams that misbehave, each with a name: as octets for a connection in memory, or as servers on a socket.
+//! Upstreams that misbehave, each with a name: as octets for a connection in memory, or as servers on a
+//! socket.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -144,7 +145,8 @@ pub fn refuses() -> SocketAddr {
     SocketAddr::try_from(address).expect("it is one of the internet")
 }
 
-/// Keeps an address, at which nobody listens, from being given to anybody who asks for some port. Whoever asks for this one gets it.
+/// Keeps an address, at which nobody listens, from being given to anybody who asks for some port. Whoever
+/// asks for this one gets it.
 ///
 /// # Panics
 /// Somebody listens there.

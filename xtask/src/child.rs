@@ -111,8 +111,8 @@ fn signal(id: u32, signal: Signal) {
 /// Runs a command to its end and gives back what it printed.
 ///
 /// # Errors
-/// When it cannot be started, fails, or is not over within `limit`; said of `what`, as the command line itself names
-/// places of this machine that have no business in a report.
+/// When it cannot be started, fails, or is not over within `limit`; said of `what`, as the command line
+/// itself names places of this machine that have no business in a report.
 pub(super) fn output_of(
     what: &str,
     command: Command,

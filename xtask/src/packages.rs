@@ -79,7 +79,8 @@ fn install_once(
     Ok(fs::write(complete, list)?)
 }
 
-/// Returns the directory with the programs of rmcp, a client and a server: a workspace of their own, which nothing else compiles.
+/// Returns the directory with the programs of rmcp, a client and a server: a workspace of their own, which
+/// nothing else compiles.
 ///
 /// # Errors
 /// They cannot be built.
@@ -91,7 +92,8 @@ pub(super) fn rmcp(stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(target.join("debug"))
 }
 
-/// Builds commands of a Go module, a folder of the repository, at the versions in its `go.mod` and `go.sum`; returns their directory.
+/// Builds commands of a Go module, a folder of the repository, at the versions in its `go.mod` and `go.sum`;
+/// returns their directory.
 ///
 /// # Errors
 /// They cannot be built.

@@ -5,7 +5,8 @@ use std::fs;
 
 use anyhow::Context as _;
 
-/// Reads how much anonymous memory, the heap and the stacks, a process and its descendants have now, in octets.
+/// Reads how much anonymous memory, the heap and the stacks, a process and its descendants have now, in
+/// octets.
 ///
 /// # Errors
 /// When the process is gone, or the kernel does not say.

@@ -18,7 +18,8 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Starts the time limit and takes over the signals that ask a process to end, so that servers are ended first.
+    /// Starts the time limit and takes over the signals that ask a process to end, so that servers are ended
+    /// first.
     ///
     /// # Errors
     /// When a signal cannot be taken over.

@@ -1,6 +1,8 @@
-//! The client that the official MCP conformance suite is run against: what each of the suite's scenarios asks for, and no more.
+//! The client that the official MCP conformance suite is run against: what each of the suite's scenarios asks
+//! for, and no more.
 //!
-//! It is written with the public API of the SDK, as anybody would write it. `cargo xtask conformance` has the suite run it.
+//! It is written with the public API of the SDK, as anybody would write it. `cargo xtask conformance` has the
+//! suite run it.
 #![forbid(unsafe_code)]
 
 // what the suite says

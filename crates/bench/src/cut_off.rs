@@ -1,5 +1,6 @@
-//! Requests that a closed loop cut off at its end: what they say that those that were answered do not. A server that stalls a second before
-//! the end answers all but a few, and quickly; the few are all that tells of it.
+//! Requests that a closed loop cut off at its end: what they say that those that were answered do not. A
+//! server that stalls a second before the end answers all but a few, and quickly; the few are all that tells
+//! of it.
 
 use std::time::Duration;
 
@@ -31,10 +32,11 @@ impl CutOff {
         is_other.then_some(Self { times, at_least_from: late, longest, count })
     }
 
-    /// Whether the server had likely stopped to answer: the oldest had waited for a good part of what was measured, and for twice as long as
-    /// any that was answered, or so many that the 99th percentile is twice as long with them. Where only few were answered for each that was
-    /// cut off, what is usual is not known: there nobody may have been answered for half of what was measured, and for twice as long as any
-    /// answer took. `silence` is how long nobody was answered at the end.
+    /// Whether the server had likely stopped to answer: the oldest had waited for a good part of what was
+    /// measured, and for twice as long as any that was answered, or so many that the 99th percentile is twice
+    /// as long with them. Where only few were answered for each that was cut off, what is usual is not known:
+    /// there nobody may have been answered for half of what was measured, and for twice as long as any answer
+    /// took. `silence` is how long nobody was answered at the end.
     pub(crate) fn is_stall(&self, answered: &Times, measured: Duration, silence: Duration) -> bool {
         if answered.count() < self.count * USUAL_MIN {
             let is_known = answered.count() > 0;
@@ -113,7 +115,8 @@ mod tests {
         assert!(!cut_off.is_stall(&record.service, SECOND, SECOND));
     }
 
-    /// A server that answered a hundred requests on 16 connections, and then none for ten seconds, passed for one that is slow.
+    /// A server that answered a hundred requests on 16 connections, and then none for ten seconds, passed for
+    /// one that is slow.
     #[test]
     fn a_server_that_has_answered_little_has_stopped_if_it_is_silent_for_longer_than_any_answer_took() {
         let is_stall = |answered: u32, each: Duration, silence: Duration| {

@@ -62,8 +62,8 @@ kinds! {
     GoneAway "server has gone away"
     /// What came breaks a rule of HTTP.
     Malformed "malformed answer"
-    /// Octets behind a complete answer that belong to none: more content than was announced, or an answer nobody asked for.
-    /// The answer before is counted besides.
+    /// Octets behind a complete answer that belong to none: more content than was announced, or an answer
+    /// nobody asked for. The answer before is counted besides.
     Surplus "octets behind an answer"
     /// No complete answer within the time for a request.
     TimedOut "timed out"
@@ -90,8 +90,8 @@ kinds! {
 }
 
 impl FailureKind {
-    /// Whether the time that was waited in vain counts as a response time: it would have been longer. To leave those out
-    /// would make a server that answers nothing look fast.
+    /// Whether the time that was waited in vain counts as a response time: it would have been longer. To
+    /// leave those out would make a server that answers nothing look fast.
     pub const fn counts_as_waited(self) -> bool {
         matches!(self, Self::TimedOut | Self::Unanswered | Self::Unsent)
     }

@@ -1,11 +1,13 @@
-//! Whether a server falls behind in an open loop: whether requests that were meant to start later wait longer. How long they wait does not
-//! matter: a server whose answers take a second, always, keeps up as well as one whose answers take a microsecond.
+//! Whether a server falls behind in an open loop: whether requests that were meant to start later wait
+//! longer. How long they wait does not matter: a server whose answers take a second, always, keeps up as well
+//! as one whose answers take a microsecond.
 
 use std::time::Duration;
 
 use crate::times::Times;
 
-/// Response times of those requests that were meant to start in the first third of the measured time, and in the last.
+/// Response times of those requests that were meant to start in the first third of the measured time, and in
+/// the last.
 #[derive(Clone, Debug)]
 pub(crate) struct Lateness {
     window: Duration,
@@ -35,10 +37,12 @@ impl Lateness {
         self.late.add(&other.late);
     }
 
-    /// The share of what is offered that the server gets done: 1 if it keeps up, 0.5 if each second brings work for two.
+    /// The share of what is offered that the server gets done: 1 if it keeps up, 0.5 if each second brings
+    /// work for two.
     ///
-    /// When the response times grow by `g` seconds for each second, what was meant to start in one second is answered in `1 + g`.
-    /// Medians are compared, so that a few stragglers do not matter, and only a growth that is none by chance counts.
+    /// When the response times grow by `g` seconds for each second, what was meant to start in one second is
+    /// answered in `1 + g`. Medians are compared, so that a few stragglers do not matter, and only a growth
+    /// that is none by chance counts.
     pub(crate) fn share_done(&self) -> f64 {
         let between = self.window.as_secs_f64() * 2.0 / 3.0;
         let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();

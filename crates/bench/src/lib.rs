@@ -1,10 +1,10 @@
-//! Load for HTTP servers, measured: requests start when a schedule says so, every one is accounted for, and what was
-//! measured becomes a report.
+//! Load for HTTP servers, measured: requests start when a schedule says so, every one is accounted for, and
+//! what was measured becomes a report.
 //!
-//! There is one loop, `schedule × worker × record × stop`: a [`Pace`] says when requests start, [`Requests`] what they are,
-//! a [`Worker`] drives connections, a [`Record`] remembers, a [`Limit`] ends it. [`Load::run`] does that on threads with
-//! sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] plan a load as people describe it, [`StartedServer`] starts
-//! a server for it. Nothing here prints.
+//! There is one loop, `schedule × worker × record × stop`: a [`Pace`] says when requests start, [`Requests`]
+//! what they are, a [`Worker`] drives connections, a [`Record`] remembers, a [`Limit`] ends it. [`Load::run`]
+//! does that on threads with sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] plan a load as
+//! people describe it, [`StartedServer`] starts a server for it. Nothing here prints.
 //!
 //! ```no_run
 //! use thruway_bench::{HttpOptions, LoadOptions, Report, StopFlag};

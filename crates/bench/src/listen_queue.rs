@@ -1,5 +1,5 @@
-//! Connections for which listeners of this machine had no room: whoever opened them tries again after a second or more, and what was measured
-//! tells more of that than of the server.
+//! Connections for which listeners of this machine had no room: whoever opened them tries again after a
+//! second or more, and what was measured tells more of that than of the server.
 
 use std::fs;
 use std::net::IpAddr;
@@ -18,8 +18,8 @@ pub struct ListenQueue {
 }
 
 impl ListenQueue {
-    /// What was counted so far where a server is: in the network of its process, or in that of this one if it listens at a loopback address.
-    /// Nothing if it is elsewhere, or does not listen on TCP.
+    /// What was counted so far where a server is: in the network of its process, or in that of this one if it
+    /// listens at a loopback address. Nothing if it is elsewhere, or does not listen on TCP.
     pub(crate) fn look(server: Option<u32>, addresses: &[UpstreamAddr]) -> Option<Self> {
         let ips: Vec<_> = addresses.iter().filter_map(|address| Some(address.tcp()?.ip())).collect();
         let network = match server {

@@ -1,4 +1,5 @@
-//! What a process and its descendants cost, as the kernel tells: threads that have ended count, and so do children that were waited for.
+//! What a process and its descendants cost, as the kernel tells: threads that have ended count, and so do
+//! children that were waited for.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,8 +11,8 @@ use nix::unistd::Pid;
 /// What a process has used so far, its descendants included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// CPU time: of all threads, those that have ended too, to the nanosecond; of children that have ended and were waited for, in clock
-    /// ticks.
+    /// CPU time: of all threads, those that have ended too, to the nanosecond; of children that have ended
+    /// and were waited for, in clock ticks.
     pub cpu: Duration,
     /// Resident memory in octets.
     pub resident_bytes: u64,
@@ -73,7 +74,8 @@ impl Meter {
         Some(Usage { cpu: cpu + self.unwaited, resident_bytes })
     }
 
-    /// Whether processes have gone whose whole CPU time nobody can know any more: they were not waited for by one that is left.
+    /// Whether processes have gone whose whole CPU time nobody can know any more: they were not waited for by
+    /// one that is left.
     pub(crate) const fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
@@ -159,8 +161,8 @@ const SYSTEM_TIME: usize = 12;
 const USER_TIME_WAITED_FOR: usize = 13;
 const SYSTEM_TIME_WAITED_FOR: usize = 14;
 
-/// What a process that has gone may seem to have used more than those who waited for it were told: two clock ticks, and a moment
-/// in which it was seen neither as living nor as waited for.
+/// What a process that has gone may seem to have used more than those who waited for it were told: two clock
+/// ticks, and a moment in which it was seen neither as living nor as waited for.
 const ROUNDING: Duration = Duration::from_millis(30);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The highest rate that a server holds: which rate to try next, and what came of those before. Nothing here makes a load.
+//! The highest rate that a server holds: which rate to try next, and what came of those before. Nothing here
+//! makes a load.
 
 use std::fmt::Write as _;
 
@@ -8,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, rate, time};
 use crate::schedule::Pace;
 
-/// A search: the rate is doubled until it does not hold, then what lies between is halved until it is known to a twentieth.
+/// A search: the rate is doubled until it does not hold, then what lies between is halved until it is known
+/// to a twentieth.
 #[derive(Clone, Debug)]
 pub struct Search {
     next: f64,
@@ -41,7 +43,8 @@ pub struct Ramp {
     pub target: String,
     /// What the 99th percentile of the response times had to stay within, in microseconds.
     pub p99_limit: f64,
-    /// What decides the distances between requests, if these come as a Poisson process; each step has distances of its own.
+    /// What decides the distances between requests, if these come as a Poisson process; each step has
+    /// distances of its own.
     #[serde(default)]
     pub seed: Option<u64>,
     /// What was tried, in this order.

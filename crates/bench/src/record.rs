@@ -13,8 +13,8 @@ pub struct Record {
     pub service: Times,
     /// From the intended start. The same as `service` in a closed loop.
     pub response: Times,
-    /// Requests whose answer was complete and as expected. In a closed loop that ends by the clock all whose answer came in the measured
-    /// time, even if they began before: of those, no time is recorded.
+    /// Requests whose answer was complete and as expected. In a closed loop that ends by the clock all whose
+    /// answer came in the measured time, even if they began before: of those, no time is recorded.
     pub answered: u64,
     /// Octets of requests that were answered, with their heads.
     pub sent_bytes: u64,
@@ -30,17 +30,18 @@ pub struct Record {
     pub handshakes_full: u64,
     /// Resumed ones, likewise.
     pub handshakes_resumed: u64,
-    /// The least that a server allowed of streams on a connection of HTTP/2; [`u64::MAX`] where none has said so.
+    /// The least that a server allowed of streams on a connection of HTTP/2; [`u64::MAX`] where none has said
+    /// so.
     pub streams_max: u64,
-    /// Requests that were sent again on another connection: they stood behind one after which the server had announced
-    /// to close. They are counted once, with their first start.
+    /// Requests that were sent again on another connection: they stood behind one after which the server had
+    /// announced to close. They are counted once, with their first start.
     pub sent_again: u64,
     /// Requests of a closed loop that were on their way when it ended. They are not counted elsewhere.
     pub cut_off: u64,
     /// How long those had waited.
     pub cut_off_waits: Times,
-    /// Whether requests that were counted were given up before all had started, because nothing could be connected to any
-    /// more.
+    /// Whether requests that were counted were given up before all had started, because nothing could be
+    /// connected to any more.
     pub is_given_up: bool,
     /// When the last answer was complete that was as expected.
     pub last_answer: Duration,
@@ -128,9 +129,9 @@ impl Record {
         })
     }
 
-    /// Requests a second that were answered as expected, where `window` is how long requests were meant to start. In an open loop,
-    /// answers that come after it count too, since they were promised within it; but not faster than the server keeps up
-    /// with what it is offered.
+    /// Requests a second that were answered as expected, where `window` is how long requests were meant to
+    /// start. In an open loop, answers that come after it count too, since they were promised within it; but
+    /// not faster than the server keeps up with what it is offered.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn achieved_rate(&self, window: Duration) -> f64 {
         let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);

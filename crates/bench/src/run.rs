@@ -29,7 +29,8 @@ pub struct Load {
     pub requests: Arc<dyn Requests>,
     /// Where to; connections go to them in turn. At least one.
     pub addresses: Vec<UpstreamAddr>,
-    /// How TLS is spoken with them, if it is. Whether connections resume sessions is a matter of the connector.
+    /// How TLS is spoken with them, if it is. Whether connections resume sessions is a matter of the
+    /// connector.
     pub tls: Option<LoadTls>,
     /// Connections at the same time, of all workers together; at least one for each.
     pub connections: usize,
@@ -60,13 +61,15 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// How long no request was answered as expected when that was over.
     pub silence: Duration,
-    /// The time that rates are of. In an open loop how long requests were meant to start: answers to them may come later.
+    /// The time that rates are of. In an open loop how long requests were meant to start: answers to them may
+    /// come later.
     pub window: Duration,
     /// What each of the generator's threads has used.
     pub workers: Vec<WorkerUse>,
     /// What the server has cost.
     pub server: Option<ServerUse>,
-    /// Connections for which listeners had no room, where the server is on this machine; from before the first one was opened.
+    /// Connections for which listeners had no room, where the server is on this machine; from before the
+    /// first one was opened.
     pub listen_queue: Option<ListenQueue>,
     /// Whether it was ended from outside.
     pub is_stopped: bool,
@@ -152,8 +155,9 @@ impl Load {
         self.run_threads(plans, &intervals, watch)
     }
 
-    /// Makes the load on a child, in one thread: messages of MCP as lines. Addresses, connections and workers are of no concern;
-    /// `manner.pipeline` says how many requests are unanswered at a time, and the next is sent as soon as one is answered.
+    /// Makes the load on a child, in one thread: messages of MCP as lines. Addresses, connections and workers
+    /// are of no concern; `manner.pipeline` says how many requests are unanswered at a time, and the next is
+    /// sent as soon as one is answered.
     ///
     /// # Errors
     /// It could not begin. Whatever happens afterwards is part of the outcome.
@@ -308,7 +312,8 @@ impl Watcher {
             clock: Clock::system(),
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
-            // A short load may be over before anybody looks for the first time; this is just before it begins.
+            // A short load may be over before anybody looks for the first time; this is just before it
+            // begins.
             before: server.as_mut().filter(|_| load.warm_up.is_zero()).and_then(Meter::look),
             server,
             after: None,

@@ -26,7 +26,8 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Returns random arrivals at `rate`. Without a `seed`, they are others each time; that seed is short enough to type.
+    /// Returns random arrivals at `rate`. Without a `seed`, they are others each time; that seed is short
+    /// enough to type.
     pub fn poisson(rate: f64, seed: Option<u64>) -> Self {
         let any_seed = || u64::from(Clock::system().now_exact().subsec_nanos()) % 1_000_000;
         Self::Poisson { rate, seed: seed.unwrap_or_else(any_seed) }
@@ -53,7 +54,8 @@ impl Pace {
         })
     }
 
-    /// The same with requests that come at other times, if those are up to chance; each `try_number` has its own.
+    /// The same with requests that come at other times, if those are up to chance; each `try_number` has its
+    /// own.
     #[must_use]
     pub const fn tried_again(self, try_number: u64) -> Self {
         match self {

@@ -93,7 +93,8 @@ impl StartedServer {
         }
     }
 
-    /// Waits until it listens at one of `addresses`, and returns that one. Gives up after 20 seconds, or when `stop` is set.
+    /// Waits until it listens at one of `addresses`, and returns that one. Gives up after 20 seconds, or when
+    /// `stop` is set.
     ///
     /// # Errors
     /// It has ended, or does not listen.

@@ -1,7 +1,8 @@
 //! Medians, ratios within pairs, and how sure one can be of them; no sample is thrown away.
 //!
-//! Intervals are exact for any distribution: their ends are two of the values in their order, chosen so that the true median
-//! lies between them with a probability that is known. Few values have intervals too, which cover less than what a claim needs.
+//! Intervals are exact for any distribution: their ends are two of the values in their order, chosen so that
+//! the true median lies between them with a probability that is known. Few values have intervals too, which
+//! cover less than what a claim needs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,8 +47,8 @@ impl Summary {
         Some(Self { median: middle(&sorted), min: sorted[0], max: sorted[sorted.len() - 1], n: sorted.len() })
     }
 
-    /// Summarises the ratios of `pairs`, first to second: each is taken within its pair, so that what slowed both
-    /// runs down cancels out.
+    /// Summarises the ratios of `pairs`, first to second: each is taken within its pair, so that what slowed
+    /// both runs down cancels out.
     pub fn of_ratios(pairs: &[(f64, f64)]) -> Option<Self> {
         Self::of(&ratios(pairs))
     }
@@ -64,8 +65,8 @@ impl Ratio {
         Self::around_median(pairs.iter().map(|(ours, theirs)| ours - theirs).collect())
     }
 
-    /// By how much values that belong to no pairs, as those of another day, are larger: the median of the ratios of each to each.
-    /// The interval is that of Mann and Whitney.
+    /// By how much values that belong to no pairs, as those of another day, are larger: the median of the
+    /// ratios of each to each. The interval is that of Mann and Whitney.
     pub fn of_unpaired(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         Self::between(each.collect(), left_out_of_unpaired(ours.len(), theirs.len()))
@@ -127,8 +128,8 @@ pub fn coverage_of_unpaired(ours: usize, theirs: usize) -> f64 {
     left_out_of_unpaired(ours, theirs).1
 }
 
-/// How many of `n` values may be left out at either end of an interval around their median, so that it fails to hold the true one
-/// with a probability of `outside` at most, and what it covers then.
+/// How many of `n` values may be left out at either end of an interval around their median, so that it fails
+/// to hold the true one with a probability of `outside` at most, and what it covers then.
 ///
 /// The true median lies beyond the `k`th value if fewer than `k` tosses of `n` show heads.
 #[expect(clippy::cast_precision_loss, reason = "values are few")]
@@ -162,8 +163,8 @@ fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
     (left_out, (1.0 - 2.0 * beyond / all).max(0.0))
 }
 
-/// In how many orders of `m` values among `n` others so many pairs stand the wrong way round, for each number of pairs:
-/// the product of `(1 - q^(n + i)) / (1 - q^i)`.
+/// In how many orders of `m` values among `n` others so many pairs stand the wrong way round, for each number
+/// of pairs: the product of `(1 - q^(n + i)) / (1 - q^i)`.
 fn orders_by_u(m: usize, n: usize) -> Vec<f64> {
     let mut counts = vec![0.0; m * n + 1];
     counts[0] = 1.0;
@@ -287,7 +288,8 @@ mod tests {
         }
     }
 
-    /// Of a thousand experiments with a true ratio of 1.1, an interval holds it as often as it says, few pairs or many.
+    /// Of a thousand experiments with a true ratio of 1.1, an interval holds it as often as it says, few
+    /// pairs or many.
     #[test]
     fn the_interval_holds_the_true_ratio_as_often_as_it_says() {
         let mut random = fastrand::Rng::with_seed(1);

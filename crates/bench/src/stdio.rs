@@ -1,4 +1,5 @@
-//! Servers that are children: started with pipes for their input and output, driven through them, ended with the load.
+//! Servers that are children: started with pipes for their input and output, driven through them, ended with
+//! the load.
 
 use std::fmt;
 use std::fs::File;
@@ -16,8 +17,8 @@ use thruway_net::{Clock, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-/// A server that reads its standard input and writes its standard output, in a process group of its own. It is ended when
-/// this is dropped: asked by the end of its input, then by SIGTERM, then killed.
+/// A server that reads its standard input and writes its standard output, in a process group of its own. It
+/// is ended when this is dropped: asked by the end of its input, then by SIGTERM, then killed.
 #[derive(Debug)]
 pub struct ChildServer {
     child: Child,

@@ -72,7 +72,8 @@ impl Budget {
     }
 }
 
-/// How much of `whole` worker `worker` of `workers` gets: the first ones get one more if it cannot be shared evenly.
+/// How much of `whole` worker `worker` of `workers` gets: the first ones get one more if it cannot be shared
+/// evenly.
 pub(crate) fn share(whole: u64, worker: usize, workers: usize) -> u64 {
     let (worker, workers) = (worker as u64, workers as u64);
     whole / workers + u64::from(worker < whole % workers)

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// A distribution of times between 64 ns and an hour, exact to a thousandth. Longer ones are counted as an hour.
+/// A distribution of times between 64 ns and an hour, exact to a thousandth. Longer ones are counted as an
+/// hour.
 #[derive(Clone, Debug)]
 pub struct Times(Histogram<u64>);
 
@@ -38,7 +39,8 @@ impl Times {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// Adds those that another has counted and that are above `bound`; the shortest of them, if there are any.
+    /// Adds those that another has counted and that are above `bound`; the shortest of them, if there are
+    /// any.
     pub(crate) fn add_above(&mut self, bound: Duration, other: &Self) -> Option<Duration> {
         let mut shortest = None;
         for step in other.0.iter_recorded() {

@@ -68,7 +68,8 @@ pub(crate) enum McpCommand {
     /// Tell of changes of lists, and of the resources with these URIs, until the server ends
     #[command(after_help = TARGETS, override_usage = "thruway mcp listen [OPTIONS] URL [URI]...\n       thruway mcp listen [OPTIONS] [URI]... -- COMMAND [ARG]...")]
     Listen(McpClientArgs),
-    /// Say how the tasks with these ids stand, or all that there are (2025-11-25); `call --no-wait` begins such
+    /// Say how the tasks with these ids stand, or all that there are (2025-11-25); `call --no-wait` begins
+    /// such
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
     Bridge(Box<McpBridgeArgs>),
@@ -135,7 +136,8 @@ pub(crate) struct McpLoginArgs {
     /// Let a person log in when the server asks for it, also if there is no terminal to print on
     #[arg(long)]
     pub(crate) login: bool,
-    /// Who the client is to the authorization server: an id that it has given, or a URL of `https` that describes the client
+    /// Who the client is to the authorization server: an id that it has given, or a URL of `https` that
+    /// describes the client
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
     /// Secret of the client, which `--issuer` gave it; `@FILE` reads it from a file
@@ -175,14 +177,16 @@ pub(crate) struct McpTaskArgs {
 pub(crate) enum McpOutput {
     /// For people
     Text,
-    /// For programs: results as JSON, all pages of a list together, without what the schema of MCP does not know
+    /// For programs: results as JSON, all pages of a list together, without what the schema of MCP does not
+    /// know
     Json,
 }
 
 /// Serve what another server serves: over stdio, or over HTTP with `--listen`
 ///
-/// The other server is at a URL, or started by a command after `--`. Clients and servers of every revision understand each
-/// other. Clients that can be asked have a server for themselves, for a session or a call; the others share one.
+/// The other server is at a URL, or started by a command after `--`. Clients and servers of every revision
+/// understand each other. Clients that can be asked have a server for themselves, for a session or a call;
+/// the others share one.
 #[derive(clap::Args)]
 #[command(after_help = BRIDGES)]
 pub(crate) struct McpBridgeArgs {
@@ -192,7 +196,8 @@ pub(crate) struct McpBridgeArgs {
     /// The server to start, with its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "McpLoginArgs")]
     pub(crate) command: Vec<String>,
-    /// Listen here, `IP:PORT` or `unix:PATH`, instead of serving the standard input and output; may be given several times
+    /// Listen here, `IP:PORT` or `unix:PATH`, instead of serving the standard input and output; may be given
+    /// several times
     ///
     /// The bridge starts although the server at the URL is not up yet, and tries again until it is.
     /// Meanwhile, clients get 503.
@@ -217,7 +222,8 @@ pub(crate) struct McpBridgeArgs {
     /// Give each session a server of its own, not only those whose clients can be asked
     #[arg(long)]
     pub(crate) server_per_session: bool,
-    /// Let subscriptions share one server, also those of clients that can be asked, each of which keeps a server for itself otherwise
+    /// Let subscriptions share one server, also those of clients that can be asked, each of which keeps a
+    /// server for itself otherwise
     #[arg(long)]
     pub(crate) share_subscriptions: bool,
     /// Maximum number of servers that serve only one client each. If sessions and subscriptions keep all
@@ -261,9 +267,9 @@ pub(crate) struct McpAccessArgs {
     pub(crate) tls_key: Option<PathBuf>,
     /// Ask every client for a certificate that a root in this file has issued (PEM)
     ///
-    /// All such clients are one caller, whatever their certificates say. They share sessions and tasks if they
-    /// know the ids. A bridge lets a child process that served one client serve another one later, with all
-    /// data that it keeps in memory. Use `--token-file` to separate clients from each other.
+    /// All such clients are one caller, whatever their certificates say. They share sessions and tasks if
+    /// they know the ids. A bridge lets a child process that served one client serve another one later, with
+    /// all data that it keeps in memory. Use `--token-file` to separate clients from each other.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }
@@ -285,9 +291,9 @@ pub(crate) struct McpServerLimits {
     pub(crate) message_max: usize,
     /// Maximum size of all requests together that are being handled, as for `--message-max`. Beyond it, a
     /// request gets an error, over HTTP with status 503. One caller on another machine gets at most half.
-    /// Requests smaller than 4 KiB do not count. Events that are kept for clients that come back have the same
-    /// maximum, apart from requests; beyond it, they are not kept. A value below `--message-max`
-    /// counts as that
+    /// Requests smaller than 4 KiB do not count. Events that are kept for clients that come back have the
+    /// same maximum, apart from requests; beyond it, they are not kept. A value below `--message-max` counts
+    /// as that
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it

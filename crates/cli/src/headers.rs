@@ -7,7 +7,8 @@ use crate::config::Failure;
 /// The names and values of `lines`, each typed as `Name: value`.
 ///
 /// # Errors
-/// One is not. Which one, its place tells: what stands in it may be a secret, and where the colon was forgotten, all of it.
+/// One is not. Which one, its place tells: what stands in it may be a secret, and where the colon was
+/// forgotten, all of it.
 pub(crate) fn parse_headers(lines: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let parsed = lines.iter().zip(1..).map(|(line, place)| {
         parse(line).ok_or_else(|| {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The address of an upstream: `192.0.2.1:8080`, `[2001:db8::1]:8080`, or `unix:/run/backend.sock`. Names are resolved
-/// before: see [`Resolve`](crate::Resolve).
+/// The address of an upstream: `192.0.2.1:8080`, `[2001:db8::1]:8080`, or `unix:/run/backend.sock`. Names are
+/// resolved before: see [`Resolve`](crate::Resolve).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct UpstreamAddr(pub(crate) Place);
 

@@ -28,8 +28,8 @@ pub async fn connect(address: &UpstreamAddr, within: Duration) -> Result<Stream,
     }
 }
 
-/// Connects as [`connect`], and writes `first` before anything else: what tells the upstream about the connection, as a
-/// header of the PROXY protocol does, and is no part of a request.
+/// Connects as [`connect`], and writes `first` before anything else: what tells the upstream about the
+/// connection, as a header of the PROXY protocol does, and is no part of a request.
 ///
 /// # Errors
 /// The upstream does not accept in time, or at all, or not what is written.
@@ -58,8 +58,8 @@ pub async fn connect_and_write(
     }
 }
 
-/// Connects to the first of `addresses` that accepts. They are tried in turn, each with an equal share of the time that
-/// is left: one that does not answer leaves some for the others.
+/// Connects to the first of `addresses` that accepts. They are tried in turn, each with an equal share of the
+/// time that is left: one that does not answer leaves some for the others.
 ///
 /// # Errors
 /// What was wrong with each of them.
@@ -85,7 +85,8 @@ pub async fn connect_any(
     Err(ConnectFailures(failures))
 }
 
-/// Speaks TLS on `stream` with the server, which must have a certificate for `server_name`. The handshake has the time `within`.
+/// Speaks TLS on `stream` with the server, which must have a certificate for `server_name`. The handshake has
+/// the time `within`.
 ///
 /// # Errors
 /// The server is not who it should be, does not speak TLS, or not in time.
@@ -189,7 +190,8 @@ impl ConnectError {
         }
     }
 
-    /// Whether the request may be sent elsewhere: always, but where there was no room for it, which it has waited for.
+    /// Whether the request may be sent elsewhere: always, but where there was no room for it, which it has
+    /// waited for.
     pub const fn retry(self) -> Retry {
         match self {
             Self::NoRoom => Retry::Never,

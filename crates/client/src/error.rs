@@ -1,4 +1,5 @@
-//! What can go wrong in an exchange: what happened, whose fault it is, and whether the request may be sent again.
+//! What can go wrong in an exchange: what happened, whose fault it is, and whether the request may be sent
+//! again.
 
 use std::fmt;
 
@@ -15,13 +16,14 @@ pub enum Side {
     Local,
 }
 
-/// Whether the same request may be sent once more: see [`Retry::allows`]. Whether its content can be, the caller knows.
+/// Whether the same request may be sent once more: see [`Retry::allows`]. Whether its content can be, the
+/// caller knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Retry {
     /// Not at all.
     Never,
-    /// If it is idempotent; and if the connection had been used before, at once and to the same server. That is how a
-    /// connection ends that its server closed for being idle: see [`Retry::blames_nobody`].
+    /// If it is idempotent; and if the connection had been used before, at once and to the same server. That
+    /// is how a connection ends that its server closed for being idle: see [`Retry::blames_nobody`].
     IfConnectionReused,
     /// If it is idempotent: the server may have acted on it (RFC 9110 §9.2.2).
     IfIdempotent,
@@ -30,8 +32,8 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// Whether a request that `is_idempotent`, or not, may be sent again. One that is not, and may have been read, may not
-    /// (RFC 9112 §9.3.1).
+    /// Whether a request that `is_idempotent`, or not, may be sent again. One that is not, and may have been
+    /// read, may not (RFC 9112 §9.3.1).
     pub const fn allows(self, is_idempotent: bool) -> bool {
         match self {
             Self::Never => false,
@@ -40,8 +42,8 @@ impl Retry {
         }
     }
 
-    /// Whether a failure on a connection that `is_reused`, or not, says nothing against the server: it may close a
-    /// connection that waits, at any time.
+    /// Whether a failure on a connection that `is_reused`, or not, says nothing against the server: it may
+    /// close a connection that waits, at any time.
     pub const fn blames_nobody(self, is_reused: bool) -> bool {
         is_reused && matches!(self, Self::IfConnectionReused | Self::Always)
     }
@@ -53,13 +55,15 @@ impl Retry {
 pub enum Error {
     /// The connection ended before any octet of the request could be written.
     ClosedBeforeRequest,
-    /// The connection ended after the request had been written, in part at least, and before any octet of a response.
+    /// The connection ended after the request had been written, in part at least, and before any octet of a
+    /// response.
     ClosedBeforeResponse,
     /// The connection ended before the content of the response did (RFC 9112 §8).
     ContentIncomplete,
     /// The content of the response breaks a rule, or a limit.
     ContentMalformed(http1::Error),
-    /// Nothing of the content came for as long as [`Timeouts::content_idle`](crate::Timeouts::content_idle) allows.
+    /// Nothing of the content came for as long as [`Timeouts::content_idle`](crate::Timeouts::content_idle)
+    /// allows.
     ContentTimedOut,
     /// The connection ended in the head of the response, or after an interim response.
     HeadIncomplete,
@@ -71,7 +75,8 @@ pub enum Error {
     RequestContentTooLong,
     /// Less content was to be sent than the head of the request had announced.
     RequestContentTooShort,
-    /// The request cannot be said in HTTP/2: it names no host, or one that is none there, or asks for a WebSocket without a key.
+    /// The request cannot be said in HTTP/2: it names no host, or one that is none there, or asks for a
+    /// WebSocket without a key.
     RequestUnspeakable,
     /// The upstream has refused the stream, or left without having looked at it (RFC 9113 §8.7).
     StreamRefused,
@@ -79,7 +84,8 @@ pub enum Error {
     StreamReset,
     /// The exchange took longer than [`Timeouts::total`](crate::Timeouts::total).
     TimedOut,
-    /// Nothing of the request was taken for as long as [`Timeouts::write_stall`](crate::Timeouts::write_stall) allows.
+    /// Nothing of the request was taken for as long as
+    /// [`Timeouts::write_stall`](crate::Timeouts::write_stall) allows.
     WriteTimedOut,
 }
 
@@ -94,7 +100,8 @@ impl Error {
         }
     }
 
-    /// Whether the request may be sent again. Once the final response has begun it may not: somebody has been told.
+    /// Whether the request may be sent again. Once the final response has begun it may not: somebody has been
+    /// told.
     pub const fn retry(self) -> Retry {
         match self {
             Self::ClosedBeforeRequest | Self::StreamRefused => Retry::Always,

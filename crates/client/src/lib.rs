@@ -1,8 +1,8 @@
 //! HTTP clients: resolve, connect, pool, drive connections.
 //!
-//! [`Connection`], [`Exchange`] and [`Pool`] are the engine: it is polled, lends what it reads and knows no runtime; a
-//! relay stands on it. [`Client`] is the comfortable way. HTTP/1.1 only; whether
-//! TLS is spoken below it is a matter of the [`Transport`](thruway_net::Transport).
+//! [`Connection`], [`Exchange`] and [`Pool`] are the engine: it is polled, lends what it reads and knows no
+//! runtime; a relay stands on it. [`Client`] is the comfortable way. HTTP/1.1 only; whether TLS is spoken
+//! below it is a matter of the [`Transport`](thruway_net::Transport).
 //!
 //! An exchange, as a relay drives it:
 //!

@@ -1,7 +1,7 @@
 //! Connections that wait to be used again.
 //!
-//! A pool is a plain value without a lock: a worker has one of its own. Nothing here watches the connections; they are
-//! looked at when they are taken, and when somebody asks for a [sweep](Pool::sweep).
+//! A pool is a plain value without a lock: a worker has one of its own. Nothing here watches the connections;
+//! they are looked at when they are taken, and when somebody asks for a [sweep](Pool::sweep).
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use thruway_net::Transport;
 
 use crate::{Connection, UpstreamAddr, UpstreamStream};
 
-/// Idle connections, by what a request must agree in to use them: the address, or whatever else tells them apart, such as
-/// a server's number, or address and name where TLS is spoken.
+/// Idle connections, by what a request must agree in to use them: the address, or whatever else tells them
+/// apart, such as a server's number, or address and name where TLS is spoken.
 #[derive(Debug)]
 pub struct Pool<K = UpstreamAddr, T = UpstreamStream, S = RandomState> {
     idle: HashMap<K, Vec<Idle<T>>, S>,
@@ -28,8 +28,8 @@ pub struct PoolConfig {
     pub idle_per_address_max: usize,
     /// Idle connections in all. Default 1024; beyond, what is released is closed.
     pub idle_max: usize,
-    /// How long a connection waits to be used. Default 30 s. Best shorter than the upstream's own limit: then it is not
-    /// closed at the other end just as it is used.
+    /// How long a connection waits to be used. Default 30 s. Best shorter than the upstream's own limit: then
+    /// it is not closed at the other end just as it is used.
     pub idle: Duration,
 }
 
@@ -64,9 +64,9 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         Self { idle: HashMap::with_hasher(hasher), count: 0, config }
     }
 
-    /// Takes the connection to `key` that was used last, so that those that are not needed grow old. Connections that
-    /// have waited too long, that the upstream has closed, or on which something has come that nobody asked for are
-    /// closed on the way.
+    /// Takes the connection to `key` that was used last, so that those that are not needed grow old.
+    /// Connections that have waited too long, that the upstream has closed, or on which something has come
+    /// that nobody asked for are closed on the way.
     #[inline]
     pub fn acquire<Q>(&mut self, key: &Q, now: Duration) -> Option<Connection<T>>
     where
@@ -107,8 +107,8 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         }
     }
 
-    /// Closes what nobody would take any more. To be called now and then: otherwise connections to an upstream that is
-    /// not used stay open.
+    /// Closes what nobody would take any more. To be called now and then: otherwise connections to an
+    /// upstream that is not used stay open.
     pub fn sweep(&mut self, now: Duration) {
         let config = self.config;
         self.idle.retain(|_, idle| {

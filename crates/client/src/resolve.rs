@@ -11,10 +11,11 @@ use dns_lookup::{AddrInfoHints, LookupError, LookupErrorKind, SockType, getaddri
 
 use crate::UpstreamAddr;
 
-/// What resolves names. The system's way is [`SystemResolver`]; [`DnsResolver`](crate::DnsResolver) knows how long an answer holds.
+/// What resolves names. The system's way is [`SystemResolver`]; [`DnsResolver`](crate::DnsResolver) knows how
+/// long an answer holds.
 ///
-/// A name that there is not, or that has no address, is an error of the kind [`NotFound`](io::ErrorKind::NotFound). Any other says why nobody
-/// could find out.
+/// A name that there is not, or that has no address, is an error of the kind
+/// [`NotFound`](io::ErrorKind::NotFound). Any other says why nobody could find out.
 pub trait Resolve: fmt::Debug + Send + Sync {
     /// All addresses of `host`, in the order in which to try them, with `port`.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
@@ -48,8 +49,8 @@ pub type ResolvingFor<'a> = Pin<Box<dyn Future<Output = io::Result<Resolved>> + 
 /// A name being resolved.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<UpstreamAddr>>> + Send + 'a>>;
 
-/// Resolves as the system is set up to: `/etc/hosts`, `nsswitch.conf`. That blocks, so it happens on a thread beside
-/// that of the worker.
+/// Resolves as the system is set up to: `/etc/hosts`, `nsswitch.conf`. That blocks, so it happens on a thread
+/// beside that of the worker.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SystemResolver;
 
@@ -62,7 +63,8 @@ impl Resolve for SystemResolver {
 /// All addresses of `host`, which may be an IP address, with or without brackets.
 ///
 /// # Errors
-/// [`NotFound`](io::ErrorKind::NotFound) if there is no such name, or it has no address; otherwise why the system could not find out.
+/// [`NotFound`](io::ErrorKind::NotFound) if there is no such name, or it has no address; otherwise why the
+/// system could not find out.
 ///
 /// # Cancel safety
 /// If the future is dropped, the answer is.
@@ -75,7 +77,8 @@ pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     tokio::task::spawn_blocking(move || ask_system(&name, port)).await?
 }
 
-/// What the system says. `tokio` and the standard library do that too, but tell in words for people only whether there is no such name.
+/// What the system says. `tokio` and the standard library do that too, but tell in words for people only
+/// whether there is no such name.
 fn ask_system(name: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
     let found = getaddrinfo(Some(name), None, Some(hints)).map_err(failure)?;

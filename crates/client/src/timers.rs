@@ -1,7 +1,7 @@
 //! How long an exchange waits for its upstream, whatever version of HTTP is spoken.
 //!
-//! Nothing is registered anywhere: what runs out is seen when the exchange is polled, and whoever polls it asks for the
-//! deadline.
+//! Nothing is registered anywhere: what runs out is seen when the exchange is polled, and whoever polls it
+//! asks for the deadline.
 
 use std::time::Duration;
 
@@ -87,7 +87,8 @@ impl Timers {
         Some(self.started.saturating_add(timeouts.total?))
     }
 
-    /// An upstream that answers need not take the rest of the request: then the content it owes is waited for.
+    /// An upstream that answers need not take the rest of the request: then the content it owes is waited
+    /// for.
     fn write_deadline(&self, awaited: Awaited, timeouts: &Timeouts) -> Option<Duration> {
         let stalled = self.stalled_since.filter(|_| awaited == Awaited::Head);
         Some(stalled?.saturating_add(timeouts.write_stall))

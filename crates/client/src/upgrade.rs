@@ -1,5 +1,5 @@
-//! Upgrades of HTTP/1.1: the proof that a server has read the handshake of a WebSocket (RFC 6455 §4), and what upgrades are in
-//! HTTP/2, extended CONNECT (RFC 8441).
+//! Upgrades of HTTP/1.1: the proof that a server has read the handshake of a WebSocket (RFC 6455 §4), and
+//! what upgrades are in HTTP/2, extended CONNECT (RFC 8441).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +20,8 @@ pub(crate) struct Upgrade {
 }
 
 impl Upgrade {
-    /// What `head` asks for. `None` if it names no protocol, or asks for a WebSocket without the key from which the answer to that is made:
-    /// nobody else will see it.
+    /// What `head` asks for. `None` if it names no protocol, or asks for a WebSocket without the key from
+    /// which the answer to that is made: nobody else will see it.
     pub(crate) fn of(head: &RequestHead<'_>) -> Option<Self> {
         let mut named = head.field_lines.all("upgrade").flat_map(|value| list::members(value.as_bytes()));
         let protocol = named.find(|protocol| is_token(protocol))?;

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use thruway_net::tls::TlsStream;
 use thruway_net::{Pipe, Stream, Transport};
 
-/// A connection to an upstream: a socket, or TLS over one. Which of both is one branch for each call, always the same for a connection, where a
-/// system call follows.
+/// A connection to an upstream: a socket, or TLS over one. Which of both is one branch for each call, always
+/// the same for a connection, where a system call follows.
 #[derive(Debug)]
 pub enum UpstreamStream {
     /// The socket.

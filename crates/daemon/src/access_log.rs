@@ -9,7 +9,8 @@ use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, OpenTarget, Reo
 
 use crate::config::{AccessLogConfig, Config, Failure};
 
-/// The access log, if there is one. One that a config has had is kept, in case that a later one wants it again. Clones are the same.
+/// The access log, if there is one. One that a config has had is kept, in case that a later one wants it
+/// again. Clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct LiveLog(Arc<Mutex<Option<Present>>>);
 

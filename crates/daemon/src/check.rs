@@ -44,8 +44,8 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     })
 }
 
-/// Explains which route of the config file at `path` takes a request, and why. `request` is a method and a URI, such as `GET
-/// http://example.com/path`; each header is written `Name: value`.
+/// Explains which route of the config file at `path` takes a request, and why. `request` is a method and a
+/// URI, such as `GET http://example.com/path`; each header is written `Name: value`.
 ///
 /// # Errors
 /// The config or the request cannot be used.

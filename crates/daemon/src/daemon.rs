@@ -53,8 +53,9 @@ pub enum Ended {
     CutOff,
 }
 
-/// The signals that control a daemon: `SIGTERM` and `SIGINT` drain it, `SIGHUP` reloads its file, `SIGUSR1` reopens its access
-/// log. Take them over before the daemon starts its threads, so that no early signal has its default effect.
+/// The signals that control a daemon: `SIGTERM` and `SIGINT` drain it, `SIGHUP` reloads its file, `SIGUSR1`
+/// reopens its access log. Take them over before the daemon starts its threads, so that no early signal has
+/// its default effect.
 pub struct Signals {
     termination: TerminationSignals,
     reopen: ReopenSignal,
@@ -78,8 +79,8 @@ impl Daemon {
     /// Starts the service of the config file at `path`.
     ///
     /// # Errors
-    /// The file is missing, unreadable or invalid, or an address is in use. Each [finding](Failure::findings) has the file,
-    /// the line and a hint, where these are known.
+    /// The file is missing, unreadable or invalid, or an address is in use. Each [finding](Failure::findings)
+    /// has the file, the line and a hint, where these are known.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
         Self::from_source(ConfigSource::file(path))
     }
@@ -88,8 +89,8 @@ impl Daemon {
     /// [`reload_with`](Self::reload_with).
     ///
     /// # Errors
-    /// The config has no listener or no route, has an address twice, names an upstream or a policy that it does not have, or
-    /// has an upstream without servers, or an address is in use.
+    /// The config has no listener or no route, has an address twice, names an upstream or a policy that it
+    /// does not have, or has an upstream without servers, or an address is in use.
     pub fn from_config(config: Config) -> Result<Self, Failure> {
         check_references(&config)?;
         Self::start(config, None)
@@ -208,8 +209,8 @@ impl Daemon {
 }
 
 impl DaemonHandle {
-    /// Reads the config file again and replaces the config. A failed reload changes nothing. Waits until the names of new
-    /// upstreams have been looked up.
+    /// Reads the config file again and replaces the config. A failed reload changes nothing. Waits until the
+    /// names of new upstreams have been looked up.
     ///
     /// # Errors
     /// The file is missing, unreadable or invalid, an address is in use, or the daemon has no file.
@@ -217,8 +218,8 @@ impl DaemonHandle {
         self.0.reloader().reload()
     }
 
-    /// Replaces the config with one that was made in code. A failed reload changes nothing. A daemon that was started from a
-    /// file reads the file again at its next [`reload`](Self::reload).
+    /// Replaces the config with one that was made in code. A failed reload changes nothing. A daemon that was
+    /// started from a file reads the file again at its next [`reload`](Self::reload).
     ///
     /// # Errors
     /// The same as of [`Daemon::from_config`].

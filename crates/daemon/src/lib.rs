@@ -1,7 +1,7 @@
 //! A gateway as a service: reads a config file, listens, reloads, drains, and reports status and metrics.
 //!
-//! [`Daemon`] is the service that `thruway serve` runs. A program can embed it, from a file or with a [`Config`] that it makes
-//! in code:
+//! [`Daemon`] is the service that `thruway serve` runs. A program can embed it, from a file or with a
+//! [`Config`] that it makes in code:
 //!
 //! ```
 //! use thruway_daemon::{Config, Daemon, Route};

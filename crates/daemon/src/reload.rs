@@ -42,7 +42,8 @@ impl SharedReloader {
         Self(Arc::new(Mutex::new(reloader)))
     }
 
-    /// Reads the config again at each `signal`, until the daemon has ended. Signals that arrive meanwhile count as one.
+    /// Reads the config again at each `signal`, until the daemon has ended. Signals that arrive meanwhile
+    /// count as one.
     pub(crate) fn reload_at(&self, mut signal: ReloadSignal) {
         let reloader = Arc::downgrade(&self.0);
         thread::spawn(move || {
@@ -55,8 +56,8 @@ impl SharedReloader {
         });
     }
 
-    /// Reads the config again and replaces the old one, and logs the outcome. Waits until names of upstreams have been looked
-    /// up.
+    /// Reads the config again and replaces the old one, and logs the outcome. Waits until names of upstreams
+    /// have been looked up.
     pub(crate) fn reload(&self) -> Result<(), Failure> {
         self.log_outcome(|reloader| {
             let config = reloader.source()?.load()?;
@@ -64,7 +65,8 @@ impl SharedReloader {
         })
     }
 
-    /// Replaces the config with one that was made in code, and logs the outcome. Waits as [`reload`](Self::reload) does.
+    /// Replaces the config with one that was made in code, and logs the outcome. Waits as
+    /// [`reload`](Self::reload) does.
     pub(crate) fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.log_outcome(|reloader| {
             check_references(&config)?;
@@ -105,7 +107,8 @@ impl Reloader {
         parts.keep_standings_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
-        // Before the routes: which hosts are served elsewhere is known when the first of their requests could be answered.
+        // Before the routes: which hosts are served elsewhere is known when the first of their requests could
+        // be answered.
         self.server.replace(config.server.clone(), listeners);
         self.routes.replace(routes);
         self.server.set_connections_max(config.connections_max);

@@ -15,8 +15,8 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 
-/// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
-/// in the config, it is the same from one config to the next.
+/// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of
+/// it changes in the config, it is the same from one config to the next.
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
@@ -36,7 +36,8 @@ pub(crate) struct Parts {
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
-/// The routes of `config`, and what they are made of; as far as it is the same, of what those `before` were made of.
+/// The routes of `config`, and what they are made of; as far as it is the same, of what those `before` were
+/// made of.
 pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
@@ -103,8 +104,8 @@ impl Parts {
         upstream
     }
 
-    /// Starts what is new, and waits until names have been looked up for the first time. To be called when there is no
-    /// mistake left that could keep the config from being used.
+    /// Starts what is new, and waits until names have been looked up for the first time. To be called when
+    /// there is no mistake left that could keep the config from being used.
     pub(crate) fn start(&mut self) {
         let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
             if let Some(before) = &before {
@@ -126,7 +127,8 @@ impl Parts {
         self.upstreams.values().map(|(_, upstream)| upstream)
     }
 
-    /// Has servers stand as those of the same address `before`: a change of the config does not enable what was disabled.
+    /// Has servers stand as those of the same address `before`: a change of the config does not enable what
+    /// was disabled.
     pub(crate) fn keep_standings_of(&self, before: &Self) {
         for (name, (_, upstream)) in &self.upstreams {
             if let Some((_, before)) = before.upstreams.get(name) {
@@ -168,7 +170,8 @@ impl Parts {
         meter
     }
 
-    /// What `route` does, counted by `meter` and told to an access log if it `is_recorded`; the error is a message.
+    /// What `route` does, counted by `meter` and told to an access log if it `is_recorded`; the error is a
+    /// message.
     fn handler(
         &mut self,
         config: &Config,
@@ -327,7 +330,8 @@ fn may_be_compressed(config: &Config, route: &Route) -> bool {
     route.compression.is_some() || (!route.is_compression_own && config.listeners.iter().any(is_on))
 }
 
-/// `handler`, its responses compressed if `route` says so, or otherwise the listener of a request or the whole server.
+/// `handler`, its responses compressed if `route` says so, or otherwise the listener of a request or the
+/// whole server.
 fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
     match &route.compression {
         elsewhere if depends_on_listener(config, route) => {

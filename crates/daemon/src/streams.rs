@@ -28,7 +28,8 @@ pub(crate) struct Listening {
 }
 
 impl Streams {
-    /// What forwards the connections of `config`; for listeners that were there `before`, what was counted goes on.
+    /// What forwards the connections of `config`; for listeners that were there `before`, what was counted
+    /// goes on.
     pub(crate) fn new(config: &Config, parts: &Parts, before: &Self) -> Self {
         let listeners = config.listeners.iter().enumerate();
         let mut before = before.0.clone();

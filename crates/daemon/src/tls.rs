@@ -1,4 +1,5 @@
-//! What speaks TLS, with clients and with servers: its files are read again when they change, and with the config.
+//! What speaks TLS, with clients and with servers: its files are read again when they change, and with the
+//! config.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -45,7 +46,8 @@ struct Present {
 }
 
 impl Secured {
-    /// Has listeners of `config` keep what speaks TLS for them already, with its sessions, where it would be made of the same.
+    /// Has listeners of `config` keep what speaks TLS for them already, with its sessions, where it would be
+    /// made of the same.
     pub(crate) fn kept_in(&self, config: &mut Config) {
         let present = self.lock();
         for listener in &mut config.listeners {

@@ -65,8 +65,8 @@ async fn upload(mut request: OwnedRequest) -> Result<Response, Rejection> {
     Ok(Response::text(format!("received {bytes} bytes\n")))
 }
 
-/// `/download?bytes=N`: N bytes. With `chunked`, in chunks; with `delay`, after so many milliseconds; with `close`,
-/// as the last answer of the connection.
+/// `/download?bytes=N`: N bytes. With `chunked`, in chunks; with `delay`, after so many milliseconds; with
+/// `close`, as the last answer of the connection.
 struct Download;
 
 #[derive(Deserialize)]

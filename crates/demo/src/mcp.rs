@@ -23,8 +23,8 @@ pub fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
     router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
 }
 
-/// Returns the endpoint of the demo server. The `Host` and `Origin` of a request must name this machine or one of
-/// `hosts`.
+/// Returns the endpoint of the demo server. The `Host` and `Origin` of a request must name this machine or
+/// one of `hosts`.
 pub fn endpoint(hosts: &[String], options: McpServerOptions) -> McpEndpoint {
     hosts.iter().fold(server(options).endpoint(), McpEndpoint::allow_host)
 }

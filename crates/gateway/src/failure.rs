@@ -1,4 +1,5 @@
-//! Why a request could not be forwarded: whose fault that is, whether it may be sent again, and what its client is told.
+//! Why a request could not be forwarded: whose fault that is, whether it may be sent again, and what its
+//! client is told.
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
 //! How many requests a route has had, how they were answered, and after which time.
 //!
-//! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is another worker's.
+//! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is
+//! another worker's.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ pub struct RouteMeter {
     shards: Box<[Shard]>,
 }
 
-/// A request that is not answered yet. It is counted when it is, or when this is dropped, because its client has left.
+/// A request that is not answered yet. It is counted when it is, or when this is dropped, because its client
+/// has left.
 pub(crate) struct Awaited {
     /// Not there any more when it is counted.
     meter: Option<Arc<RouteMeter>>,
@@ -38,7 +40,8 @@ struct Shard {
 pub struct RouteCounts {
     /// Requests by the class of their status, from 1xx to 5xx.
     pub classes: [u64; CLASSES],
-    /// Requests whose response began within each of [`RouteMeter::BOUNDS`], and not within the one before; then all others.
+    /// Requests whose response began within each of [`RouteMeter::BOUNDS`], and not within the one before;
+    /// then all others.
     pub buckets: [u64; BUCKETS],
     /// The sum of all response times.
     pub time: Duration,
@@ -69,7 +72,8 @@ impl RouteMeter {
         Self { shards: (0..workers.max(1)).map(|_| Shard::default()).collect() }
     }
 
-    /// Counts a request that is answered with `status` after `time`. `worker` is the number of the worker, from 0.
+    /// Counts a request that is answered with `status` after `time`. `worker` is the number of the worker,
+    /// from 0.
     pub fn record(&self, worker: usize, status: StatusCode, time: Duration) {
         let shard = &self.shards[worker % self.shards.len()];
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES) - 1;
@@ -114,7 +118,8 @@ impl Awaited {
     }
 }
 
-/// Nothing else is told that a client has left, that the time of a drain is over, or that a handler has panicked.
+/// Nothing else is told that a client has left, that the time of a drain is over, or that a handler has
+/// panicked.
 impl Drop for Awaited {
     fn drop(&mut self) {
         if self.meter.is_none() {
@@ -128,7 +133,8 @@ impl Drop for Awaited {
     }
 }
 
-/// Has a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself, for less.
+/// Has a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself, for
+/// less.
 pub struct Measured {
     handler: Arc<dyn Handler>,
     meter: Arc<RouteMeter>,

@@ -7,10 +7,12 @@ use thruway_server::{Answer, Handler, Request};
 use crate::HashBy;
 use crate::upstream::mix;
 
-/// Shares requests between handlers by their weights: at random, or so that what has the same key stays on its side.
+/// Shares requests between handlers by their weights: at random, or so that what has the same key stays on
+/// its side.
 ///
-/// The handlers are laid side by side in their order, and a key is a point on that line. As long as the sum of all weights is the same, a
-/// handler whose weight changes takes over, or gives away, what stands at its ends, and all else stays.
+/// The handlers are laid side by side in their order, and a key is a point on that line. As long as the sum
+/// of all weights is the same, a handler whose weight changes takes over, or gives away, what stands at its
+/// ends, and all else stays.
 pub struct Split {
     /// Handlers, and where each of them ends on the line.
     sides: Vec<(Arc<dyn Handler>, u64)>,
@@ -18,8 +20,8 @@ pub struct Split {
 }
 
 impl Split {
-    /// Shares requests between `sides`, handlers with weights, by the key that `by` names. Requests without that key, and all if
-    /// there is none, are shared at random.
+    /// Shares requests between `sides`, handlers with weights, by the key that `by` names. Requests without
+    /// that key, and all if there is none, are shared at random.
     ///
     /// # Panics
     /// All weights are 0.

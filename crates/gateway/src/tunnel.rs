@@ -18,7 +18,8 @@ pub(crate) struct TunnelConfig<M> {
     pub(crate) server_early: PooledBuffer,
     /// Without an octet in either direction; then it is over.
     pub(crate) idle: Duration,
-    /// Is told how many octets have gone to the server and to the client since it was told last: now and then, and at the end.
+    /// Is told how many octets have gone to the server and to the client since it was told last: now and
+    /// then, and at the end.
     pub(crate) count: M,
 }
 
@@ -40,8 +41,8 @@ struct Tunnel<M> {
     count: M,
 }
 
-/// Moves octets both ways until both sides have said all, one breaks off, or nothing has moved for as long as `config` allows. What one
-/// side has said to its end is ended on the other, which may go on to speak.
+/// Moves octets both ways until both sides have said all, one breaks off, or nothing has moved for as long as
+/// `config` allows. What one side has said to its end is ended on the other, which may go on to speak.
 pub(crate) async fn tunnel<C: Transport, S: Transport>(
     client: &mut C,
     mut server: S,

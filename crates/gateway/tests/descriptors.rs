@@ -25,7 +25,8 @@ fn start(upstream: SocketAddr) -> (RunningServer, SocketAddr) {
     (server, address)
 }
 
-/// An upstream that announces much on each connection, and sends `CONTENT_BYTES` of it or until it is not taken any more.
+/// An upstream that announces much on each connection, and sends `CONTENT_BYTES` of it or until it is not
+/// taken any more.
 fn announce_more_than_is_sent() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

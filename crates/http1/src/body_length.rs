@@ -1,7 +1,7 @@
 //! How long a message body is: the only place that knows (RFC 9112 §6.3).
 //!
-//! For messages that come, from their fields; for messages that go, from what the sender knows. No other code may
-//! look at `Content-Length` or `Transfer-Encoding`.
+//! For messages that come, from their fields; for messages that go, from what the sender knows. No other code
+//! may look at `Content-Length` or `Transfer-Encoding`.
 
 use thruway_message::{Method, StatusCode, Version, list};
 
@@ -68,8 +68,8 @@ struct TransferCodings {
 }
 
 impl LengthFields {
-    /// Takes note of a `Content-Length` field line. A second one is refused even if it says the same: which of
-    /// them another recipient believes is not known (RFC 9112 §6.3 rule 5 allows it).
+    /// Takes note of a `Content-Length` field line. A second one is refused even if it says the same: which
+    /// of them another recipient believes is not known (RFC 9112 §6.3 rule 5 allows it).
     pub(crate) fn observe_content_length(&mut self, value: &[u8]) -> Result<(), Error> {
         if self.content_length.is_some() {
             return Err(Error::ContentLengthRepeated);

@@ -158,8 +158,8 @@ fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<Chu
     Ok(Some(ChunkLine { size, length }))
 }
 
-/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1). What they say is not looked
-/// at.
+/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1). What they say is not
+/// looked at.
 fn are_extensions(mut octets: &[u8]) -> bool {
     while !octets.is_empty() {
         let Some(name) = skip_whitespace(octets).strip_prefix(b";") else {
@@ -229,7 +229,8 @@ fn parse_trailers(
     field_section::parse(input, start, limit, &mut index.spans, |name, _| check_trailer_name(name))
 }
 
-/// Refuses fields that a recipient needs before the content: they frame the message or route it (RFC 9110 §6.5.1).
+/// Refuses fields that a recipient needs before the content: they frame the message or route it (RFC 9110
+/// §6.5.1).
 ///
 /// # Errors
 /// `name`, in any case, is one of them.

@@ -17,8 +17,8 @@ use crate::status_line;
 
 /// Reads the responses of one connection, in the order of the requests, however they are cut into pieces.
 ///
-/// Tell it of each request with [`expect_response`](Self::expect_response) when that is written; feed what arrives
-/// to [`handle_input`](Self::handle_input) as with [`ServerConnection`](crate::ServerConnection).
+/// Tell it of each request with [`expect_response`](Self::expect_response) when that is written; feed what
+/// arrives to [`handle_input`](Self::handle_input) as with [`ServerConnection`](crate::ServerConnection).
 ///
 /// ```text
 /// ExpectResponse ──head──▶ ExpectContent ──end──▶ ExpectResponse
@@ -50,14 +50,14 @@ struct Expected {
     asks_for_upgrade: bool,
 }
 
-/// What the octets meant. [Heads](HeadIndex::response_head) and the [trailer section](HeadIndex::field_lines) are in the
-/// index, which is where they were put together.
+/// What the octets meant. [Heads](HeadIndex::response_head) and the [trailer section](HeadIndex::field_lines)
+/// are in the index, which is where they were put together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientEvent<'i> {
     /// The head of an interim response; the final one is still to come (RFC 9110 §15.2).
     Interim,
-    /// The head of the final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end
-    /// of it follow.
+    /// The head of the final response, and how its body ends. If that is not [`BodyLength::NONE`], content
+    /// and the end of it follow.
     Response(BodyLength),
     /// Some of the content, never empty.
     Content(&'i [u8]),
@@ -85,8 +85,8 @@ impl ClientConnection {
         self.expected.push_back(Expected { to, asks_for_upgrade });
     }
 
-    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more than
-    /// what is left then.
+    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more
+    /// than what is left then.
     ///
     /// # Errors
     /// The rule that the input breaks. Nothing can be read from the connection any more.
@@ -108,8 +108,8 @@ impl ClientConnection {
         outcome
     }
 
-    /// The server will send nothing more; `unused` is what it sent last. Returns whether that ends content whose
-    /// end was the close of the connection. Requests that stay without a response are those still
+    /// The server will send nothing more; `unused` is what it sent last. Returns whether that ends content
+    /// whose end was the close of the connection. Requests that stay without a response are those still
     /// [expected](Self::expected_count).
     ///
     /// # Errors
@@ -134,8 +134,8 @@ impl ClientConnection {
         self.state == State::ExpectResponse && self.is_persistent && self.expected.is_empty()
     }
 
-    /// Whether the server keeps the connection, as far as its responses have said. If it does not, requests that were sent
-    /// behind the last that is answered are not acted on (RFC 9112 §9.6).
+    /// Whether the server keeps the connection, as far as its responses have said. If it does not, requests
+    /// that were sent behind the last that is answered are not acted on (RFC 9112 §9.6).
     pub const fn is_persistent(&self) -> bool {
         self.is_persistent
     }
@@ -145,8 +145,8 @@ impl ClientConnection {
         self.expected.len()
     }
 
-    /// Octets of content still to come in the present response: 0 if it is complete or has not begun, `None` if that is
-    /// not known.
+    /// Octets of content still to come in the present response: 0 if it is complete or has not begun, `None`
+    /// if that is not known.
     pub const fn content_remaining(&self) -> Option<u64> {
         match &self.state {
             State::ExpectContent(decoder) => decoder.remaining(),
@@ -154,16 +154,18 @@ impl ClientConnection {
         }
     }
 
-    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in another way
-    /// than through its input. What goes beyond the content is not counted; its end is still an event.
+    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in
+    /// another way than through its input. What goes beyond the content is not counted; its end is still an
+    /// event.
     pub fn skip_content(&mut self, octets: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(octets);
         }
     }
 
-    /// Takes all of the content that is still to come, if it has a known length and no more octets than have `arrived`: how many, that is,
-    /// of those that come next. The response is complete then, without further events.
+    /// Takes all of the content that is still to come, if it has a known length and no more octets than have
+    /// `arrived`: how many, that is, of those that come next. The response is complete then, without further
+    /// events.
     #[inline]
     pub fn take_content(&mut self, arrived: usize) -> Option<usize> {
         let State::ExpectContent(decoder) = &self.state else { return None };

@@ -54,8 +54,9 @@ pub(crate) fn parse<'i>(
 
 /// A section of which a part has arrived and was found to be sound.
 ///
-/// A client that sends a head octet by octet must not have it parsed anew each time. There can be no more lines than
-/// their limit: so the whole is parsed when a line has ended, and until then only the unfinished line.
+/// A client that sends a head octet by octet must not have it parsed anew each time. There can be no more
+/// lines than their limit: so the whole is parsed when a line has ended, and until then only the unfinished
+/// line.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PartialSection {
     start: usize,
@@ -69,8 +70,8 @@ impl PartialSection {
         Self { start, seen: input.len() }
     }
 
-    /// Whether `input` still ends within the line in which it ended when it was looked at, which is sound so far. If it
-    /// does not, the whole must be parsed again, and this is forgotten.
+    /// Whether `input` still ends within the line in which it ended when it was looked at, which is sound so
+    /// far. If it does not, the whole must be parsed again, and this is forgotten.
     #[inline]
     pub(crate) fn is_same_line(&mut self, input: &[u8], limit: SectionLimit) -> Result<bool, Error> {
         if self.seen == 0 { Ok(false) } else { core::mem::take(self).check_same_line(self, input, limit) }
@@ -102,8 +103,8 @@ impl SectionLimit {
         }
     }
 
-    /// The part of `input` that a section at `start` may take. What is beyond is not looked at, so that how much has
-    /// arrived does not change the verdict.
+    /// The part of `input` that a section at `start` may take. What is beyond is not looked at, so that how
+    /// much has arrived does not change the verdict.
     #[inline]
     fn view(self, input: &[u8], start: usize) -> &[u8] {
         &input[..input.len().min(self.end(start))]

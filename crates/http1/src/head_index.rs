@@ -9,8 +9,8 @@ use crate::request_facts::RequestFacts;
 use crate::request_line::RequestLine;
 use crate::status_line::StatusLine;
 
-/// Where the parts of the head or of the trailer section stand that was parsed last. Belongs to the caller, who uses
-/// one for all messages.
+/// Where the parts of the head or of the trailer section stand that was parsed last. Belongs to the caller,
+/// who uses one for all messages.
 pub struct HeadIndex {
     pub(crate) request_line: RequestLine,
     pub(crate) status_line: StatusLine,
@@ -36,8 +36,8 @@ impl HeadIndex {
         self.spans.clear();
     }
 
-    /// The head of the request that was parsed last. `octets` must be the input it was parsed from, as far as it was
-    /// used.
+    /// The head of the request that was parsed last. `octets` must be the input it was parsed from, as far as
+    /// it was used.
     #[inline]
     pub fn request_head<'a>(&'a self, octets: &'a [u8]) -> RequestHead<'a> {
         let line = &self.request_line;
@@ -49,8 +49,8 @@ impl HeadIndex {
         }
     }
 
-    /// The head of the response that was parsed last. `octets` must be the input it was parsed from, as far as it was
-    /// used.
+    /// The head of the response that was parsed last. `octets` must be the input it was parsed from, as far
+    /// as it was used.
     #[inline]
     pub fn response_head<'a>(&'a self, octets: &'a [u8]) -> ResponseHead<'a> {
         let line = &self.status_line;
@@ -68,8 +68,8 @@ impl HeadIndex {
         &self.facts
     }
 
-    /// The field lines of the head or of the trailer section that was parsed last. `octets` must be the input it was
-    /// parsed from, as far as it was used.
+    /// The field lines of the head or of the trailer section that was parsed last. `octets` must be the input
+    /// it was parsed from, as far as it was used.
     #[inline]
     pub fn field_lines<'a>(&'a self, octets: &'a [u8]) -> FieldLines<'a> {
         FieldLines::from_parsed(octets, &self.spans)

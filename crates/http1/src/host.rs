@@ -12,8 +12,8 @@ pub(crate) struct HostField<'i> {
     value: Option<&'i [u8]>,
 }
 
-/// The host that was found to be valid last. Nearly all requests to a server name the same one: to compare is cheaper
-/// than to parse.
+/// The host that was found to be valid last. Nearly all requests to a server name the same one: to compare is
+/// cheaper than to parse.
 #[derive(Default)]
 pub(crate) struct KnownHost {
     octets: Vec<u8>,

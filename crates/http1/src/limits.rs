@@ -4,11 +4,12 @@
 /// never stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Octets of a request target; more is answered 414. Default 8 KiB: RFC 9112 §3 recommends at least 8,000.
+    /// Octets of a request target; more is answered 414. Default 8 KiB: RFC 9112 §3 recommends at least
+    /// 8,000.
     pub request_target_bytes: u32,
     /// Octets of a header section, from the end of the start line to the empty line; more is answered 431.
-    /// Default 32 KiB, as nginx. A section that arrives in many small pieces is parsed again for each line, and its last
-    /// line for each piece: what a hostile client costs grows with this times `field_lines`.
+    /// Default 32 KiB, as nginx. A section that arrives in many small pieces is parsed again for each line,
+    /// and its last line for each piece: what a hostile client costs grows with this times `field_lines`.
     pub header_section_bytes: u32,
     /// Field lines in a header or trailer section; more is answered 431. Default 128.
     pub field_lines: u32,

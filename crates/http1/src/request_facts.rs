@@ -1,11 +1,12 @@
-//! What the connection must know of a request while it is answered, and how the body of the response is framed.
+//! What the connection must know of a request while it is answered, and how the body of the response is
+//! framed.
 
 use thruway_message::{StatusCode, Version};
 
 use crate::body_length::{BodyLength, ResponseTo};
 
-/// What of a request decides how its response is framed and what becomes of the connection. Small, and free of
-/// the request's octets, so that it can be kept until the response is written.
+/// What of a request decides how its response is framed and what becomes of the connection. Small, and free
+/// of the request's octets, so that it can be kept until the response is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestFacts {
     /// The version the client speaks.
@@ -18,8 +19,8 @@ pub struct RequestFacts {
     pub is_persistent: bool,
     /// Whether the client waits for `100 (Continue)` before it sends the content (RFC 9110 §10.1.1).
     pub expects_continue: bool,
-    /// Whether the client asks for another protocol, or for a tunnel: what follows the request may not be HTTP
-    /// (RFC 9110 §7.8 and §9.3.6).
+    /// Whether the client asks for another protocol, or for a tunnel: what follows the request may not be
+    /// HTTP (RFC 9110 §7.8 and §9.3.6).
     pub wants_tunnel: bool,
 }
 
@@ -56,8 +57,8 @@ pub enum ResponseBody {
 }
 
 impl ResponseBody {
-    /// How to send content of `octets`, if that is known, as the response to a request (RFC 9110 §8.6 and §9.3.2,
-    /// RFC 9112 §6.1 and §6.2).
+    /// How to send content of `octets`, if that is known, as the response to a request (RFC 9110 §8.6 and
+    /// §9.3.2, RFC 9112 §6.1 and §6.2).
     #[inline]
     pub fn for_response(request: &RequestFacts, status: StatusCode, octets: Option<u64>) -> Self {
         match (request.response_to, octets) {

@@ -44,7 +44,8 @@ impl<'i> RequestFields<'i> {
         Ok(())
     }
 
-    /// Puts what all lines together say of the request in `input`, whose request line is in `index`, there too.
+    /// Puts what all lines together say of the request in `input`, whose request line is in `index`, there
+    /// too.
     #[inline]
     pub(crate) fn settle(&self, index: &mut HeadIndex, input: &[u8]) -> Result<(), Error> {
         let version = index.request_line.version;
@@ -66,7 +67,8 @@ impl<'i> RequestFields<'i> {
     }
 }
 
-/// The options of the `Connection` fields that matter here: whether a connection goes on after a message (RFC 9112 §9.3).
+/// The options of the `Connection` fields that matter here: whether a connection goes on after a message (RFC
+/// 9112 §9.3).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ConnectionOptions {
     is_close: bool,

@@ -64,8 +64,8 @@ impl Default for RequestLine {
     }
 }
 
-/// Parses the request line at the start of `input` into `line`; false while its end is missing. One empty line before it
-/// is passed over (RFC 9112 §2.2).
+/// Parses the request line at the start of `input` into `line`; false while its end is missing. One empty
+/// line before it is passed over (RFC 9112 §2.2).
 #[inline]
 pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine) -> Result<bool, Error> {
     let method_start = match input {
@@ -151,7 +151,8 @@ fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, 
     }
 }
 
-/// `HTTP/` digit `.` digit (RFC 9112 §2.3): `None` while it is not wholly there; inside, whether it is supported.
+/// `HTTP/` digit `.` digit (RFC 9112 §2.3): `None` while it is not wholly there; inside, whether it is
+/// supported.
 pub(crate) fn parse_version_name(octets: &[u8]) -> Result<Option<Result<Version, Error>>, Error> {
     let arrived = &octets[..octets.len().min(VERSION_BYTES)];
     let fits = arrived.iter().zip(b"HTTP/0.0").all(|(octet, pattern)| match pattern {

@@ -5,7 +5,8 @@ use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget
 use crate::error::Error;
 use crate::scan;
 
-/// Where the path of the target at `start` ends, and where the target does: at the first octet that no target may hold.
+/// Where the path of the target at `start` ends, and where the target does: at the first octet that no target
+/// may hold.
 #[inline]
 pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     let path_end = scan::path_end(view, start);
@@ -15,8 +16,8 @@ pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     }
 }
 
-/// The target written as `octets`, all of it, in a form that goes with `method` (RFC 9112 §3.2): for those who did not get it in a
-/// request line.
+/// The target written as `octets`, all of it, in a form that goes with `method` (RFC 9112 §3.2): for those
+/// who did not get it in a request line.
 ///
 /// # Errors
 /// It has an octet that no target may hold, or a form that does not go with the method.
@@ -34,8 +35,8 @@ pub(crate) fn is_origin_form(is_connect: bool, octets: &[u8]) -> bool {
     !is_connect && matches!(octets, [b'/', ..])
 }
 
-/// The target written as `octets`, in which scanning has found nothing that a target may not hold. Its path, if it has
-/// one, ends at `path_end`.
+/// The target written as `octets`, in which scanning has found nothing that a target may not hold. Its path,
+/// if it has one, ends at `path_end`.
 #[inline]
 pub(crate) fn parse<'i>(
     method: Method<'_>,

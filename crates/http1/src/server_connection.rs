@@ -13,9 +13,9 @@ use crate::request_line;
 
 /// Reads the requests of one connection, one after the other, however they are cut into pieces.
 ///
-/// Feed what has arrived to [`handle_input`](Self::handle_input) until it finds nothing more in it; keep what it
-/// did not use and feed it again with what arrives next. The responses, in the order of the requests, are the
-/// caller's: see [`write_response_head`](crate::write_response_head).
+/// Feed what has arrived to [`handle_input`](Self::handle_input) until it finds nothing more in it; keep what
+/// it did not use and feed it again with what arrives next. The responses, in the order of the requests, are
+/// the caller's: see [`write_response_head`](crate::write_response_head).
 ///
 /// ```text
 /// ExpectRequest ──head──▶ ExpectContent ──end──▶ ExpectRequest
@@ -47,12 +47,14 @@ enum State {
 /// What the octets meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEvent<'i> {
-    /// A request: its [head](HeadIndex::request_head) and the [facts](HeadIndex::request_facts) are in the index, which
-    /// is where they were put together. If its body has a length, its content and the end of it follow.
+    /// A request: its [head](HeadIndex::request_head) and the [facts](HeadIndex::request_facts) are in the
+    /// index, which is where they were put together. If its body has a length, its content and the end of it
+    /// follow.
     Request,
     /// Some of the content, never empty.
     Content(&'i [u8]),
-    /// The content is complete; the [trailer section](HeadIndex::field_lines), if there was one, is in the index.
+    /// The content is complete; the [trailer section](HeadIndex::field_lines), if there was one, is in the
+    /// index.
     EndOfContent,
 }
 
@@ -69,8 +71,8 @@ impl ServerConnection {
         }
     }
 
-    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more than
-    /// what is left then.
+    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more
+    /// than what is left then.
     ///
     /// # Errors
     /// The rule that the input breaks. Nothing can be read from the connection any more.
@@ -104,8 +106,8 @@ impl ServerConnection {
         if is_incomplete { Err(Error::IncompleteMessage) } else { Ok(()) }
     }
 
-    /// Passes over the content of a known length of the request that was read last: the caller has found all of it
-    /// in its input.
+    /// Passes over the content of a known length of the request that was read last: the caller has found all
+    /// of it in its input.
     #[inline]
     pub fn skip_content(&mut self) {
         if self.content_remaining().is_some_and(|remaining| remaining > 0) {
@@ -113,8 +115,9 @@ impl ServerConnection {
         }
     }
 
-    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in another way than through its input.
-    /// What goes beyond the content is not counted; its end is still an event.
+    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in
+    /// another way than through its input. What goes beyond the content is not counted; its end is still an
+    /// event.
     pub fn skip_octets(&mut self, octets: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(octets);
@@ -154,7 +157,8 @@ impl ServerConnection {
         matches!(self.state, State::ExpectContent(_))
     }
 
-    /// Octets of content still to come in the present request: 0 if it is complete, `None` if that is not known.
+    /// Octets of content still to come in the present request: 0 if it is complete, `None` if that is not
+    /// known.
     pub const fn content_remaining(&self) -> Option<u64> {
         match &self.state {
             State::ExpectContent(decoder) => decoder.remaining(),

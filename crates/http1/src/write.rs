@@ -83,7 +83,8 @@ fn write_content_length(output: &mut Vec<u8>, octets: u64) {
     output.extend_from_slice(b"\r\n\r\n");
 }
 
-/// Appends a number. Short ones go where they belong at once: to copy what was just written costs more than to write it.
+/// Appends a number. Short ones go where they belong at once: to copy what was just written costs more than
+/// to write it.
 #[inline]
 fn write_decimal(output: &mut Vec<u8>, number: u64) {
     let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
@@ -149,7 +150,8 @@ pub fn write_request_line(output: &mut Vec<u8>, method: Method<'_>, target: &str
     Ok(())
 }
 
-/// Appends the field that says how the body of a request is framed, which no other may say, and the empty line that ends the head.
+/// Appends the field that says how the body of a request is framed, which no other may say, and the empty
+/// line that ends the head.
 pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body: BodyLength) {
     match body {
         // RFC 9110 §8.6: a request whose method gives content no meaning is sent without a length.
@@ -163,7 +165,8 @@ pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body:
     }
 }
 
-/// Appends a chunk with `data`; nothing if that is empty, because an empty chunk ends the body (RFC 9112 §7.1).
+/// Appends a chunk with `data`; nothing if that is empty, because an empty chunk ends the body (RFC 9112
+/// §7.1).
 pub fn write_chunk(output: &mut Vec<u8>, data: &[u8]) {
     if !data.is_empty() {
         write_chunk_start(output, data.len() as u64);

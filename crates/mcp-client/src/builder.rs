@@ -45,8 +45,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Lets the server ask what `capabilities` say. Questions of either era go to `answer`, which makes the answer of the same
-    /// kind, or an error that ends the call.
+    /// Lets the server ask what `capabilities` say. Questions of either era go to `answer`, which makes the
+    /// answer of the same kind, or an error that ends the call.
     pub fn answers<F>(
         mut self,
         capabilities: ClientCapabilities,
@@ -60,7 +60,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Tells `notify` what the server says by itself, progress apart. It must be quick: nothing is read meanwhile.
+    /// Tells `notify` what the server says by itself, progress apart. It must be quick: nothing is read
+    /// meanwhile.
     pub fn on_notification(mut self, notify: impl Fn(ServerNotification) + Send + Sync + 'static) -> Self {
         self.handlers.notify = Some(Arc::new(notify));
         self
@@ -78,8 +79,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Shows `on_task` how tasks of 2025-11-25 stand, and the progress of those whose token is a string: it goes on when the
-    /// call has been answered. It must be quick.
+    /// Shows `on_task` how tasks of 2025-11-25 stand, and the progress of those whose token is a string: it
+    /// goes on when the call has been answered. It must be quick.
     pub fn on_task(mut self, on_task: OnTask) -> Self {
         self.handlers.tasks = Some(on_task);
         self
@@ -110,15 +111,15 @@ impl McpClientBuilder {
         self
     }
 
-    /// Gets tokens from the authorization servers of the server, when it wants them, and sends them to it. Without this, there is
-    /// [`field`](Self::field) for a token that is known.
+    /// Gets tokens from the authorization servers of the server, when it wants them, and sends them to it.
+    /// Without this, there is [`field`](Self::field) for a token that is known.
     pub fn oauth(mut self, oauth: OAuth) -> Self {
         self.oauth = Some(oauth);
         self
     }
 
-    /// Tells `on_stderr` each line that a child process writes to its standard error. Default: it goes where the command says,
-    /// which is where ours goes.
+    /// Tells `on_stderr` each line that a child process writes to its standard error. Default: it goes where
+    /// the command says, which is where ours goes.
     pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_stderr = Some(Arc::new(on_stderr));
         self
@@ -134,8 +135,8 @@ impl McpClientBuilder {
         self.client(Binding::Http(Arc::new(http)))
     }
 
-    /// A client of the server that `command` starts, over its standard input and output. The child is started at once,
-    /// and again if it dies; what was sent to one that has died is sent again if it only reads.
+    /// A client of the server that `command` starts, over its standard input and output. The child is started
+    /// at once, and again if it dies; what was sent to one that has died is sent again if it only reads.
     ///
     /// # Errors
     /// It cannot be started.

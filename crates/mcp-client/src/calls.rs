@@ -74,8 +74,8 @@ impl McpClient {
         self.request::<serde::de::IgnoredAny, _>(method, RequestParams::default()).await.map(drop)
     }
 
-    /// All tools. Those that cannot be called, because they want arguments in headers in a way that cannot be, are left out
-    /// where that matters.
+    /// All tools. Those that cannot be called, because they want arguments in headers in a way that cannot
+    /// be, are left out where that matters.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -93,9 +93,10 @@ impl McpClient {
         self.list_tools().await
     }
 
-    /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error). If the tool was
-    /// [listed](Self::list_tools) before, its structured content is checked against what it promises. If the server makes a
-    /// task of the call, its end is waited for; to drop the future is to give the task up.
+    /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error).
+    /// If the tool was [listed](Self::list_tools) before, its structured content is checked against what it
+    /// promises. If the server makes a task of the call, its end is waited for; to drop the future is to give
+    /// the task up.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -115,8 +116,8 @@ impl McpClient {
     }
 
     /// Calls a tool, and does not wait if a task is made of it: only for clients whose
-    /// [capabilities](super::McpClientOptions::capabilities) say that they know tasks. It is the server that decides
-    /// (2026-07-28), or this, for tools that may be tasks (2025-11-25).
+    /// [capabilities](super::McpClientOptions::capabilities) say that they know tasks. It is the server that
+    /// decides (2026-07-28), or this, for tools that may be tasks (2025-11-25).
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -243,8 +244,8 @@ impl McpClient {
         Ok(result.completion)
     }
 
-    /// From which level on the server is to send log messages. The modern era says it with each request, the legacy one once in a
-    /// session, and again in the next one.
+    /// From which level on the server is to send log messages. The modern era says it with each request, the
+    /// legacy one once in a session, and again in the next one.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -260,8 +261,8 @@ impl McpClient {
         }
     }
 
-    /// Tells the server that there are other roots than it was told of, so that it may ask for them. The modern era has no word
-    /// for it: servers ask when they need to know.
+    /// Tells the server that there are other roots than it was told of, so that it may ask for them. The
+    /// modern era has no word for it: servers ask when they need to know.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -313,7 +314,8 @@ impl McpClient {
         Err(McpClientError::result_invalid(&"the list has no end"))
     }
 
-    /// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such list.
+    /// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such
+    /// list.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -329,8 +331,8 @@ impl McpClient {
         tasks::get(self, id).await
     }
 
-    /// Answers questions of a task, each answer under the name of its question (2026-07-28). Before this revision, tasks asked as
-    /// any request did.
+    /// Answers questions of a task, each answer under the name of its question (2026-07-28). Before this
+    /// revision, tasks asked as any request did.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -346,8 +348,8 @@ impl McpClient {
         tasks::cancel(self, id).await
     }
 
-    /// Waits for the result of a task, and answers its questions. The client polls at the pace that the server names, and goes on
-    /// if the server does not answer for a while.
+    /// Waits for the result of a task, and answers its questions. The client polls at the pace that the
+    /// server names, and goes on if the server does not answer for a while.
     ///
     /// # Errors
     /// See [`McpClientError`]; the task failed, or was canceled.
@@ -358,8 +360,8 @@ impl McpClient {
         tasks::wait(self, id, false).await
     }
 
-    /// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the legacy era, where the
-    /// server sends changes of lists anyway.
+    /// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the
+    /// legacy era, where the server sends changes of lists anyway.
     ///
     /// # Errors
     /// The server refuses it.

@@ -20,10 +20,11 @@ use super::error::McpClientError;
 use super::options::McpClientOptions;
 use super::reading::{Answer, Read, Wanted};
 
-/// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task. What is not over
-/// HTTP, such as a child process, is read and written in the runtime that the client was made in: when that has ended, calls fail
-/// with [`RuntimeEnded`](McpClientError::RuntimeEnded). Over HTTP, each runtime has connections of its own, and a subscription is
-/// told nothing any more when the one has ended that it was made in.
+/// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any
+/// task. What is not over HTTP, such as a child process, is read and written in the runtime that the client
+/// was made in: when that has ended, calls fail with [`RuntimeEnded`](McpClientError::RuntimeEnded). Over
+/// HTTP, each runtime has connections of its own, and a subscription is told nothing any more when the one
+/// has ended that it was made in.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
@@ -43,8 +44,9 @@ use super::reading::{Answer, Read, Wanted};
 /// ```
 ///
 /// # Eras
-/// Unless [told otherwise](McpClientBuilder::era), it asks the server at the first call which era it speaks, and remembers the
-/// answer. What is called means the same in both; questions of the server go to one [handler](McpClientBuilder::answers).
+/// Unless [told otherwise](McpClientBuilder::era), it asks the server at the first call which era it speaks,
+/// and remembers the answer. What is called means the same in both; questions of the server go to one
+/// [handler](McpClientBuilder::answers).
 ///
 /// # Cancel safety
 /// Who drops the future of a call gives it up, and the server is told. Calls that have taken longer than they
@@ -78,7 +80,8 @@ impl McpClient {
     }
 
     /// The same client, asking for reports of progress; each of them lets a call take longer, up to
-    /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must be quick: nothing is read meanwhile.
+    /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must be quick: nothing is read
+    /// meanwhile.
     #[must_use]
     pub fn with_progress(
         mut self,
@@ -106,9 +109,9 @@ impl McpClient {
         Ok(self.spoken().await?.revision())
     }
 
-    /// Ends a session, and sees a child process out: its input is closed, then it is told to end, then it is killed. Calls that
-    /// other clones make from then on fail, and subscriptions end. A client that is dropped does the same, if the runtime lives
-    /// on, but for the session.
+    /// Ends a session, and sees a child process out: its input is closed, then it is told to end, then it is
+    /// killed. Calls that other clones make from then on fail, and subscriptions end. A client that is
+    /// dropped does the same, if the runtime lives on, but for the session.
     pub async fn close(self) {
         self.conversation.close().await;
     }
@@ -136,7 +139,8 @@ impl McpClient {
         self.conversation.binding.is_stream()
     }
 
-    /// How often the server has gone and was, or will be, started again: what the one before kept in mind is lost.
+    /// How often the server has gone and was, or will be, started again: what the one before kept in mind is
+    /// lost.
     pub fn losses(&self) -> u64 {
         self.conversation.losses()
     }
@@ -162,7 +166,8 @@ impl McpClient {
         Self { conversation: conversation.clone(), options }
     }
 
-    /// What was agreed upon with the server. If nothing was, it is now, and waited for no longer than for an answer.
+    /// What was agreed upon with the server. If nothing was, it is now, and waited for no longer than for an
+    /// answer.
     pub(crate) async fn spoken(&self) -> Result<Arc<Spoken>, McpClientError> {
         self.conversation.spoken(self.options.patience).await
     }
@@ -222,9 +227,9 @@ impl McpClient {
         }
     }
 
-    /// How to send a request again, once, that was not handled, or may be handled twice. What was sent in a session that has
-    /// ended was not, nor was what the server refuses until pages have been visited; what was sent to a child that has died
-    /// may have been.
+    /// How to send a request again, once, that was not handled, or may be handled twice. What was sent in a
+    /// session that has ended was not, nor was what the server refuses until pages have been visited; what
+    /// was sent to a child that has died may have been.
     pub(crate) async fn again<T>(
         &self,
         spoken: &Arc<Spoken>,
@@ -252,8 +257,8 @@ impl McpClient {
         }
     }
 
-    /// Whether it does not matter how often a request is handled: all but calls of tools, and those of tools of which the
-    /// server says so.
+    /// Whether it does not matter how often a request is handled: all but calls of tools, and those of tools
+    /// of which the server says so.
     pub(crate) fn may_be_repeated(&self, method: &str, name: Option<&str>) -> bool {
         match Purpose::of_method(method) {
             Purpose::Read => true,
@@ -291,7 +296,8 @@ pub(crate) fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
     }
 }
 
-/// Whether the server missed a header that mirrors an argument, or found another one than it had told of before.
+/// Whether the server missed a header that mirrors an argument, or found another one than it had told of
+/// before.
 pub(crate) fn is_header_mismatch<T>(outcome: &Result<T, McpClientError>) -> bool {
     matches!(outcome, Err(McpClientError::Server(error)) if error.code == ErrorCode::HEADER_MISMATCH)
 }

@@ -132,8 +132,8 @@ impl Conversation {
         patience.wait(None, || false, || self.binding.waited_until(), agreed).await
     }
 
-    /// The negotiation that is under way, or that begins now. All who wait have what comes of it, and it comes to its end
-    /// whoever stops to wait: the next call would have to begin it again.
+    /// The negotiation that is under way, or that begins now. All who wait have what comes of it, and it
+    /// comes to its end whoever stops to wait: the next call would have to begin it again.
     fn negotiation(self: &Arc<Self>) -> watch::Receiver<Option<Agreed>> {
         let mut under_way = self.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = self.runtime_of_tasks().id();
@@ -187,8 +187,8 @@ impl Conversation {
         self.runtime_of_tasks().spawn(task)
     }
 
-    /// Where tasks are: for a stream where that is, else where the call is, as the runtime of who has made the client may have
-    /// ended, or stand still.
+    /// Where tasks are: for a stream where that is, else where the call is, as the runtime of who has made
+    /// the client may have ended, or stand still.
     fn runtime_of_tasks(&self) -> Handle {
         let current = if let Binding::Http(_) = self.binding { Handle::try_current().ok() } else { None };
         current.unwrap_or_else(|| self.runtime.clone())
@@ -245,7 +245,8 @@ impl Conversation {
         self.losses.load(Ordering::Acquire)
     }
 
-    /// Begins another session, if the one whose messages have these field lines has ended and nobody has noticed.
+    /// Begins another session, if the one whose messages have these field lines has ended and nobody has
+    /// noticed.
     pub(super) fn renew(self: &Arc<Self>, field_lines: &FieldLinesBuf) {
         let is_its = |current: &Arc<Spoken>| current.field_lines().octets() == field_lines.octets();
         if let Some(current) = self.current().filter(is_its) {
@@ -353,8 +354,8 @@ impl Conversation {
     }
 }
 
-/// Who drops the future of a call gives the call up, and the specification wants the server to hear of it: that is decided
-/// here because there is no other place that learns of it.
+/// Who drops the future of a call gives the call up, and the specification wants the server to hear of it:
+/// that is decided here because there is no other place that learns of it.
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.conversation.incoming.forget(self.id);

@@ -47,8 +47,8 @@ impl Progress {
 }
 
 impl Patience {
-    /// Waits for `answer`, for longer if there was progress or a question is being answered. While a person logs in, no time runs:
-    /// that has a time of its own, and `waited_until` tells its end.
+    /// Waits for `answer`, for longer if there was progress or a question is being answered. While a person
+    /// logs in, no time runs: that has a time of its own, and `waited_until` tells its end.
     ///
     /// # Errors
     /// That of `answer`, or that it took too long.

@@ -18,8 +18,8 @@ pub enum McpClientError {
     ArgumentsInvalid,
     /// The server wants a token, and there is none that it takes.
     Authorization(OAuthError),
-    /// The other end has closed the connection, or ended the stream before the answer. Whether the request was handled is not
-    /// known.
+    /// The other end has closed the connection, or ended the stream before the answer. Whether the request
+    /// was handled is not known.
     Closed,
     /// The server sends JSON lines, where Streamable HTTP has one JSON message or an event stream.
     FramingInvalid,

@@ -1,5 +1,5 @@
-//! Requests of somebody else, sent on as they are but for what ties them to a client: the id, the progress token, and what
-//! an era wants to be said.
+//! Requests of somebody else, sent on as they are but for what ties them to a client: the id, the progress
+//! token, and what an era wants to be said.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,9 +47,11 @@ pub struct Onward {
     pub party: Option<Arc<dyn Party>>,
     /// What reports of progress become.
     pub progress: Option<Arc<Progress>>,
-    /// What progress is to be reported under if reports go on when the request has been answered: otherwise, its id.
+    /// What progress is to be reported under if reports go on when the request has been answered: otherwise,
+    /// its id.
     pub progress_token: Option<Box<str>>,
-    /// Whether it is about what only this server process keeps in mind: it is no affair of one that is started again.
+    /// Whether it is about what only this server process keeps in mind: it is no affair of one that is
+    /// started again.
     pub is_of_process: bool,
 }
 

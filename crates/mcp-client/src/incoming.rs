@@ -144,7 +144,8 @@ impl Incoming {
         self.settle(id, Err(reason));
     }
 
-    /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
+    /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can
+    /// tell who that is.
     pub(super) fn handle_passed(&self, passed: &Passed) {
         match passed {
             Passed::Answer(RequestId::Integer(id)) => self.settle(*id, Err(McpClientError::MessageTooLarge)),
@@ -258,8 +259,8 @@ impl Incoming {
         parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
     }
 
-    /// Ready when nobody waits any more for what came with the answer to request `of`, or to any that the party with this
-    /// key has sent.
+    /// Ready when nobody waits any more for what came with the answer to request `of`, or to any that the
+    /// party with this key has sent.
     pub(super) fn forgotten(&self, of: Option<i64>, key: u64) -> impl Future<Output = ()> + Send + use<> {
         let mut table = self.table();
         let waiting = table.in_flight.iter_mut().filter(|(id, waiting)| {
@@ -454,7 +455,8 @@ mod tests {
         incoming
     }
 
-    /// A request without a party was passed over: what was said because of it went to whoever else had sent one.
+    /// A request without a party was passed over: what was said because of it went to whoever else had sent
+    /// one.
     #[test]
     fn what_belongs_to_no_request_is_for_the_only_party_that_has_sent_any() {
         for (parties, expected) in [

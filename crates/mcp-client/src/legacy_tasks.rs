@@ -1,5 +1,5 @@
-//! Calls of tools that become tasks in 2025-11-25, where they were tried: the client decides, and asks for the result by a
-//! request that waits for the end. What a task asks comes as requests meanwhile.
+//! Calls of tools that become tasks in 2025-11-25, where they were tried: the client decides, and asks for
+//! the result by a request that waits for the end. What a task asks comes as requests meanwhile.
 
 use serde::Deserialize;
 use thruway_mcp::json_rpc::Error;
@@ -75,8 +75,8 @@ pub(super) async fn list(client: &McpClient) -> Result<Vec<Task>, McpClientError
         .await
 }
 
-/// Whether a call of `tool` is to be a task where calls can be: because it must be, or because it may be and `is_wanted`. Who
-/// does not know the tools asks for them.
+/// Whether a call of `tool` is to be a task where calls can be: because it must be, or because it may be and
+/// `is_wanted`. Who does not know the tools asks for them.
 pub(super) async fn becomes_task(
     client: &McpClient,
     tool: &str,
@@ -97,7 +97,8 @@ pub(super) async fn becomes_task(
     })
 }
 
-/// How a task stands, with its result if it has come to its end. What it asks shows only to whoever waits for it.
+/// How a task stands, with its result if it has come to its end. What it asks shows only to whoever waits for
+/// it.
 pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTask, McpClientError> {
     let Task { status, state: task } = look(client, id).await?;
     Ok(match status {

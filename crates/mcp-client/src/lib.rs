@@ -1,5 +1,5 @@
-//! MCP clients, in both eras of the protocol: over Streamable HTTP, over the standard input and output of a child process, and to
-//! a server in the same process.
+//! MCP clients, in both eras of the protocol: over Streamable HTTP, over the standard input and output of a
+//! child process, and to a server in the same process.
 //!
 //! `thruway-mcp` reads and writes messages, and `thruway-client` speaks HTTP.
 #![forbid(unsafe_code)]

@@ -14,23 +14,23 @@ pub struct McpClientOptions {
     pub capabilities: ClientCapabilities,
     /// How it speaks. Default: as the server does.
     pub era: EraChoice,
-    /// How long to wait for an answer, or after the last report of its progress. Default: 60 s. The time in which a
-    /// question of the server is answered is not counted.
+    /// How long to wait for an answer, or after the last report of its progress. Default: 60 s. The time in
+    /// which a question of the server is answered is not counted.
     pub timeout: Duration,
     /// How long to wait at most, whatever progress there is. Default: 1 hour.
     pub timeout_max: Duration,
-    /// How long a server on a stream may take to say which era it speaks, before it is taken for one of the legacy era.
-    /// Default: 5 s, but no longer than half of [`timeout`](Self::timeout).
+    /// How long a server on a stream may take to say which era it speaks, before it is taken for one of the
+    /// legacy era. Default: 5 s, but no longer than half of [`timeout`](Self::timeout).
     pub probe_timeout: Duration,
     /// The largest message of the server. Default: 16 MiB. A larger one ends the call with an error.
     pub message_bytes_max: usize,
     /// How often a server may ask before it answers (2026-07-28). Default: 10 rounds.
     pub rounds_max: usize,
-    /// Whether lists and resources are kept for as long as the server allows (2026-07-28), unless it tells of a change.
-    /// Default: yes.
+    /// Whether lists and resources are kept for as long as the server allows (2026-07-28), unless it tells of
+    /// a change. Default: yes.
     pub keeps_results: bool,
-    /// How long a child process may take to end when its input is closed, and again when it is told to. Default: 2 s;
-    /// then it is killed.
+    /// How long a child process may take to end when its input is closed, and again when it is told to.
+    /// Default: 2 s; then it is killed.
     pub exit_wait: Duration,
 }
 

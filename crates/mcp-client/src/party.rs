@@ -1,4 +1,5 @@
-//! The party on whose behalf a request is sent, where one client speaks for many, and the messages that wait for it.
+//! The party on whose behalf a request is sent, where one client speaks for many, and the messages that wait
+//! for it.
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +17,8 @@ pub type RawAnswer = Result<Box<RawValue>, Error>;
 
 /// Whoever is asked and told what a server says while it handles a request.
 pub trait Party: Send + Sync {
-    /// Tells parties apart: what does not say which request it belongs to is for whoever has sent all of them.
+    /// Tells parties apart: what does not say which request it belongs to is for whoever has sent all of
+    /// them.
     fn key(&self) -> u64;
 
     /// Answers a question.
@@ -37,8 +39,8 @@ pub trait Party: Send + Sync {
     /// `retry` (2025-11-25, SEP-1699). It must be quick, too.
     fn disconnect(&self, _retry: Duration) {}
 
-    /// Is shown the answer to a request on a stream that requests have in common, before what comes behind it. It must be
-    /// quick, too.
+    /// Is shown the answer to a request on a stream that requests have in common, before what comes behind
+    /// it. It must be quick, too.
     fn hear(&self, _answer: &Answer) {}
 }
 

@@ -1,4 +1,5 @@
-//! The state of subscriptions: what their clients are still to be told, and the requests to the server about them.
+//! The state of subscriptions: what their clients are still to be told, and the requests to the server about
+//! them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
@@ -10,8 +11,8 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
 
-/// What a subscription is to be told: each list and each resource once, however often it changes, so that there is no more than
-/// was asked for.
+/// What a subscription is to be told: each list and each resource once, however often it changes, so that
+/// there is no more than was asked for.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) filter: SubscriptionFilter,
@@ -136,8 +137,8 @@ fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
 #[derive(Default, Debug)]
 pub(super) struct Resubscription(pub(super) AtomicBool);
 
-/// One lock for each resource URI, held while the server is asked to subscribe or to unsubscribe. Over HTTP these requests
-/// use several connections, so the server could handle them in another order.
+/// One lock for each resource URI, held while the server is asked to subscribe or to unsubscribe. Over HTTP
+/// these requests use several connections, so the server could handle them in another order.
 #[derive(Default, Debug)]
 pub(super) struct UriLocks(Mutex<HashMap<Box<str>, Weak<tokio::sync::Mutex<()>>>>);
 
@@ -164,7 +165,8 @@ mod tests {
 
     use super::*;
 
-    /// Each update that said something of its own was kept, of which nobody but the server says how many there are.
+    /// Each update that said something of its own was kept, of which nobody but the server says how many
+    /// there are.
     #[test]
     fn a_resource_that_changes_again_and_again_is_told_of_once() {
         let wanted = ["test://a", "test://b"].map(str::to_owned);

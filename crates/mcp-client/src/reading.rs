@@ -1,5 +1,6 @@
-//! What results are read as where they arrive. Results of tools are looked at once, in one pass with the message that brings
-//! them; all others are taken over as they were sent, and read when it is known what they are.
+//! What results are read as where they arrive. Results of tools are looked at once, in one pass with the
+//! message that brings them; all others are taken over as they were sent, and read when it is known what they
+//! are.
 
 use std::convert::Infallible;
 
@@ -22,7 +23,8 @@ pub(super) enum Read<R> {
 
 /// What a result may be wanted as.
 pub(super) trait Wanted: Sized {
-    /// The result, if `message` answers request `id`, and with a complete one. Whatever else it is, others find out.
+    /// The result, if `message` answers request `id`, and with a complete one. Whatever else it is, others
+    /// find out.
     fn read(message: &[u8], id: i64) -> Option<Self>;
 }
 

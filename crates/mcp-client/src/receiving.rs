@@ -1,4 +1,5 @@
-//! Messages of the server on their way to the requests, handlers and parties that they are for, and the answers to its questions.
+//! Messages of the server on their way to the requests, handlers and parties that they are for, and the
+//! answers to its questions.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -163,8 +164,8 @@ impl Conversation {
         });
     }
 
-    /// The answer to a question in the making: by whoever sent the request that it belongs to, or whoever is there for those
-    /// that belong to none.
+    /// The answer to a question in the making: by whoever sent the request that it belongs to, or whoever is
+    /// there for those that belong to none.
     fn answering(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -207,7 +208,8 @@ impl Conversation {
         let _ = self.send(octets).await;
     }
 
-    /// Sends the user to the pages that `error` is about, one after another; whether there are any and all were visited.
+    /// Sends the user to the pages that `error` is about, one after another; whether there are any and all
+    /// were visited.
     pub(super) async fn has_visited(&self, error: &Error) -> bool {
         let Some(pages) = required_pages(error) else { return false };
         for page in pages {

@@ -1,5 +1,5 @@
-//! What it costs at most to check a result against a schema that a server has sent: a few lines of schema can ask for more
-//! evaluations than there is time, or stack.
+//! What it costs at most to check a result against a schema that a server has sent: a few lines of schema can
+//! ask for more evaluations than there is time, or stack.
 
 use std::collections::HashMap;
 
@@ -142,7 +142,8 @@ impl<'s> Way<'s> {
         cost
     }
 
-    /// Whether everybody finds the same at `pointer`: nothing in it is encoded, and what stands on the way has no name of its own.
+    /// Whether everybody finds the same at `pointer`: nothing in it is encoded, and what stands on the way
+    /// has no name of its own.
     fn is_plain(&self, pointer: &str) -> bool {
         let has_id =
             |end: usize| self.root.pointer(&pointer[..end]).is_some_and(|value| value.get("$id").is_some());

@@ -31,8 +31,8 @@ pub struct Subscription {
     driving: Option<AbortHandle>,
 }
 
-/// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the legacy one, where
-/// changes of lists are told anyway.
+/// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the legacy
+/// one, where changes of lists are told anyway.
 ///
 /// # Errors
 /// The server does not want it.
@@ -153,8 +153,8 @@ fn can_resume(client: &McpClient, error: &McpClientError) -> bool {
     error.is_temporary() && !client.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
 }
 
-/// Cancels the subscriptions to resources that no other queue wants. New subscriptions to such a resource wait until the
-/// server has answered, or [`UNSUBSCRIBE_WAIT`] has passed.
+/// Cancels the subscriptions to resources that no other queue wants. New subscriptions to such a resource
+/// wait until the server has answered, or [`UNSUBSCRIBE_WAIT`] has passed.
 async fn unsubscribe(client: McpClient, uris: Vec<String>) {
     let client = client.hurried(UNSUBSCRIBE_WAIT);
     let conversation = &client.conversation;
@@ -165,7 +165,8 @@ async fn unsubscribe(client: McpClient, uris: Vec<String>) {
     for uri in uris {
         let _turn = conversation.subscribing.lock(&uri).await;
         if is_wanted(&uri) || conversation.current().is_none() {
-            // By another subscription, which there is one of for a session; or there is no session to tell anything.
+            // By another subscription, which there is one of for a session; or there is no session to tell
+            // anything.
             continue;
         }
         let params = SubscribeRequestParams { uri, meta: None };
@@ -175,7 +176,8 @@ async fn unsubscribe(client: McpClient, uris: Vec<String>) {
 }
 
 impl Conversation {
-    /// Tells of all that `queue` is about that it may have changed, as if the server had: nobody knows what was missed.
+    /// Tells of all that `queue` is about that it may have changed, as if the server had: nobody knows what
+    /// was missed.
     pub(super) fn tell_everything(&self, queue: &Queue) {
         for told in queue.everything() {
             self.cache.forget(&told);
@@ -184,7 +186,8 @@ impl Conversation {
         }
     }
 
-    /// Begins another session, and lets the subscriptions go on in it. What has changed in between nobody has told.
+    /// Begins another session, and lets the subscriptions go on in it. What has changed in between nobody has
+    /// told.
     pub(super) fn resubscribe(self: &Arc<Self>) {
         if !self.resubscription.0.swap(true, Ordering::AcqRel) {
             self.spawn(resubscribe(Arc::downgrade(self)));
@@ -200,7 +203,8 @@ impl Conversation {
     }
 }
 
-/// Subscribes as often as it takes, with longer and longer pauses, until it cannot be helped or nobody listens any more.
+/// Subscribes as often as it takes, with longer and longer pauses, until it cannot be helped or nobody
+/// listens any more.
 async fn resubscribe(conversation: Weak<Conversation>) {
     let mut pause = PAUSE;
     while let Some(alive) = conversation.upgrade() {

@@ -1,5 +1,5 @@
-//! Calls of tools that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28, and what is common to it and
-//! the tasks of 2025-11-25.
+//! Calls of tools that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28, and what is
+//! common to it and the tasks of 2025-11-25.
 
 use std::collections::BTreeSet;
 
@@ -67,8 +67,8 @@ pub(super) async fn get(client: &McpClient, id: &str) -> Result<DetailedTask, Mc
     Ok(result.task)
 }
 
-/// Answers what a task has asked, each answer under the name of its question (2026-07-28): before, tasks asked as any
-/// request did.
+/// Answers what a task has asked, each answer under the name of its question (2026-07-28): before, tasks
+/// asked as any request did.
 ///
 /// # Errors
 /// See [`McpClientError`].

@@ -1,5 +1,5 @@
-//! What is known of tools from their lists: the arguments that are mirrored in headers (2026-07-28, Streamable HTTP), what
-//! their results promise to be, and whether to call them twice does no harm.
+//! What is known of tools from their lists: the arguments that are mirrored in headers (2026-07-28,
+//! Streamable HTTP), what their results promise to be, and whether to call them twice does no harm.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,8 +44,8 @@ struct OutputSchema {
 }
 
 impl KnownTools {
-    /// Remembers what there is to know of `tools`, which are all that there are. If arguments `are_mirrored`, leaves those out
-    /// that cannot be called for what they want.
+    /// Remembers what there is to know of `tools`, which are all that there are. If arguments `are_mirrored`,
+    /// leaves those out that cannot be called for what they want.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>, are_mirrored: bool) {
         self.are_listed.store(true, Ordering::Relaxed);
         let mut known = HashMap::new();

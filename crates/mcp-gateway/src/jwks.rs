@@ -6,8 +6,8 @@ use thruway_client::{DocumentConfig, KeptDocument};
 use thruway_jwt::{InvalidJwtKeys, JwtError, JwtKeys};
 use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 
-/// Accepts the same tokens as a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), with the keys that the issuer publishes at a URL. Clones
-/// share the keys.
+/// Accepts the same tokens as a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), with the keys that the
+/// issuer publishes at a URL. Clones share the keys.
 ///
 /// The verifier fetches the keys when it is created, and again when they are older than the server's
 /// `Cache-Control` or [`DocumentConfig::kept_for`] allows. It refuses a token that names an unknown key, and
@@ -36,7 +36,8 @@ impl JwksVerifier {
         Self { rules: AccessTokenRules::new(issuer, audience), keys }
     }
 
-    /// Accepts only tokens that state the type `at+jwt`, as [`JwtVerifier::at_jwt_only`](thruway_mcp_server::JwtVerifier::at_jwt_only) does.
+    /// Accepts only tokens that state the type `at+jwt`, as
+    /// [`JwtVerifier::at_jwt_only`](thruway_mcp_server::JwtVerifier::at_jwt_only) does.
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self { rules: self.rules.at_jwt_only(), ..self }

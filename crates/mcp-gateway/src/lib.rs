@@ -1,7 +1,7 @@
 //! MCP servers that pass requests to other servers: [bridges](Bridge) in front of one server.
 //!
-//! A bridge is a [backend](thruway_mcp_server::backend::Backend) of an MCP server, and it talks to the other server with MCP
-//! clients.
+//! A bridge is a [backend](thruway_mcp_server::backend::Backend) of an MCP server, and it talks to the other
+//! server with MCP clients.
 #![forbid(unsafe_code)]
 
 mod bridge;

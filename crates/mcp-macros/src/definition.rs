@@ -40,8 +40,8 @@ fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     (!said.is_empty()).then(|| quote!(#library::schema::ToolAnnotations { #(#said,)* #others }))
 }
 
-/// The documentation without the blank that its lines begin with. A line may also be an `include_str!`, which only the
-/// compiler can put together with the others.
+/// The documentation without the blank that its lines begin with. A line may also be an `include_str!`, which
+/// only the compiler can put together with the others.
 fn documentation(attributes: &[syn::Attribute]) -> Option<TokenStream> {
     let lines: Vec<TokenStream> = attributes
         .iter()

@@ -1,7 +1,8 @@
-//! What is written in the place of a function with `#[tool]`: the function as it is, a type of its name, and how a server
-//! offers it.
+//! What is written in the place of a function with `#[tool]`: the function as it is, a type of its name, and
+//! how a server offers it.
 //!
-//! The type has braces, so that it takes the function's name among types and not among values: there, the function is.
+//! The type has braces, so that it takes the function's name among types and not among values: there, the
+//! function is.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -115,7 +116,8 @@ fn added(library: Library, attribute: &Attribute, taken: &Function, function: &I
     }
 }
 
-/// A closure that calls the function. Of an `async` one, it keeps what the function is lent until that is done.
+/// A closure that calls the function. Of an `async` one, it keeps what the function is lent until that is
+/// done.
 fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let input = match &taken.input {
         Input::None => quote!(#library::NoInput),
@@ -130,7 +132,8 @@ fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream
     }
 }
 
-/// Calls the function. That its answer can be one is said in the place of its type: there, the compiler says if it is not.
+/// Calls the function. That its answer can be one is said in the place of its type: there, the compiler says
+/// if it is not.
 fn answer(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let mut values = match &taken.input {
         Input::None => Vec::new(),

@@ -1,7 +1,7 @@
 //! The attribute `#[tool]`, which makes tools of functions.
 //!
-//! The generated code calls the builder of `thruway-mcp-server`, by the crate that exports the attribute: `thruway-mcp-sdk` or
-//! `thruway-mcp-server`. Nothing here knows the protocol.
+//! The generated code calls the builder of `thruway-mcp-server`, by the crate that exports the attribute:
+//! `thruway-mcp-sdk` or `thruway-mcp-server`. Nothing here knows the protocol.
 #![forbid(unsafe_code)]
 
 // what is written

@@ -104,7 +104,8 @@ fn name(pattern: &Pat) -> syn::Result<Ident> {
     }
 }
 
-/// Whether a type is what functions are told of their requests, by its name: its meaning is not known to a macro.
+/// Whether a type is what functions are told of their requests, by its name: its meaning is not known to a
+/// macro.
 fn told(kind: &Type) -> syn::Result<Option<Told>> {
     let (is_lent, named) = match plain(kind) {
         Type::Reference(reference) => (true, plain(&reference.elem)),

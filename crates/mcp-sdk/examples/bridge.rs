@@ -1,4 +1,5 @@
-//! A bridge: serves the server at a URL on the standard input and output. Client and server may speak different revisions.
+//! A bridge: serves the server at a URL on the standard input and output. Client and server may speak
+//! different revisions.
 
 use std::error::Error;
 

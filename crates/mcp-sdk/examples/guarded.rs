@@ -1,6 +1,8 @@
-//! A server for callers with a token only: JSON Web Tokens of one issuer, and a tool that takes a scope of its own.
+//! A server for callers with a token only: JSON Web Tokens of one issuer, and a tool that takes a scope of
+//! its own.
 //!
-//! The issuer's keys (a JSON Web Key Set) are in a file, which is read again every minute: issuers change theirs.
+//! The issuer's keys (a JSON Web Key Set) are in a file, which is read again every minute: issuers change
+//! theirs.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Resources that come and go: a notebook. Each note is a resource; clients that listen hear of new ones, and of changes.
+//! Resources that come and go: a notebook. Each note is a resource; clients that listen hear of new ones, and
+//! of changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! A tool that takes longer than a client likes to wait. It reports progress and logs; a client that knows of tasks is
-//! answered with one at once and comes back for the result, any other waits.
+//! A tool that takes longer than a client likes to wait. It reports progress and logs; a client that knows of
+//! tasks is answered with one at once and comes back for the result, any other waits.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ struct Report {
     chapters: Vec<String>,
 }
 
-/// Dropped when nobody waits for it any more, or when the task is cancelled: what it has begun elsewhere is given up then.
+/// Dropped when nobody waits for it any more, or when the task is cancelled: what it has begun elsewhere is
+/// given up then.
 async fn write(Wanted { chapters: wanted }: Wanted, context: Context) -> Structured<Report> {
     let mut chapters = Vec::new();
     for n in 1..=wanted {

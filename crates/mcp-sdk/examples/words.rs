@@ -1,5 +1,5 @@
-//! Tools that are functions with `#[tool]`: what a model reads of them is what stands here. The functions stay functions, for
-//! tests and for each other.
+//! Tools that are functions with `#[tool]`: what a model reads of them is what stands here. The functions
+//! stay functions, for tests and for each other.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! MCP servers, clients and bridges: `thruway-mcp-server`, `thruway-mcp-client` and `thruway-mcp-gateway` in one crate.
+//! MCP servers, clients and bridges: `thruway-mcp-server`, `thruway-mcp-client` and `thruway-mcp-gateway` in
+//! one crate.
 #![forbid(unsafe_code)]
 
 pub use thruway_mcp::{Revision, json_rpc, schema};

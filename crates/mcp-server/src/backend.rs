@@ -1,8 +1,9 @@
 //! The seam between the core of a server and the code that answers its requests.
 //!
-//! The core reads messages, checks headers, keeps sessions and subscriptions, counts the bytes of requests and sends answers. It
-//! asks one [`Backend`] for each answer. The handlers of this process are the default backend. A gateway brings another one, and
-//! makes its server with [`McpServer::with_backend`](crate::McpServer::with_backend).
+//! The core reads messages, checks headers, keeps sessions and subscriptions, counts the bytes of requests
+//! and sends answers. It asks one [`Backend`] for each answer. The handlers of this process are the default
+//! backend. A gateway brings another one, and makes its server with
+//! [`McpServer::with_backend`](crate::McpServer::with_backend).
 
 use std::any::Any;
 use std::fmt;
@@ -27,8 +28,9 @@ pub use crate::shares::{Holder, NoShare, Share, Shares, check_share};
 
 /// Answers the requests of the clients of one server, in both eras.
 ///
-/// `initialize`, `server/discover`, `ping` and `subscriptions/listen` are answered by the core, with the values that the backend
-/// returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and [`handle_modern`](Self::handle_modern).
+/// `initialize`, `server/discover`, `ping` and `subscriptions/listen` are answered by the core, with the
+/// values that the backend returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and
+/// [`handle_modern`](Self::handle_modern).
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Returns the capabilities of the server for clients that speak `revision`.
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities;
@@ -44,12 +46,14 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// A header and its argument differ.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error>;
 
-    /// Answers a request of the legacy era. Returns `None` if the core answers: to `ping` and `logging/setLevel`, and to any
-    /// other method with an error. The core counts the bytes of the request until it is answered.
+    /// Answers a request of the legacy era. Returns `None` if the core answers: to `ping` and
+    /// `logging/setLevel`, and to any other method with an error. The core counts the bytes of the request
+    /// until it is answered.
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
-    /// Answers a request of the modern era. Returns `None` if there is no such method. Checks the headers `Mcp-Param-*`. Counts
-    /// the bytes of the request ([`ServerCore::hold_bytes_of`]), because the work for it may outlast its answer.
+    /// Answers a request of the modern era. Returns `None` if there is no such method. Checks the headers
+    /// `Mcp-Param-*`. Counts the bytes of the request ([`ServerCore::hold_bytes_of`]), because the work for
+    /// it may outlast its answer.
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Starts a subscription to the notifications that the client wants.
@@ -58,8 +62,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The parameters of the request are invalid for this backend.
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error>;
 
-    /// Returns `true` if the backend needs the parameters of a tool call as the client wrote them. Otherwise the core parses
-    /// them once, and does not keep the text.
+    /// Returns `true` if the backend needs the parameters of a tool call as the client wrote them. Otherwise
+    /// the core parses them once, and does not keep the text.
     fn needs_params_text(&self) -> bool {
         false
     }
@@ -104,8 +108,8 @@ pub struct ModernRequest<'a> {
 pub struct NewSession {
     /// Capabilities for the answer to `initialize`.
     pub capabilities: ServerCapabilities,
-    /// State that the session keeps for the backend. A session with state has a stream for messages that belong to no
-    /// request of the client.
+    /// State that the session keeps for the backend. A session with state has a stream for messages that
+    /// belong to no request of the client.
     pub state: Option<Box<dyn BackendSession>>,
 }
 

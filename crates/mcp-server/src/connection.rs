@@ -1,4 +1,5 @@
-//! One client on a connection of its own, whose messages come one after another and whose answers go the same way.
+//! One client on a connection of its own, whose messages come one after another and whose answers go the same
+//! way.
 //!
 //! Bindings bring the messages and frame the answers; nothing here reads or writes.
 
@@ -43,7 +44,8 @@ impl Connection {
         (Self { server, session: None, in_flight: InFlight::default(), outbox }, messages)
     }
 
-    /// What gives up, when it is dropped, whatever is being handled then: even if the connection has gone before.
+    /// What gives up, when it is dropped, whatever is being handled then: even if the connection has gone
+    /// before.
     pub(crate) fn cancel_at_end(&self) -> CancelAtEnd {
         CancelAtEnd(self.in_flight.clone())
     }
@@ -53,8 +55,8 @@ impl Connection {
         self.in_flight.cancel_subscriptions();
     }
 
-    /// Handles a message of `caller`, or several that came as one array. Appends one message, or none if nothing is
-    /// answered at once.
+    /// Handles a message of `caller`, or several that came as one array. Appends one message, or none if
+    /// nothing is answered at once.
     pub(crate) fn handle_message(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
         match json_rpc::split_batch(message) {
             None => self.handle_one(caller, message, None, answers),
@@ -219,7 +221,8 @@ impl Connection {
     }
 }
 
-/// Tells the client of a session what changes, and asks what is asked outside of its requests, until nobody is there.
+/// Tells the client of a session what changes, and asks what is asked outside of its requests, until nobody
+/// is there.
 async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
         let message = tokio::select! {
@@ -276,6 +279,6 @@ impl Drop for CancelAtEnd {
 /// How many messages wait to be written before handlers do.
 const MESSAGES_MAX: usize = 64;
 
-/// How many requests are handled at a time, subscriptions among them; more are refused. To read no further instead would
-/// lock those out that wait for the client: its answers come the same way.
+/// How many requests are handled at a time, subscriptions among them; more are refused. To read no further
+/// instead would lock those out that wait for the client: its answers come the same way.
 const IN_FLIGHT_MAX: usize = 20_000;

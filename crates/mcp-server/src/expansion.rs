@@ -1,5 +1,5 @@
-//! What the code that `#[tool]` writes names, so that its users need not depend on it. For nobody else: it may change with
-//! any version.
+//! What the code that `#[tool]` writes names, so that its users need not depend on it. For nobody else: it
+//! may change with any version.
 
 use thruway_mcp::schema::CallToolResult;
 

@@ -31,8 +31,8 @@ impl WholeResponse {
         Self { status, ..self }
     }
 
-    /// The same with one more field line. If it is invalid, which is a mistake of the program, it becomes 500 without
-    /// content.
+    /// The same with one more field line. If it is invalid, which is a mistake of the program, it becomes 500
+    /// without content.
     pub(crate) fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.field_lines.append(name, value) {
             Ok(()) => self,

@@ -1,6 +1,7 @@
 //! A client in the same process: servers are tested without a port.
 //!
-//! What is sent goes through the server as on the standard input and output, octet for octet; only the pipe is none.
+//! What is sent goes through the server as on the standard input and output, octet for octet; only the pipe
+//! is none.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +15,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 
 /// A client of a server in the same process, for tests. It does what it is told, mistakes included.
 ///
-/// It is of the modern era until [`initialize`](Self::initialize) is called, which begins a session of the legacy one.
+/// It is of the modern era until [`initialize`](Self::initialize) is called, which begins a session of the
+/// legacy one.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
@@ -72,8 +74,8 @@ impl LocalClient {
         self
     }
 
-    /// The same client, that answers itself what the server asks during a [`request`](Self::request), in either era:
-    /// `answer` makes the result from the method (`elicitation/create`, …) and its parameters.
+    /// The same client, that answers itself what the server asks during a [`request`](Self::request), in
+    /// either era: `answer` makes the result from the method (`elicitation/create`, …) and its parameters.
     #[must_use]
     pub fn with_answers(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
         self.answer = Some(Box::new(answer));
@@ -97,9 +99,11 @@ impl LocalClient {
     }
 
     /// Sends a request and waits for its result. What else arrives in the meantime is kept for
-    /// [`receive`](Self::receive), requests of the server among it unless there are [answers](Self::with_answers).
+    /// [`receive`](Self::receive), requests of the server among it unless there are
+    /// [answers](Self::with_answers).
     ///
-    /// In the modern era, `_meta` is completed. Without answers, a result that asks for input is returned as it is.
+    /// In the modern era, `_meta` is completed. Without answers, a result that asks for input is returned as
+    /// it is.
     ///
     /// # Errors
     /// The server's; an internal error if it closes the connection.
@@ -140,8 +144,8 @@ impl LocalClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends a message, whatever it is. Waits while the server does not read, which it does not while much of what it has
-    /// sent was not [received](Self::receive).
+    /// Sends a message, whatever it is. Waits while the server does not read, which it does not while much of
+    /// what it has sent was not [received](Self::receive).
     pub async fn send(&mut self, message: &Value) {
         self.send_octets(format!("{message}\n").as_bytes()).await;
     }
@@ -157,7 +161,8 @@ impl LocalClient {
         let _ = self.input.shutdown().await;
     }
 
-    /// The next message that no [`request`](Self::request) has waited for; `None` when the server has closed the connection.
+    /// The next message that no [`request`](Self::request) has waited for; `None` when the server has closed
+    /// the connection.
     ///
     /// # Panics
     /// The server has sent something that is not JSON.

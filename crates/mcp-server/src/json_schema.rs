@@ -48,8 +48,8 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     }
 }
 
-/// The schema of `T` as arguments: an object in any case; and whether it says more than `T` does, so that to read
-/// arguments as that type is not enough of a check.
+/// The schema of `T` as arguments: an object in any case; and whether it says more than `T` does, so that to
+/// read arguments as that type is not enough of a check.
 pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     let mut schema = generated::<T>();
     // The formats of numbers tell ranges that somebody wrote from those of types.
@@ -60,8 +60,8 @@ pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     (schema, says_more)
 }
 
-/// An argument that is mirrored in a header has one primitive type; that it may be left out, which is what `Option` means
-/// in the type of arguments, is said by its not being required.
+/// An argument that is mirrored in a header has one primitive type; that it may be left out, which is what
+/// `Option` means in the type of arguments, is said by its not being required.
 fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -160,7 +160,8 @@ mod tests {
         signed: i64,
     }
 
-    /// The range of an `i64` that must not be negative is that of a `u64`, which reads no negative number; an `i64` does.
+    /// The range of an `i64` that must not be negative is that of a `u64`, which reads no negative number; an
+    /// `i64` does.
     #[test]
     fn ranges_that_somebody_wrote_are_checked() {
         assert!(!of_arguments::<Plain>().1);
@@ -169,8 +170,8 @@ mod tests {
         assert_eq!(schema["properties"]["signed"], serde_json::json!({"type": "integer", "minimum": 0}));
     }
 
-    /// What is optional is `["string", "null"]` to schemars, which is no type for the annotation: such tools could not be
-    /// offered.
+    /// What is optional is `["string", "null"]` to schemars, which is no type for the annotation: such tools
+    /// could not be offered.
     #[test]
     fn a_mirrored_argument_may_be_optional() {
         let (schema, _) = of_arguments::<Mirrored>();

@@ -1,7 +1,7 @@
 //! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP, in both eras of the protocol.
 //!
-//! `thruway-mcp` reads and writes messages, and `thruway-server` speaks HTTP. This crate has no client: a gateway that asks other
-//! servers brings a [backend](crate::backend::Backend).
+//! `thruway-mcp` reads and writes messages, and `thruway-server` speaks HTTP. This crate has no client: a
+//! gateway that asks other servers brings a [backend](crate::backend::Backend).
 #![forbid(unsafe_code)]
 
 // what users write
@@ -52,8 +52,9 @@ pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};
 pub use thruway_net::ClientAddr;
 
-/// Makes a tool of a function. The documentation of the function is the description of the tool, and its parameters are the
-/// arguments. `thruway_mcp_sdk::tool` is the same attribute, and documents all its arguments.
+/// Makes a tool of a function. The documentation of the function is the description of the tool, and its
+/// parameters are the arguments. `thruway_mcp_sdk::tool` is the same attribute, and documents all its
+/// arguments.
 ///
 /// ```
 /// use thruway_mcp_server::{McpServer, tool};

@@ -4,8 +4,8 @@ use crate::params::Params;
 use crate::schema::methods;
 use crate::{Era, Revision};
 
-/// The era of a request: modern if it says in which revision it is, as only modern ones do, or if its header does, or if
-/// only the modern era has the method; legacy otherwise.
+/// The era of a request: modern if it says in which revision it is, as only modern ones do, or if its header
+/// does, or if only the modern era has the method; legacy otherwise.
 pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -> Era {
     let is_modern = params.meta.protocol_version.is_some()
         || header_version.and_then(|version| version.parse().ok()).is_some_and(is_modern)
@@ -15,10 +15,10 @@ pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -
 
 /// Returns `false` if a client that speaks `era` must not send `method` as a request.
 ///
-/// 2026-07-28 removed the handshake and all requests that change the state of a session (2026-07-28, changelog).
-/// A server of the legacy era still handles them. If a server has several clients on one connection, such a request
-/// of one client changes the state of all of them. In every revision, a method that begins with `notifications/`
-/// is a notification and has no `id` (JSON-RPC 2.0 §4.1).
+/// 2026-07-28 removed the handshake and all requests that change the state of a session (2026-07-28,
+/// changelog). A server of the legacy era still handles them. If a server has several clients on one
+/// connection, such a request of one client changes the state of all of them. In every revision, a method
+/// that begins with `notifications/` is a notification and has no `id` (JSON-RPC 2.0 §4.1).
 ///
 /// Returns `true` for a method that no revision has: an extension may define it.
 pub fn has_request(era: Era, method: &str) -> bool {

@@ -7,7 +7,8 @@ use alloc::string::String;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The value is marked as encoded and is not valid Base64 of UTF-8, or has octets that a field value cannot have.
+/// The value is marked as encoded and is not valid Base64 of UTF-8, or has octets that a field value cannot
+/// have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidHeaderValue;
 

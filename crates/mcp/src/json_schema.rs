@@ -26,8 +26,8 @@ impl CompiledSchema {
         Self::compile_with(&jsonschema::draft202012::options(), schema)
     }
 
-    /// Compiles a schema of another program. The time for a pattern grows linearly with the text: patterns that need more are
-    /// refused.
+    /// Compiles a schema of another program. The time for a pattern grows linearly with the text: patterns
+    /// that need more are refused.
     ///
     /// # Errors
     /// The schema is invalid, or has such a pattern.

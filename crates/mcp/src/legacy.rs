@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::revision::{Era, Revision};
 use crate::schema::{CallToolResult, ContentBlock, JsonObject, StructuredContent, Tool};
 
-/// The revision of a session whose client wants `requested`: that one if it is known and of this era, otherwise the
-/// latest of this era, which the client may then turn down.
+/// The revision of a session whose client wants `requested`: that one if it is known and of this era,
+/// otherwise the latest of this era, which the client may then turn down.
 pub fn negotiate(requested: &str) -> Revision {
     requested
         .parse()
@@ -42,7 +42,8 @@ pub fn downgrade_tool(tool: &mut Tool) {
     tool.output_schema = tool.output_schema.take().filter(is_of_object);
 }
 
-/// Takes structured content away where `revision` does not know it, or wants an object; and [`downgrade`]s the content.
+/// Takes structured content away where `revision` does not know it, or wants an object; and [`downgrade`]s
+/// the content.
 pub fn downgrade_result(result: &mut CallToolResult, revision: Revision) {
     downgrade(&mut result.content, revision);
     let is_known = |structured: &StructuredContent| {

@@ -14,7 +14,8 @@ use serde_json::value::RawValue;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoObject;
 
-/// Appends those members of `object` that `keep` wants to an object that has begun: after `{`, or after another member.
+/// Appends those members of `object` that `keep` wants to an object that has begun: after `{`, or after
+/// another member.
 ///
 /// # Errors
 /// `object` is none.

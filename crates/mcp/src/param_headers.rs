@@ -25,7 +25,8 @@ pub enum InvalidAnnotation {
     NotPrimitive,
     /// The annotation is not a string that can be part of a field name.
     NotToken,
-    /// The annotation stands where no argument can be found without looking at others: below `items`, `anyOf`, `$ref`, …
+    /// The annotation stands where no argument can be found without looking at others: below `items`,
+    /// `anyOf`, `$ref`, …
     NotReachable,
     /// Two annotations differ at most in case.
     Repeated,

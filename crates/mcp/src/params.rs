@@ -117,8 +117,8 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
-/// How many members of `_meta` may be there that the protocol does not define: each is kept, and costs more than it is
-/// long.
+/// How many members of `_meta` may be there that the protocol does not define: each is kept, and costs more
+/// than it is long.
 const META_OTHERS_MAX: usize = 100;
 
 /// Names of members of `_meta`.
@@ -195,8 +195,8 @@ fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error
     Ok(raw)
 }
 
-/// How long what is said of the client may be, in octets: while its request is handled it is kept as values, which can be
-/// many times that.
+/// How long what is said of the client may be, in octets: while its request is handled it is kept as values,
+/// which can be many times that.
 const META_OBJECT_BYTES_MAX: usize = 64 << 10;
 
 /// Within an `Option`, serde would copy every string.
@@ -322,8 +322,8 @@ mod tests {
         }
     }
 
-    /// Each took forty octets of memory, and many more in handlers that are `async`: a message of 4 MiB has room for half a
-    /// million.
+    /// Each took forty octets of memory, and many more in handlers that are `async`: a message of 4 MiB has
+    /// room for half a million.
     #[test]
     fn members_of_the_meta_are_counted() {
         let meta = |members: usize| {

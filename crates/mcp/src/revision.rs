@@ -39,7 +39,8 @@ impl Revision {
     /// The latest revision.
     pub const LATEST: Self = Self::R20260728;
 
-    /// The latest revision of the legacy era: what `initialize` is answered with if the client wants an unknown one.
+    /// The latest revision of the legacy era: what `initialize` is answered with if the client wants an
+    /// unknown one.
     pub const LATEST_LEGACY: Self = Self::R20251125;
 
     /// The name: a date.
@@ -81,7 +82,8 @@ impl Revision {
         self >= Self::R20250618
     }
 
-    /// Whether event streams begin with an event that has an id and no data, so that they can be taken up again.
+    /// Whether event streams begin with an event that has an id and no data, so that they can be taken up
+    /// again.
     pub fn primes_event_streams(self) -> bool {
         self == Self::R20251125
     }

@@ -46,7 +46,8 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// How many octets of the authority `octets` form its host: up to the colon, or up to the bracket of an IP literal.
+/// How many octets of the authority `octets` form its host: up to the colon, or up to the bracket of an IP
+/// literal.
 fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
     let length = match octets {
         [b'[', literal @ ..] => match memchr::memchr(b']', literal) {
@@ -60,7 +61,8 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
     if length - usize::from(has_final_dot) > HOST_BYTES_MAX {
         return Err(InvalidAuthority);
     }
-    // A port of no host is nobody's (RFC 9110 §4.2.1); no host and no port is what a client sends that has none.
+    // A port of no host is nobody's (RFC 9110 §4.2.1); no host and no port is what a client sends that has
+    // none.
     if is_port_suffix(&octets[length..]) && (length > 0 || octets.is_empty()) {
         Ok(length)
     } else {
@@ -68,8 +70,9 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
     }
 }
 
-/// Returns the number of bytes of the registered name at the start. A name ends before an empty label: servers
-/// that drop dots would take `admin.example..` for `admin.example`. One dot at the end is part of the name.
+/// Returns the number of bytes of the registered name at the start. A name ends before an empty label:
+/// servers that drop dots would take `admin.example..` for `admin.example`. One dot at the end is part of the
+/// name.
 fn registered_name_length(bytes: &[u8]) -> usize {
     let mut is_label_empty = true;
     let is_of_name = |byte: &&u8| {
@@ -80,7 +83,8 @@ fn registered_name_length(bytes: &[u8]) -> usize {
     bytes.iter().take_while(is_of_name).count()
 }
 
-/// Maximum length of a host without a final dot: a name has at most 253 characters (RFC 1123 §2.1, RFC 1035 §2.3.4).
+/// Maximum length of a host without a final dot: a name has at most 253 characters (RFC 1123 §2.1, RFC 1035
+/// §2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
 /// An IPv6 address, or `v` and a version for addresses to come (RFC 3986 §3.2.2).
@@ -236,8 +240,8 @@ mod tests {
         }
     }
 
-    /// Host routes compare up to 253 characters. A host of 254 without a final dot passed the limit, and got around the
-    /// route of its domain.
+    /// Host routes compare up to 253 characters. A host of 254 without a final dot passed the limit, and got
+    /// around the route of its domain.
     #[test]
     fn hosts_have_a_maximum_length() {
         let name = |length| "a".repeat(length);

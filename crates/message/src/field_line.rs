@@ -66,7 +66,8 @@ impl<'a> FieldName<'a> {
         self.0.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// Whether the field concerns one connection of HTTP/1.1, so that messages of other versions have no place for it (RFC 9113 §8.2.2).
+    /// Whether the field concerns one connection of HTTP/1.1, so that messages of other versions have no
+    /// place for it (RFC 9113 §8.2.2).
     pub fn is_of_connection(&self) -> bool {
         let of_connection = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
         of_connection.iter().any(|name| self.is(name))

@@ -113,8 +113,8 @@ impl fmt::Debug for FieldLines<'_> {
 
 /// Field lines to be sent: `name: value CRLF` after each other, every line valid.
 ///
-/// It is filled through the checks, or with lines that a parser has checked, so nothing that a peer or a handler chose
-/// can end a line, or a head, early.
+/// It is filled through the checks, or with lines that a parser has checked, so nothing that a peer or a
+/// handler chose can end a line, or a head, early.
 #[derive(Clone)]
 pub struct FieldLinesBuf(Lines);
 
@@ -242,7 +242,8 @@ impl FieldLinesBuf {
         }
     }
 
-    /// The same, if they are those that were [written out](Self::from_static): what is made of them once can be used again.
+    /// The same, if they are those that were [written out](Self::from_static): what is made of them once can
+    /// be used again.
     pub const fn as_static(&self) -> Option<&'static str> {
         match &self.0 {
             Lines::Static(lines) => Some(lines),

@@ -1,4 +1,5 @@
-//! Heads: control data and a header section, in a version of the protocol (RFC 9110 §6 and §2.5); borrowed from the octets they were parsed from, or owned.
+//! Heads: control data and a header section, in a version of the protocol (RFC 9110 §6 and §2.5); borrowed
+//! from the octets they were parsed from, or owned.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -196,7 +197,8 @@ impl OwnedResponseHead {
 impl From<ResponseHead<'_>> for OwnedResponseHead {
     fn from(head: ResponseHead<'_>) -> Self {
         let lines = head.field_lines;
-        // All of what the lines stand in, which is hardly more than they are, so that their places stay the same.
+        // All of what the lines stand in, which is hardly more than they are, so that their places stay the
+        // same.
         let mut octets = Vec::with_capacity(lines.octets().len() + head.reason.len());
         octets.extend_from_slice(lines.octets());
         let reason = append(&mut octets, head.reason);

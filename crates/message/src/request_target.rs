@@ -44,7 +44,8 @@ impl<'a> OriginForm<'a> {
         Self::from_parsed(path_and_query.as_bytes(), end)
     }
 
-    /// A path with its query, which a parser has found to be visible ASCII, and to be parted after `path_length` octets.
+    /// A path with its query, which a parser has found to be visible ASCII, and to be parted after
+    /// `path_length` octets.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a target is far shorter than 4 GiB: it has a limit")]
     pub const fn from_parsed(path_and_query: &'a [u8], path_length: usize) -> Self {

@@ -46,8 +46,8 @@ pub const fn trim_whitespace(mut octets: &[u8]) -> &[u8] {
     octets
 }
 
-/// Whether the token `octets` is `lower_case`, in any case. `lower_case` must hold letters and dashes only; its
-/// length being known, this is a comparison of words.
+/// Whether the token `octets` is `lower_case`, in any case. `lower_case` must hold letters and dashes only;
+/// its length being known, this is a comparison of words.
 #[inline]
 pub fn is_in_any_case<const N: usize>(octets: &[u8], lower_case: &[u8; N]) -> bool {
     let Ok(octets) = <&[u8; N]>::try_from(octets) else {

@@ -52,8 +52,8 @@ impl Listener {
     }
 }
 
-/// Accepts on `socket`, which listens on `address`, and hands each connection to `take`, until `stop`: then accepts
-/// what the kernel has completed already, and closes the socket.
+/// Accepts on `socket`, which listens on `address`, and hands each connection to `take`, until `stop`: then
+/// accepts what the kernel has completed already, and closes the socket.
 pub(crate) async fn accept(
     socket: OwnedFd,
     address: &ListenAddr,
@@ -83,8 +83,8 @@ pub(crate) async fn accept(
             }
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
-                // Most likely out of descriptors or memory: the connection stays with the kernel until others have
-                // ended.
+                // Most likely out of descriptors or memory: the connection stays with the kernel until others
+                // have ended.
                 if std::mem::replace(&mut is_pausing, true) {
                     tracing::debug!(%error, %address, "still cannot accept connections");
                 } else if let Some(Admitted { suppressed }) = PAUSES.admit() {
@@ -103,8 +103,8 @@ pub(crate) async fn accept(
     }
 }
 
-/// Whether `accept` failed because of the connection and not because of us: the next one may do. accept(2) names the
-/// errors that a connection may have had before it was accepted.
+/// Whether `accept` failed because of the connection and not because of us: the next one may do. accept(2)
+/// names the errors that a connection may have had before it was accepted.
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

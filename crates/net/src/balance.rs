@@ -1,6 +1,7 @@
 //! Which worker gets a new connection: the one that has the fewest.
 //!
-//! `SO_REUSEPORT` alone leaves cores idle when connections are few and live long: the kernel spreads them by hash.
+//! `SO_REUSEPORT` alone leaves cores idle when connections are few and live long: the kernel spreads them by
+//! hash.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,8 +65,8 @@ impl Balance {
     }
 
     /// Chooses a worker for a connection that `acceptor` has accepted and counts it there; among equals, the
-    /// acceptor, because handing over costs a wake-up. `None` if there are so many over the limit already that this one
-    /// cannot even be told so.
+    /// acceptor, because handing over costs a wake-up. `None` if there are so many over the limit already
+    /// that this one cannot even be told so.
     pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
         let open: usize = places.iter().map(|place| place.connections).sum();

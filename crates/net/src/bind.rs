@@ -1,7 +1,7 @@
 //! Listening sockets.
 //!
-//! Each worker has a TCP listening socket of its own, so that the kernel spreads new connections and no worker is
-//! woken for another's; they share the port by `SO_REUSEPORT`.
+//! Each worker has a TCP listening socket of its own, so that the kernel spreads new connections and no
+//! worker is woken for another's; they share the port by `SO_REUSEPORT`.
 
 use std::any::Any;
 use std::fmt;
@@ -46,7 +46,8 @@ impl Bound {
         &self.address
     }
 
-    /// Keeps `kept` for as long as connections are accepted there, and until the last of them was given to who serves it.
+    /// Keeps `kept` for as long as connections are accepted there, and until the last of them was given to
+    /// who serves it.
     #[must_use]
     pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         Self { kept: Some(kept), ..self }
@@ -63,14 +64,16 @@ impl Bound {
     }
 }
 
-/// The file of a Unix socket, which goes when this is dropped, unless another server has put its own in its place.
+/// The file of a Unix socket, which goes when this is dropped, unless another server has put its own in its
+/// place.
 #[derive(Debug)]
 pub(crate) struct SocketPath {
     path: PathBuf,
     id: FileId,
 }
 
-/// What tells files apart: device, inode, and, because that is soon used again, when it was made, where that is known.
+/// What tells files apart: device, inode, and, because that is soon used again, when it was made, where that
+/// is known.
 type FileId = (u64, u64, Option<SystemTime>);
 
 impl Drop for SocketPath {
@@ -105,8 +108,8 @@ pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound,
 }
 
 fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound> {
-    // The first socket is bound without `SO_REUSEPORT`: with it, a second server on this port would be welcome to
-    // take half of the connections.
+    // The first socket is bound without `SO_REUSEPORT`: with it, a second server on this port would be
+    // welcome to take half of the connections.
     let first = tcp_socket(address)?;
     rustix::net::bind(&first, &address)?;
     sockopt::set_socket_reuseport(&first, true)?;
@@ -166,8 +169,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How much the kernel takes of what it cannot send yet. Without a bound, a thousand slow readers of large content fill
-/// gigabytes of its buffers, and keep the workers busy with copying.
+/// How much the kernel takes of what it cannot send yet. Without a bound, a thousand slow readers of large
+/// content fill gigabytes of its buffers, and keep the workers busy with copying.
 const UNSENT_BYTES: u32 = 128 << 10;
 
 const SOCKET_FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);

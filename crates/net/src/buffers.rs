@@ -1,7 +1,7 @@
 //! Buffers that are used again.
 //!
-//! An idle connection owns none: it takes one from its thread's pool for what it must keep, and gives it back as
-//! soon as that is gone.
+//! An idle connection owns none: it takes one from its thread's pool for what it must keep, and gives it back
+//! as soon as that is gone.
 
 use std::ops::{Deref, DerefMut};
 
@@ -66,8 +66,8 @@ impl Drop for PooledBuffer {
     }
 }
 
-/// A buffer of 256 KiB for content that passes through. There are only so many for each thread; whoever gets none does with
-/// less.
+/// A buffer of 256 KiB for content that passes through. There are only so many for each thread; whoever gets
+/// none does with less.
 #[derive(Debug)]
 pub struct LargeBuffer {
     octets: Box<[u8]>,

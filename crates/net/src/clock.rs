@@ -31,8 +31,8 @@ impl Clock {
         Self(Source::Manual(time))
     }
 
-    /// The time, exact to a few milliseconds: enough for deadlines, and cheap enough to be asked for with every
-    /// batch of input.
+    /// The time, exact to a few milliseconds: enough for deadlines, and cheap enough to be asked for with
+    /// every batch of input.
     #[inline]
     pub fn now(&self) -> Duration {
         match &self.0 {

@@ -1,7 +1,8 @@
 //! When connections must be woken although nothing arrived.
 //!
-//! Deadlines are lazy: to set one is to write a number into a table. One coarse timer for each worker reads the
-//! table, which lies in one piece, and wakes what is overdue. No timer is registered anywhere for a read or a write.
+//! Deadlines are lazy: to set one is to write a number into a table. One coarse timer for each worker reads
+//! the table, which lies in one piece, and wakes what is overdue. No timer is registered anywhere for a read
+//! or a write.
 
 use std::cell::RefCell;
 use std::rc::Rc;

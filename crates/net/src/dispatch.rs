@@ -22,8 +22,9 @@ pub struct Accepted {
     pub stream: Stream,
     /// Who is at the other end.
     pub client: ClientAddr,
-    /// The number of the listener that accepted it: its place in the list given to [`Workers::start`](crate::Workers::start), or what
-    /// it was given with [`LiveWorkers::listen`](crate::LiveWorkers::listen).
+    /// The number of the listener that accepted it: its place in the list given to
+    /// [`Workers::start`](crate::Workers::start), or what it was given with
+    /// [`LiveWorkers::listen`](crate::LiveWorkers::listen).
     pub listener: usize,
     /// Must be kept as long as the connection is open.
     pub guard: ConnectionGuard,

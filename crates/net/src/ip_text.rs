@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The text of an IP address, as the standard library writes it, without what its formatter costs: a thousand instructions for four
-/// numbers.
+/// The text of an IP address, as the standard library writes it, without what its formatter costs: a thousand
+/// instructions for four numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct IpText {
     octets: [u8; LENGTH_MAX],

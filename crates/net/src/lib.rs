@@ -1,7 +1,8 @@
 //! What touches the operating system: listeners, streams, workers, buffers, deadlines and drain.
 //!
-//! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers on the
-//! path of a request. Nothing here knows a protocol but the one in which proxies tell who connects, and of HTTP/2 only streams that are tunnels.
+//! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers
+//! on the path of a request. Nothing here knows a protocol but the one in which proxies tell who connects,
+//! and of HTTP/2 only streams that are tunnels.
 #![deny(unsafe_code)]
 
 // time

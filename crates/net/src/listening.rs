@@ -28,7 +28,8 @@ pub(crate) enum Command {
     Drain { within: Duration },
 }
 
-/// Where it is listened, by the numbers of the listeners: kept until these are removed, or the last worker has ended.
+/// Where it is listened, by the numbers of the listeners: kept until these are removed, or the last worker
+/// has ended.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Places(Arc<Mutex<Vec<(usize, Place)>>>);
 
@@ -83,7 +84,8 @@ impl LiveWorkers {
         }
     }
 
-    /// Accepts no more connections of this listener, and drains those that there are: each ends when what was accepted is answered.
+    /// Accepts no more connections of this listener, and drains those that there are: each ends when what was
+    /// accepted is answered.
     pub fn stop_listening(&self, listener: usize) {
         self.places.remove(listener);
         for commands in &self.commands {
@@ -91,14 +93,15 @@ impl LiveWorkers {
         }
     }
 
-    /// Lets there be so many connections: see [`WorkersConfig::connections_max`](crate::WorkersConfig::connections_max).
+    /// Lets there be so many connections: see
+    /// [`WorkersConfig::connections_max`](crate::WorkersConfig::connections_max).
     pub fn set_connections_max(&self, connections: usize) {
         self.balance.set_connections_max(connections);
     }
 }
 
-/// A socket for each worker, if it is a TCP listener. A Unix listener has one socket in all: the first worker accepts for
-/// everybody.
+/// A socket for each worker, if it is a TCP listener. A Unix listener has one socket in all: the first worker
+/// accepts for everybody.
 fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Place) {
     let kept = bound.kept().cloned();
     let (address, sockets, place) = bound.into_parts();

@@ -1,5 +1,5 @@
-//! The thread that writes a log, so that no thread that logs waits for a slow disk, a terminal or a full pipe. The target and
-//! the form of lines belong to the caller.
+//! The thread that writes a log, so that no thread that logs waits for a slow disk, a terminal or a full
+//! pipe. The target and the form of lines belong to the caller.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A thread that writes the lines of several buffers to one target. `S` is a setting that each buffer has, such as the format
-/// of its lines.
+/// A thread that writes the lines of several buffers to one target. `S` is a setting that each buffer has,
+/// such as the format of its lines.
 ///
 /// Each buffer has a limit. Lines that do not fit are dropped and counted: logging never waits.
 pub struct LogWriter<S> {
@@ -26,7 +26,8 @@ pub struct LogWriterConfig {
     pub buffer_bytes_max: usize,
     /// Bytes of memory that the thread keeps for the next lines.
     pub kept_bytes_max: usize,
-    /// Interval at which the buffers are written; `None` to write each [line](LogWriter::append_line) at once.
+    /// Interval at which the buffers are written; `None` to write each [line](LogWriter::append_line) at
+    /// once.
     pub write_every: Option<Duration>,
 }
 
@@ -42,8 +43,8 @@ pub trait LogTarget: Send {
     fn reopen(&mut self) {}
 }
 
-/// The lines of one thread that are not written yet. Only this thread and the writer hold the lock, and the writer only to
-/// take the bytes away.
+/// The lines of one thread that are not written yet. Only this thread and the writer hold the lock, and the
+/// writer only to take the bytes away.
 pub struct LogBuffer<S>(Mutex<Waiting<S>>);
 
 struct Waiting<S> {
@@ -114,8 +115,9 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         }
     }
 
-    /// Has lines written to `target` with `setting` from now on. Lines that are not written yet go to the previous target.
-    /// Does not wait until that is done; only `at_once` applies to all buffers when this returns.
+    /// Has lines written to `target` with `setting` from now on. Lines that are not written yet go to the
+    /// previous target. Does not wait until that is done; only `at_once` applies to all buffers when this
+    /// returns.
     pub fn replace(&self, setting: S, target: impl LogTarget + 'static, at_once: impl Fn(&mut S)) {
         {
             let mut buffers = lock(&self.buffers);
@@ -138,8 +140,8 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         self.write(false);
     }
 
-    /// Writes what is left and ends the thread. Waits at most a second. Returns the number of lines that were dropped since the
-    /// start.
+    /// Writes what is left and ends the thread. Waits at most a second. Returns the number of lines that were
+    /// dropped since the start.
     pub fn finish(&self) -> u64 {
         self.write(true);
         lock(&self.buffers).list.iter().map(|buffer| lock(&buffer.0).dropped).sum()
@@ -209,8 +211,8 @@ fn run<S: Clone>(
     }
 }
 
-/// Writes the lines of all buffers, and gives them the present setting. Returns the number of lines that were dropped since the
-/// start.
+/// Writes the lines of all buffers, and gives them the present setting. Returns the number of lines that were
+/// dropped since the start.
 fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, bytes: &mut Vec<u8>) -> u64 {
     let all = lock(buffers).list.clone();
     let mut dropped = 0;

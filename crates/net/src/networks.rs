@@ -8,8 +8,8 @@ use ipnet::IpNet;
 
 use crate::address::ClientAddr;
 
-/// Addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`; or `unix`, all that come over Unix sockets,
-/// which have no address and so are in no other network.
+/// Addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`; or `unix`, all that come
+/// over Unix sockets, which have no address and so are in no other network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     /// `None` for Unix sockets.

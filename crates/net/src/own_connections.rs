@@ -20,8 +20,9 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The TCP connections to own listeners, with their number.
 static OPEN: Mutex<Option<HashMap<Ends, usize>>> = Mutex::new(None);
 
-/// The ends of a TCP connection. Connections to two listeners can share the address of the client, so the port of the
-/// listener belongs to it. Its IP address does not: a listener for IPv6 can see an IPv4 address in another form.
+/// The ends of a TCP connection. Connections to two listeners can share the address of the client, so the
+/// port of the listener belongs to it. Its IP address does not: a listener for IPv6 can see an IPv4 address
+/// in another form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Ends {
     client: SocketAddr,
@@ -167,8 +168,8 @@ mod tests {
         Peer::Tcp { client: stream.local_address().unwrap(), listener_port }
     }
 
-    /// The address of the client alone told connections apart. The system gives the same one to connections to several
-    /// listeners, so requests of other clients were answered 508.
+    /// The address of the client alone told connections apart. The system gives the same one to connections
+    /// to several listeners, so requests of other clients were answered 508.
     #[tokio::test]
     async fn a_client_with_the_address_of_an_own_connection_to_another_listener_is_not_own() {
         let (_bound, port) = bound("127.0.0.1:0");

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns the IPv4 address in an IPv6 address that leads there: by NAT64 (RFC 6052 §2.1), by 6to4 (RFC 3056),
-/// or in the deprecated notation of compatible addresses (RFC 4291 §2.5.5.1).
+/// Returns the IPv4 address in an IPv6 address that leads there: by NAT64 (RFC 6052 §2.1), by 6to4 (RFC
+/// 3056), or in the deprecated notation of compatible addresses (RFC 4291 §2.5.5.1).
 pub const fn carried_by(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let (high, low) = match address.segments() {

@@ -52,7 +52,8 @@ impl Socket {
 
     /// Does `operation` on `wanted` octets when the socket is ready for it. How many there were is returned.
     ///
-    /// If it were fewer, the socket has no more: that is remembered, which saves the call that would find out.
+    /// If it were fewer, the socket has no more: that is remembered, which saves the call that would find
+    /// out.
     #[inline]
     pub(crate) fn poll_io(
         &self,
@@ -77,7 +78,8 @@ impl Socket {
         }
     }
 
-    /// Whether nothing is there to be read, not even the end. What tokio lets a task do in one turn does not count here: nobody waits.
+    /// Whether nothing is there to be read, not even the end. What tokio lets a task do in one turn does not
+    /// count here: nobody waits.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         let attempt = self.try_io(Interest::READABLE, || {
@@ -127,7 +129,8 @@ impl Socket {
         if self.outbox.ahead() == Ahead::Nothing { self.reset_at_close() } else { self.fail(Errno::CANCELED) }
     }
 
-    /// Octets were lost: nothing more is sent, and nobody must take the end of the connection for that of what was said.
+    /// Octets were lost: nothing more is sent, and nobody must take the end of the connection for that of
+    /// what was said.
     pub(crate) fn fail(&self, error: Errno) {
         self.outbox.set_failed(error);
         self.reset_at_close();

@@ -24,8 +24,8 @@ use tokio::io::DuplexStream;
 
 /// A connected socket.
 ///
-/// What is written on the thread of a worker may wait until the worker has nothing left to do: then it is sent together with what else
-/// there is. It is sent as well if the stream is dropped meanwhile.
+/// What is written on the thread of a worker may wait until the worker has nothing left to do: then it is
+/// sent together with what else there is. It is sent as well if the stream is dropped meanwhile.
 #[derive(Debug)]
 pub struct Stream(Arc<Socket>);
 

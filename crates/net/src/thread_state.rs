@@ -1,7 +1,9 @@
-//! The state of one thread that code without a worker needs: free buffers and pipes, and what TLS libraries call back with.
+//! The state of one thread that code without a worker needs: free buffers and pipes, and what TLS libraries
+//! call back with.
 //!
-//! Buffers go back to the thread that drops them, which can be one without a worker, and `Drop` has no arguments. So this is one of the
-//! few places for a `thread_local!`; state that belongs to connections is in the [`Worker`](crate::Worker).
+//! Buffers go back to the thread that drops them, which can be one without a worker, and `Drop` has no
+//! arguments. So this is one of the few places for a `thread_local!`; state that belongs to connections is in
+//! the [`Worker`](crate::Worker).
 
 use std::cell::{Cell, RefCell};
 
@@ -20,7 +22,8 @@ pub(crate) struct ThreadState {
     pub(crate) pipes: RefCell<PipePool>,
     /// Buffers that TLS connections use while they are polled, unless one of them has taken them.
     pub(crate) tls_scratch: Cell<Option<Scratch>>,
-    /// The name that the client of a handshake asked for in the step that was taken last: rustls shows it to its resolver only.
+    /// The name that the client of a handshake asked for in the step that was taken last: rustls shows it to
+    /// its resolver only.
     pub(crate) asked_name: Cell<Option<Box<str>>>,
 }
 

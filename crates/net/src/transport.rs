@@ -21,33 +21,35 @@ pub trait Transport: 'static {
     /// The connection failed.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Whether the peer has neither sent anything since nor ended, as far as this thread has heard: also of a task that has done all that it may
-    /// do in one turn, in which a read is pending whatever has come. If not, what has come may be lost.
+    /// Whether the peer has neither sent anything since nor ended, as far as this thread has heard: also of a
+    /// task that has done all that it may do in one turn, in which a read is pending whatever has come. If
+    /// not, what has come may be lost.
     fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
     }
 
-    /// Whether something may have arrived, or the end, since reading has found nothing more. As long as nothing has, whoever reading has
-    /// registered then is still registered. Who cannot tell says yes.
+    /// Whether something may have arrived, or the end, since reading has found nothing more. As long as
+    /// nothing has, whoever reading has registered then is still registered. Who cannot tell says yes.
     fn may_have_arrived(&self) -> bool {
         true
     }
 
-    /// Writes some of `slices`; how many octets is returned. Whoever is told to wait comes again with the same octets first, or writes nothing
-    /// more: a transport that transforms them may have begun.
+    /// Writes some of `slices`; how many octets is returned. Whoever is told to wait comes again with the
+    /// same octets first, or writes nothing more: a transport that transforms them may have begun.
     ///
     /// # Errors
     /// The connection failed.
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
-    /// Whether some of what was not told to be written may have left all the same: of what [`poll_write`](Self::poll_write) was given when
-    /// it was pending.
+    /// Whether some of what was not told to be written may have left all the same: of what
+    /// [`poll_write`](Self::poll_write) was given when it was pending.
     fn has_written_part(&self) -> bool {
         false
     }
 
-    /// Writes up to `length` octets of `file` from `offset` on; how many is returned, 0 at the end of the file.
+    /// Writes up to `length` octets of `file` from `offset` on; how many is returned, 0 at the end of the
+    /// file.
     ///
     /// # Errors
     /// The connection or the file failed.
@@ -64,7 +66,8 @@ pub trait Transport: 'static {
         false
     }
 
-    /// Whether [`poll_splice`](Self::poll_splice) does without copying, so that it is worth to put octets into pipes.
+    /// Whether [`poll_splice`](Self::poll_splice) does without copying, so that it is worth to put octets
+    /// into pipes.
     fn splices(&self) -> bool {
         false
     }
@@ -77,8 +80,8 @@ pub trait Transport: 'static {
         pipe.poll_copy_to(cx, self)
     }
 
-    /// Moves what comes next into `pipe`, which is empty: at most `length` octets, and as many as the pipe has room for.
-    /// How many is returned; 0 is the end of what the peer sends.
+    /// Moves what comes next into `pipe`, which is empty: at most `length` octets, and as many as the pipe
+    /// has room for. How many is returned; 0 is the end of what the peer sends.
     ///
     /// # Errors
     /// The connection failed.
@@ -86,7 +89,8 @@ pub trait Transport: 'static {
         pipe.poll_copy_from(cx, self, length)
     }
 
-    /// Ready when all that was written is in the hands of the system. Transports that keep nothing back say nothing.
+    /// Ready when all that was written is in the hands of the system. Transports that keep nothing back say
+    /// nothing.
     ///
     /// # Errors
     /// The connection failed.
@@ -94,8 +98,9 @@ pub trait Transport: 'static {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when all that was written is in the hands of the system, and the peer will know that it was all, where a protocol below has
-    /// words for that. To be called before a connection is dropped that has come to its end in peace; nothing is written any more.
+    /// Ready when all that was written is in the hands of the system, and the peer will know that it was all,
+    /// where a protocol below has words for that. To be called before a connection is dropped that has come
+    /// to its end in peace; nothing is written any more.
     ///
     /// # Errors
     /// The connection failed.
@@ -114,7 +119,8 @@ pub trait Transport: 'static {
 }
 
 impl Pipe {
-    /// Fills the pipe, which is empty, without splicing: at most `length` octets of `transport`. How many is returned.
+    /// Fills the pipe, which is empty, without splicing: at most `length` octets of `transport`. How many is
+    /// returned.
     ///
     /// # Errors
     /// The connection failed.

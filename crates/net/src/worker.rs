@@ -89,10 +89,11 @@ impl Worker {
         &self.clock
     }
 
-    /// Returns the state of type `T` that belongs to this worker. The first call creates it; it is dropped with the worker.
+    /// Returns the state of type `T` that belongs to this worker. The first call creates it; it is dropped
+    /// with the worker.
     ///
-    /// A crate keeps here what all connections of a worker use, such as a connection pool, in place of a `thread_local!`. `T` must not
-    /// contain an `Rc<Worker>`: neither would ever be dropped.
+    /// A crate keeps here what all connections of a worker use, such as a connection pool, in place of a
+    /// `thread_local!`. `T` must not contain an `Rc<Worker>`: neither would ever be dropped.
     #[inline]
     pub fn state<T: Any + Default>(&self) -> &T {
         let mut states = &self.states;
@@ -110,7 +111,8 @@ impl Worker {
         &self.deadlines
     }
 
-    /// Whether connections are to end when they have answered what was accepted. All are woken when it begins.
+    /// Whether connections are to end when they have answered what was accepted. All are woken when it
+    /// begins.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.is_draining.get()
@@ -162,8 +164,8 @@ impl Worker {
         self.balance.fill(self.index);
     }
 
-    /// Ready when the drain has begun, all that the kernel had completed was accepted, and no connection is left.
-    /// `is_all_sent` tells if nothing waits to be sent.
+    /// Ready when the drain has begun, all that the kernel had completed was accepted, and no connection is
+    /// left. `is_all_sent` tells if nothing waits to be sent.
     pub(crate) fn poll_drained(&self, cx: &mut Context<'_>, is_all_sent: fn() -> bool) -> Poll<()> {
         let is_accepting = self.accepting.get() > 0;
         if self.is_draining() && !is_accepting && is_all_sent() && self.balance.finish(self.index) {
@@ -223,8 +225,8 @@ impl ConnectionGuard {
         &self.worker
     }
 
-    /// Whether this connection is to end when it has answered what was accepted, because its worker drains or its listener was
-    /// removed. It is woken when that begins.
+    /// Whether this connection is to end when it has answered what was accepted, because its worker drains or
+    /// its listener was removed. It is woken when that begins.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.worker.is_draining() || self.is_removed.get()

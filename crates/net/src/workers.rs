@@ -29,12 +29,12 @@ use crate::worker::{Worker, spawn};
 pub struct WorkersConfig {
     /// Worker threads. Default one for each core this process may use.
     pub workers: usize,
-    /// Connections open at one time in all workers; those beyond are marked when they are accepted. Default as many
-    /// as the process may have descriptors, less some for files.
+    /// Connections open at one time in all workers; those beyond are marked when they are accepted. Default
+    /// as many as the process may have descriptors, less some for files.
     pub connections_max: usize,
-    /// Whether what connections of a worker send in one go is handed to the kernel in one system call (`io_uring`). Gains
-    /// much where workers share their cores with clients or upstreams. Default yes; where the kernel has none, each connection
-    /// sends for itself.
+    /// Whether what connections of a worker send in one go is handed to the kernel in one system call
+    /// (`io_uring`). Gains much where workers share their cores with clients or upstreams. Default yes; where
+    /// the kernel has none, each connection sends for itself.
     pub batches_sends: bool,
 }
 
@@ -66,8 +66,8 @@ pub struct Drained {
 }
 
 impl Workers {
-    /// Starts the workers. Each calls `start` once, on its own thread, and then gives every connection it gets to
-    /// the function that came back. The numbers of `listeners` are their places.
+    /// Starts the workers. Each calls `start` once, on its own thread, and then gives every connection it
+    /// gets to the function that came back. The numbers of `listeners` are their places.
     ///
     /// # Errors
     /// The system refuses threads or reactors.
@@ -151,8 +151,8 @@ pub struct DrainHandle {
 }
 
 impl DrainHandle {
-    /// No connection is accepted any more, each ends when what was accepted is answered, and what is left after
-    /// `within` is cut off.
+    /// No connection is accepted any more, each ends when what was accepted is answered, and what is left
+    /// after `within` is cut off.
     pub fn drain(&self, within: Duration) {
         self.is_draining.store(true, Ordering::Relaxed);
         for commands in &self.commands {
@@ -247,7 +247,8 @@ async fn drive<T: Fn(Accepted) + 'static>(
     }
 }
 
-/// Raises the soft limit of open descriptors to the hard one. A program calls this once, early; a library does not.
+/// Raises the soft limit of open descriptors to the hard one. A program calls this once, early; a library
+/// does not.
 ///
 /// If the system refuses, the limit stays as it is.
 pub fn raise_descriptor_limit() {
@@ -257,7 +258,8 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// How many connections descriptors allow: all but some for listeners, reactors, files and what the program opens.
+/// How many connections descriptors allow: all but some for listeners, reactors, files and what the program
+/// opens.
 fn connections_max() -> usize {
     let descriptors = getrlimit(Resource::Nofile)
         .current

@@ -1,5 +1,5 @@
-//! An axum application, unchanged, below a path of this server: extractors, state, middleware and streams work as they
-//! do there, and routes of our own stand beside it.
+//! An axum application, unchanged, below a path of this server: extractors, state, middleware and streams
+//! work as they do there, and routes of our own stand beside it.
 //!
 //! ```sh
 //! cargo run --release --example axum_mounted

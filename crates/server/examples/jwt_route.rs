@@ -101,7 +101,8 @@ enum Unauthorized {
 }
 
 impl IntoResponse for Unauthorized {
-    /// 401 with a challenge (RFC 9110 §11.6.1). It names an error only to those who sent a token (RFC 6750 §3.1).
+    /// 401 with a challenge (RFC 9110 §11.6.1). It names an error only to those who sent a token (RFC 6750
+    /// §3.1).
     fn into_response(self) -> Response {
         let challenge = match self {
             Self::Expired => r#"Bearer error="invalid_token", error_description="the token has expired""#,

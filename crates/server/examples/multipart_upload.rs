@@ -38,8 +38,8 @@ async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Re
     Ok(Response::json(&json!({ "kept": kept })).with_status(StatusCode::CREATED))
 }
 
-/// Writes the file of `field` to disk, for this user only, and says what its name is there. It gets that name when it is
-/// complete; if it never is, or the client goes, what there is of it is removed.
+/// Writes the file of `field` to disk, for this user only, and says what its name is there. It gets that name
+/// when it is complete; if it never is, or the client goes, what there is of it is removed.
 async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal> {
     let name = field.file_name().and_then(safe_name).ok_or(Refusal::Name)?;
     let temporary = NamedTempFile::new_in(directory)?;
@@ -52,13 +52,14 @@ async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal>
     Ok(name)
 }
 
-/// The last part of `name`, with nothing in it that means something to a file system or a shell; `None` if nothing of
-/// it is left.
+/// The last part of `name`, with nothing in it that means something to a file system or a shell; `None` if
+/// nothing of it is left.
 fn safe_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next()?;
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let safe: String = last.chars().map(|c| if is_safe(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
-    // Names that begin with a dot are hidden, or are not of files at all; with a hyphen, they look like options.
+    // Names that begin with a dot are hidden, or are not of files at all; with a hyphen, they look like
+    // options.
     let safe = safe.trim_start_matches(['.', '-']);
     (!safe.is_empty()).then(|| safe.to_owned())
 }

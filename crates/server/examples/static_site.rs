@@ -16,7 +16,8 @@ use std::path::Path;
 
 use thruway_server::{Files, Router, Server};
 
-/// The site in `root`. What lies in `assets` has a name that changes with its content, so that it may be kept.
+/// The site in `root`. What lies in `assets` has a name that changes with its content, so that it may be
+/// kept.
 pub(crate) fn app(root: &Path) -> io::Result<Router> {
     let mut router =
         Router::new().mount("/", Files::new(root)?.cache_control("no-cache")).get("/healthz", || "ok\n");

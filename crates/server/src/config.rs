@@ -12,12 +12,12 @@ use crate::trusted::TrustedProxies;
 pub struct Config {
     /// How large one message may be.
     pub limits: Limits,
-    /// Requests of one connection that are being answered at the same time; the next are not read before. Default 64.
-    /// Only requests with safe methods are answered at the same time at all (RFC 9112 §9.3.2).
+    /// Requests of one connection that are being answered at the same time; the next are not read before.
+    /// Default 64. Only requests with safe methods are answered at the same time at all (RFC 9112 §9.3.2).
     pub pipelined_requests: usize,
-    /// Octets of answers that wait to be written on one connection before no further request is answered and no
-    /// further content asked for. Default 64 KiB. Smaller costs more system calls, larger more memory for clients
-    /// that do not read.
+    /// Octets of answers that wait to be written on one connection before no further request is answered and
+    /// no further content asked for. Default 64 KiB. Smaller costs more system calls, larger more memory for
+    /// clients that do not read.
     pub output_bytes: usize,
     /// Octets of request content read ahead of what a handler has taken. Default 64 KiB.
     pub content_window_bytes: usize,
@@ -47,12 +47,15 @@ pub struct Timeouts {
     pub content_rate_min: u64,
     /// Without a request on an open connection; then it is closed. Default 60 s.
     pub idle: Duration,
-    /// Without progress on an answer whose client has closed its sending side: most of them have gone, so what is done for them is given
-    /// up. Default 1 s. Longer serves those that only half-close, such as `nc -N`; shorter spares upstreams.
+    /// Without progress on an answer whose client has closed its sending side: most of them have gone, so
+    /// what is done for them is given up. Default 1 s. Longer serves those that only half-close, such as `nc
+    /// -N`; shorter spares upstreams.
     pub half_closed: Duration,
-    /// Without progress when writing to a client that does not read, and sends no content of requests either; then it is cut off. Default 30 s.
+    /// Without progress when writing to a client that does not read, and sends no content of requests either;
+    /// then it is cut off. Default 30 s.
     pub write_stall: Duration,
-    /// After an answer that ends the connection, for the client to read it and close; not if it has asked for the end and sent nothing more. Default 2 s.
+    /// After an answer that ends the connection, for the client to read it and close; not if it has asked for
+    /// the end and sent nothing more. Default 2 s.
     pub linger: Duration,
     /// For connections to end when the server drains; then they are cut off. Default 30 s.
     pub drain: Duration,

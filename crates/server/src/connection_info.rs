@@ -41,7 +41,8 @@ pub struct ConnectionTls {
 }
 
 impl ConnectionInfo {
-    /// Has clients of TLS told to come by it only (RFC 6797 §6.1), where that is wanted and `response` says nothing of it.
+    /// Has clients of TLS told to come by it only (RFC 6797 §6.1), where that is wanted and `response` says
+    /// nothing of it.
     #[inline]
     pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
         let told = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
@@ -89,7 +90,8 @@ impl ConnectionInfo {
     }
 }
 
-/// The hosts that are served elsewhere now, as all connections of a listener see it: those, too, that were accepted before a reload.
+/// The hosts that are served elsewhere now, as all connections of a listener see it: those, too, that were
+/// accepted before a reload.
 pub(crate) type LiveElsewhere = Arc<ArcSwapOption<Elsewhere>>;
 
 /// Hosts that are served elsewhere, where clients must show other certificates.

@@ -48,16 +48,16 @@ impl ContentCoding {
     }
 }
 
-/// What the client accepts, best first; `None` stands for the file as it is, `identity`. Among equal weights our own
-/// order decides: br, zstd, gzip, identity.
+/// What the client accepts, best first; `None` stands for the file as it is, `identity`. Among equal weights
+/// our own order decides: br, zstd, gzip, identity.
 pub(crate) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<ContentCoding>> {
     let mut weighted = CANDIDATES.map(|coding| (coding, weight_of(coding, fields)));
     weighted.sort_by_key(|(_, weight)| Reverse(*weight));
     weighted.into_iter().filter_map(|(coding, weight)| weight.map(|_| coding))
 }
 
-/// The coding of `candidates` that the client likes best, the first of several that it likes as much; `None` if it likes none
-/// more than the content as it is.
+/// The coding of `candidates` that the client likes best, the first of several that it likes as much; `None`
+/// if it likes none more than the content as it is.
 pub(crate) fn choose(
     candidates: impl IntoIterator<Item = ContentCoding>,
     fields: FieldLines<'_>,
@@ -68,8 +68,8 @@ pub(crate) fn choose(
     (weight_of(None, fields) <= Some(weight)).then_some(coding)
 }
 
-/// How much the client likes `coding`; `None` if it does not accept it. Without the field any coding may be sent: we
-/// send none. `identity` is accepted unless it is excluded, but only if there is nothing better.
+/// How much the client likes `coding`; `None` if it does not accept it. Without the field any coding may be
+/// sent: we send none. `identity` is accepted unless it is excluded, but only if there is nothing better.
 fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u16> {
     let is_named = |name: &[u8]| match coding {
         Some(coding) => coding.is_named(name),

@@ -183,8 +183,8 @@ fn warn_of_proxy_header(proxy: ClientAddr, reason: &ReceiveError) {
     }
 }
 
-/// Drives a connection of HTTP, of which the octets `early` were read already, as a task of its own. A task of TLS becomes another when the
-/// handshake is done, so that no connection keeps the room for it.
+/// Drives a connection of HTTP, of which the octets `early` were read already, as a task of its own. A task
+/// of TLS becomes another when the handshake is done, so that no connection keeps the room for it.
 fn spawn_http(
     http: &ConnectionDriver,
     stream: Stream,

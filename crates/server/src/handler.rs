@@ -11,13 +11,13 @@ use crate::response::{IntoResponse, Response};
 
 /// Answers requests: the one extension point of the server. Routers, layers and adapters are handlers too.
 ///
-/// Plain functions and closures become handlers by [`IntoHandler`]; to implement this by hand is for those who want
-/// to decide between now and later themselves.
+/// Plain functions and closures become handlers by [`IntoHandler`]; to implement this by hand is for those
+/// who want to decide between now and later themselves.
 pub trait Handler: Send + Sync + 'static {
     /// Answers `request`, or begins to. A panic in here answers 500 and leaves the rest alone.
     ///
-    /// The request is passed by reference because to move it costs more than to route it; who wants to keep it
-    /// [takes](Request::take_owned) it.
+    /// The request is passed by reference because to move it costs more than to route it; who wants to keep
+    /// it [takes](Request::take_owned) it.
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer;
 }
 
@@ -64,8 +64,8 @@ impl Handler for Arc<dyn Handler> {
 /// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
 /// | [`Handler`] | as it is |
 ///
-/// A closure must name the type of its argument; an `async` function takes an [`OwnedRequest`] even if it does not use
-/// it. `Marker` only tells the four apart.
+/// A closure must name the type of its argument; an `async` function takes an [`OwnedRequest`] even if it
+/// does not use it. `Marker` only tells the four apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     note = "a handler is a function of nothing, of a `&Request`, or an `async` one of an `OwnedRequest`",
@@ -113,7 +113,8 @@ where
     }
 }
 
-/// A handler of `answer`, called when all content of a request has arrived; 413 if that is more than `limit_bytes`.
+/// A handler of `answer`, called when all content of a request has arrived; 413 if that is more than
+/// `limit_bytes`.
 pub fn with_whole_content<F, R>(limit_bytes: usize, answer: F) -> impl Handler
 where
     F: Fn(&Request<'_>) -> R + Send + Sync + 'static,
@@ -122,8 +123,8 @@ where
     WithWholeContent { limit_bytes, answer: Arc::new(answer) }
 }
 
-/// A handler of `answer`, which is given `state` beside the request: what several handlers share, such as a store or
-/// keys. Its clones are the same state.
+/// A handler of `answer`, which is given `state` beside the request: what several handlers share, such as a
+/// store or keys. Its clones are the same state.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -225,20 +226,23 @@ where
 }
 
 impl Request<'_> {
-    /// Has `handler` answer, which lives no longer than this call: for handlers that are replaced while the server runs.
+    /// Has `handler` answer, which lives no longer than this call: for handlers that are replaced while the
+    /// server runs.
     pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
         self.hand_to_with(self.head(), handler)
     }
 
-    /// The same with another head, which may live no longer than this call: for handlers that add something to what the
-    /// client said, or take something away, before another answers. What frames the content must stay as it is.
+    /// The same with another head, which may live no longer than this call: for handlers that add something
+    /// to what the client said, or take something away, before another answers. What frames the content must
+    /// stay as it is.
     pub fn hand_to_with(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         self.with_head(head, |request| handler.handle(request))
     }
 }
 
 impl OwnedRequest {
-    /// Has `handler` answer, as if the request had only come now: for handlers that had to wait before another may answer.
+    /// Has `handler` answer, as if the request had only come now: for handlers that had to wait before
+    /// another may answer.
     pub fn hand_to(mut self, handler: &dyn Handler) -> Answer {
         let content = self.take_content();
         let whole = content.as_whole().cloned();

@@ -44,18 +44,20 @@ pub(crate) struct ListenerTls {
     pub(crate) elsewhere: LiveElsewhere,
 }
 
-/// Answers some requests before redirects and routes: what must be found at its place, whatever else a listener is for.
+/// Answers some requests before redirects and routes: what must be found at its place, whatever else a
+/// listener is for.
 pub trait AnswerFirst: Send + Sync + 'static {
     /// The answer; `None` to leave the request to the others.
     fn answer(&self, request: &Request<'_>) -> Option<Response>;
 }
 
-/// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It must come
-/// within [`header_section`](crate::Timeouts::header_section); connections without are closed.
+/// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It
+/// must come within [`header_section`](crate::Timeouts::header_section); connections without are closed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ProxyProtocol {
-    /// The networks whose headers are believed; connections from others are closed unread. Empty, which is the default, for all:
-    /// then nobody but proxies should get there. Processes of this machine that come by a Unix socket are always believed.
+    /// The networks whose headers are believed; connections from others are closed unread. Empty, which is
+    /// the default, for all: then nobody but proxies should get there. Processes of this machine that come by
+    /// a Unix socket are always believed.
     pub from: Networks,
 }
 
@@ -81,16 +83,17 @@ impl Listener {
         Self { proxy_protocol: Some(proxy_protocol), ..self }
     }
 
-    /// Speaks TLS with clients, behind the header of the PROXY protocol if there is one. A handshake has the time of
-    /// [`header_section`](crate::Timeouts::header_section). Streams that are no HTTP are not decrypted.
+    /// Speaks TLS with clients, behind the header of the PROXY protocol if there is one. A handshake has the
+    /// time of [`header_section`](crate::Timeouts::header_section). Streams that are no HTTP are not
+    /// decrypted.
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
         let elsewhere = LiveElsewhere::default();
         Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, elsewhere }), ..self }
     }
 
-    /// Has answers to clients of TLS say this in `Strict-Transport-Security` (RFC 6797), if they say nothing themselves: such as
-    /// `max-age=31536000`.
+    /// Has answers to clients of TLS say this in `Strict-Transport-Security` (RFC 6797), if they say nothing
+    /// themselves: such as `max-age=31536000`.
     #[must_use]
     pub fn strict_transport_security(mut self, value: &FieldValue<'_>) -> Self {
         if let Some(tls) = &mut self.tls {
@@ -99,9 +102,10 @@ impl Listener {
         self
     }
 
-    /// Has requests answered 421 (RFC 9110 §15.5.20) that are for hosts of which one of `others` has a certificate, and this listener none, or
-    /// only one with a wildcard where the other's has the name. To be told the acceptors of listeners that ask their clients for other certificates: whoever names a host there, on a connection that
-    /// was made to this listener, has not shown what it would have to show.
+    /// Has requests answered 421 (RFC 9110 §15.5.20) that are for hosts of which one of `others` has a
+    /// certificate, and this listener none, or only one with a wildcard where the other's has the name. To be
+    /// told the acceptors of listeners that ask their clients for other certificates: whoever names a host
+    /// there, on a connection that was made to this listener, has not shown what it would have to show.
     #[must_use]
     pub fn hosts_elsewhere(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
@@ -124,13 +128,15 @@ impl Listener {
         Self { speaks: Speaks::Http2, ..self }
     }
 
-    /// Answers all requests with a redirect (308) to the same at `https`, at this port of the host that they name. With TLS it does nothing.
+    /// Answers all requests with a redirect (308) to the same at `https`, at this port of the host that they
+    /// name. With TLS it does nothing.
     #[must_use]
     pub fn redirect_to_https(self, port: u16) -> Self {
         Self { redirect_to_https: Some(port), ..self }
     }
 
-    /// Has [layers that ask for it](crate::layers::ByListener) compress the responses to requests that come by this listener like this.
+    /// Has [layers that ask for it](crate::layers::ByListener) compress the responses to requests that come
+    /// by this listener like this.
     #[must_use]
     pub fn compression(self, compression: ListenerCompression) -> Self {
         Self { compression, ..self }
@@ -148,7 +154,8 @@ impl Listener {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Takes the place of `before`: connections that this has accepted are told which hosts are served elsewhere from now on.
+    /// Takes the place of `before`: connections that this has accepted are told which hosts are served
+    /// elsewhere from now on.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.elsewhere.store(tls.elsewhere.load_full());

@@ -1,7 +1,8 @@
 //! What of a server can be replaced while it runs.
 //!
-//! Connections keep what they were accepted with: limits, timeouts and trusted proxies never change in the middle of one.
-//! Whoever accepts looks, once for each connection, whether it is still the same; requests pay nothing.
+//! Connections keep what they were accepted with: limits, timeouts and trusted proxies never change in the
+//! middle of one. Whoever accepts looks, once for each connection, whether it is still the same; requests pay
+//! nothing.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,10 +38,12 @@ pub(crate) struct Serving {
     pub(crate) listeners: Vec<Slot>,
 }
 
-/// A listener; `None` when it was removed and all that it accepted is served. All who know its number look at the same slot.
+/// A listener; `None` when it was removed and all that it accepted is served. All who know its number look at
+/// the same slot.
 pub(crate) type Slot = Arc<ArcSwapOption<Listener>>;
 
-/// Empties the slot of a listener when nobody accepts for it any more: what it held, connections hold until they end.
+/// Empties the slot of a listener when nobody accepts for it any more: what it held, connections hold until
+/// they end.
 struct Release(Slot);
 
 /// One of the listeners, in the order in which they were given.
@@ -66,7 +69,8 @@ impl LiveServer {
         Self { serving, places: Arc::new(Mutex::new(places)), workers }
     }
 
-    /// Where the server listens, in the order in which the listeners were given; ports that were 0 have become real ones.
+    /// Where the server listens, in the order in which the listeners were given; ports that were 0 have
+    /// become real ones.
     pub fn addresses(&self) -> Vec<ListenAddr> {
         self.places().iter().map(|place| place.address.clone()).collect()
     }
@@ -93,8 +97,8 @@ impl LiveServer {
         listeners.into_iter().map(socket).collect::<Result<_, _>>().map(BoundListeners)
     }
 
-    /// Serves connections that are accepted from now on with `config`, and accepts them at `listeners`. Those that are not among them
-    /// accept no more, and their connections end when what was accepted is answered.
+    /// Serves connections that are accepted from now on with `config`, and accepts them at `listeners`. Those
+    /// that are not among them accept no more, and their connections end when what was accepted is answered.
     pub fn replace(&self, config: Config, listeners: BoundListeners) {
         let mut places = self.places();
         let before = self.serving.load_full();
@@ -189,5 +193,6 @@ impl fmt::Debug for Serving {
     }
 }
 
-/// Connections that the kernel keeps for each socket until they are accepted; it caps this at `net.core.somaxconn`.
+/// Connections that the kernel keeps for each socket until they are accepted; it caps this at
+/// `net.core.somaxconn`.
 pub(crate) const BACKLOG: i32 = 4096;

@@ -23,7 +23,8 @@ pub struct Record<'a> {
     pub time: SystemTime,
     /// The status of the answer.
     pub status: StatusCode,
-    /// Octets of content sent, or handed to the kernel's care to send; of a tunnel, all that went to the client.
+    /// Octets of content sent, or handed to the kernel's care to send; of a tunnel, all that went to the
+    /// client.
     pub content_bytes: u64,
     /// Octets that came from the client through the tunnel that its request has made; `None` without one.
     pub received_bytes: Option<u64>,
@@ -35,7 +36,8 @@ pub struct Record<'a> {
     pub refused: Option<&'a Refused>,
     /// The name of the user that the request was authenticated as, if its handler has set one.
     pub user: Option<&'a str>,
-    /// Whether the whole answer was written; otherwise the client went, the content failed, or the time of a drain was over.
+    /// Whether the whole answer was written; otherwise the client went, the content failed, or the time of a
+    /// drain was over.
     pub is_complete: bool,
     /// Whether it was that: the server has not waited any longer.
     pub is_cut_off: bool,
@@ -72,13 +74,14 @@ pub type TakeStreamRecord = Box<dyn FnMut(&StreamRecord<'_>)>;
 /// Takes them for all listeners.
 pub(crate) type StreamRecords = Rc<RefCell<TakeStreamRecord>>;
 
-/// Makes, for each worker, the function that takes its records. That runs on the worker's thread, for every request:
-/// it must not block.
+/// Makes, for each worker, the function that takes its records. That runs on the worker's thread, for every
+/// request: it must not block.
 pub trait Recorder: Send + Sync + 'static {
     /// The function of one worker.
     fn start(&self) -> TakeRecord;
 
-    /// The function of one worker that takes what is told of connections that are no HTTP. Default one that does nothing.
+    /// The function of one worker that takes what is told of connections that are no HTTP. Default one that
+    /// does nothing.
     fn start_streams(&self) -> TakeStreamRecord {
         Box::new(|_| {})
     }

@@ -72,16 +72,16 @@ impl Server {
 
     /// With at most this many connections at a time. By default as many as descriptors allow.
     ///
-    /// Those beyond are answered 503 and are closed if they say nothing for two seconds; when they too are many, a
-    /// twentieth of the limit and four, further ones are closed at once.
+    /// Those beyond are answered 503 and are closed if they say nothing for two seconds; when they too are
+    /// many, a twentieth of the limit and four, further ones are closed at once.
     #[must_use]
     pub const fn connections_max(mut self, connections: usize) -> Self {
         self.workers.connections_max = connections;
         self
     }
 
-    /// Whether what connections of a worker send in one go is handed to the kernel in one system call. Default yes: see
-    /// [`WorkersConfig::batches_sends`](thruway_net::WorkersConfig::batches_sends).
+    /// Whether what connections of a worker send in one go is handed to the kernel in one system call.
+    /// Default yes: see [`WorkersConfig::batches_sends`](thruway_net::WorkersConfig::batches_sends).
     #[must_use]
     pub const fn batch_sends(mut self, batches_sends: bool) -> Self {
         self.workers.batches_sends = batches_sends;
@@ -150,7 +150,8 @@ impl Server {
 }
 
 impl RunningServer {
-    /// Where the server has listened from the start, in the order of the calls to `listen`; ports that were 0 have become real ones.
+    /// Where the server has listened from the start, in the order of the calls to `listen`; ports that were 0
+    /// have become real ones.
     pub fn addresses(&self) -> &[ListenAddr] {
         &self.addresses
     }
@@ -165,7 +166,8 @@ impl RunningServer {
         self.live.clone()
     }
 
-    /// What begins the drain from another thread, and tells how the server is while [`run_until`](Self::run_until) waits.
+    /// What begins the drain from another thread, and tells how the server is while
+    /// [`run_until`](Self::run_until) waits.
     pub fn drain_handle(&self) -> DrainHandle {
         self.workers.drain_handle()
     }
@@ -175,14 +177,14 @@ impl RunningServer {
         self.workers.drain(self.live.config().timeouts.drain);
     }
 
-    /// Waits until the server has ended, which takes a [`drain`](Self::drain). Connections that are still counted in
-    /// what it returns were cut off.
+    /// Waits until the server has ended, which takes a [`drain`](Self::drain). Connections that are still
+    /// counted in what it returns were cut off.
     pub fn join(self) -> Vec<WorkerLoad> {
         self.workers.join().loads
     }
 
-    /// Drains at the first signal, ends the process at the second, and waits until the server has ended. What each worker
-    /// had to do with is logged.
+    /// Drains at the first signal, ends the process at the second, and waits until the server has ended. What
+    /// each worker had to do with is logged.
     pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
         let drain = self.workers.drain_handle();
         let live = self.live.clone();
@@ -204,8 +206,8 @@ impl RunningServer {
 
 /// Why a server cannot start.
 ///
-/// Printed for debugging it is a message for people with the [hint](Self::hint): that is what a `main` that returns it
-/// ends with.
+/// Printed for debugging it is a message for people with the [hint](Self::hint): that is what a `main` that
+/// returns it ends with.
 #[non_exhaustive]
 pub enum ServerError {
     /// An address cannot be parsed.

@@ -18,8 +18,8 @@ pub enum Spoken {
     Http2,
 }
 
-/// Tells by its first octets what a connection speaks (RFC 9113 §3.3), which are put into `early`; no request of HTTP/1.1 begins as the
-/// preface of HTTP/2 does. `None` if it has ended, or says nothing in time.
+/// Tells by its first octets what a connection speaks (RFC 9113 §3.3), which are put into `early`; no request
+/// of HTTP/1.1 begins as the preface of HTTP/2 does. `None` if it has ended, or says nothing in time.
 pub(crate) async fn recognise<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,

@@ -12,9 +12,11 @@ use thruway_net::{ConnectionGuard, PooledBuffer, Stream, Worker};
 use crate::connection_info::ConnectionInfo;
 use crate::record::{StreamRecord, StreamRecords};
 
-/// Drives the connections of a listener that is not for HTTP: see [`Listener::streams`](crate::Listener::streams).
+/// Drives the connections of a listener that is not for HTTP: see
+/// [`Listener::streams`](crate::Listener::streams).
 pub trait ServeStream: Send + Sync + 'static {
-    /// Drives a connection to its end, on the thread of its worker. When the drain comes to its end, the future is dropped.
+    /// Drives a connection to its end, on the thread of its worker. When the drain comes to its end, the
+    /// future is dropped.
     fn serve(&self, client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
@@ -41,8 +43,8 @@ impl ClientStream {
         Self { stream, early, info, guard, records }
     }
 
-    /// Reads the first message of a client of TLS, within `within`. It stays with what was read [early](Self::early), for whoever speaks TLS with
-    /// the client.
+    /// Reads the first message of a client of TLS, within `within`. It stays with what was read
+    /// [early](Self::early), for whoever speaks TLS with the client.
     ///
     /// # Errors
     /// No such message comes, or not in time.

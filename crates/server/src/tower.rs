@@ -1,4 +1,5 @@
-//! Where the ecosystem of the `http` crate meets this engine: tower services, and with them axum applications.
+//! Where the ecosystem of the `http` crate meets this engine: tower services, and with them axum
+//! applications.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,9 +30,9 @@ use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 /// # }
 /// ```
 ///
-/// Mounted below a prefix, the service sees the path without it. Its futures run on the connection's own thread.
-/// `OnUpgrade` of hyper, and with it axum's `WebSocketUpgrade`, is not there: use [`Response::upgrade`] in a route of
-/// our own beside the application.
+/// Mounted below a prefix, the service sees the path without it. Its futures run on the connection's own
+/// thread. `OnUpgrade` of hyper, and with it axum's `WebSocketUpgrade`, is not there: use
+/// [`Response::upgrade`] in a route of our own beside the application.
 #[derive(Clone)]
 pub struct Tower<S> {
     service: S,

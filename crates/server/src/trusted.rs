@@ -1,4 +1,5 @@
-//! Proxies in front of the server that are believed: who asks, and for what, is what they say. Others are not listened to.
+//! Proxies in front of the server that are believed: who asks, and for what, is what they say. Others are not
+//! listened to.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,16 +9,16 @@ use thruway_net::{ClientAddr, Networks};
 
 /// The proxies whose word is taken, and the fields in which they give it. By default there are none.
 ///
-/// A client may write what it likes into those fields, so only what such a proxy has added is believed: the addresses are read from
-/// the right, and the first that is none of a trusted proxy is the client's.
+/// A client may write what it likes into those fields, so only what such a proxy has added is believed: the
+/// addresses are read from the right, and the first that is none of a trusted proxy is the client's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrustedProxies {
     networks: Arc<Networks>,
     fields: ProxyFields,
 }
 
-/// The fields in which proxies say who asks. It must be those that the proxies write: what they do not write, they pass on as clients
-/// have made it up.
+/// The fields in which proxies say who asks. It must be those that the proxies write: what they do not write,
+/// they pass on as clients have made it up.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ProxyFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -74,8 +75,8 @@ impl TrustedProxies {
         (!self.is_empty() && self.contains(address)).then_some(self)
     }
 
-    /// What a request with these field lines, which came from `proxy`, says of its origin. An address that cannot be read, or is
-    /// hidden, tells nothing: then the client is the proxy that has written it.
+    /// What a request with these field lines, which came from `proxy`, says of its origin. An address that
+    /// cannot be read, or is hidden, tells nothing: then the client is the proxy that has written it.
     pub(crate) fn origin<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
         match self.fields {
             ProxyFields::XForwarded => x_forwarded(self, proxy, lines),
@@ -147,8 +148,8 @@ enum Quotes {
     Some,
 }
 
-/// The members of all lines named `name` as one list, the last first. From the left, a quotation mark of a client would hide
-/// what a proxy has put behind it.
+/// The members of all lines named `name` as one list, the last first. From the left, a quotation mark of a
+/// client would hide what a proxy has put behind it.
 fn members_from_right<'a>(
     lines: FieldLines<'a>,
     name: &'static str,
@@ -206,8 +207,8 @@ fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`, `2001:db8::1` (RFC 7239 §6). `unknown` and
-/// names that hide one are none.
+/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`, `2001:db8::1` (RFC 7239
+/// §6). `unknown` and names that hide one are none.
 fn node(octets: &[u8]) -> Option<ClientAddr> {
     let text = str::from_utf8(octets).ok()?;
     let (address, port) = if let Some(rest) = text.strip_prefix('[') {

@@ -120,7 +120,8 @@ impl Scene {
         Self { time, line, connection }
     }
 
-    /// How many allocations it takes to answer `requests`, which arrive in pieces of at most `read_bytes_max`.
+    /// How many allocations it takes to answer `requests`, which arrive in pieces of at most
+    /// `read_bytes_max`.
     fn cost(&mut self, requests: &'static str, read_bytes_max: usize) -> u64 {
         let (before, heard) = (allocations(), self.line.0.to_client_bytes.get());
         self.line.0.read_bytes_max.set(read_bytes_max);
@@ -181,7 +182,8 @@ fn a_handler_that_allocates_is_found() {
     assert!(scene.steady(ALLOCATES, usize::MAX, 100) >= 100);
 }
 
-/// What the documentation of `Compression::streams_max` says. What zstd takes is not counted here: it comes from C.
+/// What the documentation of `Compression::streams_max` says. What zstd takes is not counted here: it comes
+/// from C.
 #[test]
 fn a_compressed_stream_takes_as_much_memory_as_is_said() {
     for (request, kibibytes) in [(COMPRESSED_BY_GZIP, 300..410), (COMPRESSED_BY_BROTLI, 2000..3600)] {
@@ -206,7 +208,8 @@ struct Client {
 }
 
 impl Client {
-    /// Sends `requests` at once and reads the answer to each of `count`, of which all must be as long as the first.
+    /// Sends `requests` at once and reads the answer to each of `count`, of which all must be as long as the
+    /// first.
     fn ask(&mut self, requests: &str, count: usize) {
         self.stream.write_all(requests.as_bytes()).unwrap();
         let first = self.answer();

@@ -62,7 +62,8 @@ impl Response {
     }
 }
 
-/// Performs the operations, feeding pieces of at most `size`, and returns the events and the error that ended them.
+/// Performs the operations, feeding pieces of at most `size`, and returns the events and the error that ended
+/// them.
 pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec<Event>, Option<Error>) {
     let mut run = Run {
         connection: ClientConnection::new(limits),

@@ -1,9 +1,12 @@
-//! What every client of MCP does: calls of one tool, so many in flight at a time, first to warm up and then for a while.
+//! What every client of MCP does: calls of one tool, so many in flight at a time, first to warm up and then
+//! for a while.
 //!
-//! It says `ready` on a line and waits for one, so that whoever measures can look at the processes before and after. Then
-//! it says how many calls there were and how many seconds they took, and ends when its standard input does.
+//! It says `ready` on a line and waits for one, so that whoever measures can look at the processes before and
+//! after. Then it says how many calls there were and how many seconds they took, and ends when its standard
+//! input does.
 //!
-//! With `--calls N` it makes so many and says nothing: two runs under `valgrind --tool=callgrind` tell what a call takes.
+//! With `--calls N` it makes so many and says nothing: two runs under `valgrind --tool=callgrind` tell what a
+//! call takes.
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};
@@ -26,7 +29,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of `--call URL --in-flight N --seconds N`; none if there is no `--call`, as the program is a server then.
+    /// The load of `--call URL --in-flight N --seconds N`; none if there is no `--call`, as the program is a
+    /// server then.
     ///
     /// # Panics
     /// When the others are not numbers.

@@ -28,8 +28,8 @@ impl Connection {
         Self { socket, request_ends: RequestEnds::default(), owed_bytes: 0 }
     }
 
-    /// Does all that the socket allows now. With `ends` the client has closed its side, or the connection broke:
-    /// then a short read does not mean that the socket is empty, the end is still to be read.
+    /// Does all that the socket allows now. With `ends` the client has closed its side, or the connection
+    /// broke: then a short read does not mean that the socket is empty, the end is still to be read.
     pub(crate) fn drive(&mut self, ends: bool, answers: &Answers, input: &mut [u8]) -> State {
         loop {
             match self.send_owed(answers) {

@@ -1,6 +1,8 @@
-//! hyper's server on one current-thread runtime: of HTTP/1.1, or with `--http2` of HTTP/2, to clients that know it beforehand.
+//! hyper's server on one current-thread runtime: of HTTP/1.1, or with `--http2` of HTTP/2, to clients that
+//! know it beforehand.
 //!
-//! Its best for small answers: `TCP_NODELAY`, answers to pipelined requests flushed together, content in one buffer.
+//! Its best for small answers: `TCP_NODELAY`, answers to pipelined requests flushed together, content in one
+//! buffer.
 
 use std::convert::Infallible;
 

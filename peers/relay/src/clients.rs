@@ -27,7 +27,8 @@ pub(crate) async fn serve(listener: &TcpListener, backend: SocketAddr, most: usi
     let room = Arc::new(Semaphore::new(most));
     loop {
         let place = room.clone().acquire_owned().await.expect("nobody closes it");
-        // A client that has gone before it was accepted, or a kernel that is short of something, is no reason to end.
+        // A client that has gone before it was accepted, or a kernel that is short of something, is no reason
+        // to end.
         let Ok((client, _)) = listener.accept().await else { continue };
         tokio::spawn(async move {
             // Whose end or fault it was is of no interest: it is the end of both connections.

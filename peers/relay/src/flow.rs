@@ -14,7 +14,8 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Passes on what there is. Ready when `from` has ended, all that it has sent was taken, or a socket has failed.
+    /// Passes on what there is. Ready when `from` has ended, all that it has sent was taken, or a socket has
+    /// failed.
     pub(crate) fn poll(
         &mut self,
         from: &mut TcpStream,

@@ -1,5 +1,6 @@
-//! The client of the official SDK, that calls a tool again and again: the modern era, and as many requests at a time as
-//! there are calls, where 16 is its default, on connections that are kept, where its default is one for each request.
+//! The client of the official SDK, that calls a tool again and again: the modern era, and as many requests at
+//! a time as there are calls, where 16 is its default, on connections that are kept, where its default is one
+//! for each request.
 
 use std::error::Error;
 use std::sync::Arc;

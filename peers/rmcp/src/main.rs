@@ -1,5 +1,6 @@
-//! The official Rust SDK of MCP on axum or on pipes, as fast as it gets: one current-thread runtime, no sessions, JSON
-//! answers, a handler written by hand that finds its tool without a router. With `--call`, its client instead.
+//! The official Rust SDK of MCP on axum or on pipes, as fast as it gets: one current-thread runtime, no
+//! sessions, JSON answers, a handler written by hand that finds its tool without a router. With `--call`, its
+//! client instead.
 
 mod client;
 

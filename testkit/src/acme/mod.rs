@@ -1,7 +1,8 @@
-//! A small ACME server (RFC 8555) on loopback, which validates names in earnest, and misbehaves if it is told to.
+//! A small ACME server (RFC 8555) on loopback, which validates names in earnest, and misbehaves if it is told
+//! to.
 //!
-//! Signatures are not verified, and nothing is kept: that is what Pebble is for. Numbers that must be fresh are, URLs must be those that
-//! were signed, and a name is validated by connecting to a port.
+//! Signatures are not verified, and nothing is kept: that is what Pebble is for. Numbers that must be fresh
+//! are, URLs must be those that were signed, and a name is validated by connecting to a port.
 
 mod answers;
 mod orders;

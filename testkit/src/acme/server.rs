@@ -80,7 +80,8 @@ impl AcmeServer {
         self.state.authority.root()
     }
 
-    /// Validates names at these ports of this machine; 0 for nowhere. Until this is said, answers to challenges have to wait.
+    /// Validates names at these ports of this machine; 0 for nowhere. Until this is said, answers to
+    /// challenges have to wait.
     pub fn validate_at(&self, http: u16, tls: u16) {
         *lock(&self.state.ports.0) = Some(Ports { http, tls });
         self.state.ports.1.notify_all();

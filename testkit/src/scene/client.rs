@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::Peer;
 
-/// A client, and the connection that the server drives for it. Whatever the client does is followed by what the
-/// server does about it.
+/// A client, and the connection that the server drives for it. Whatever the client does is followed by what
+/// the server does about it.
 pub struct Client {
     peer: Peer,
     /// `None` when the server has let go of the connection.

@@ -83,8 +83,8 @@ impl Scene {
         self.connect()
     }
 
-    /// Lets time pass, a tenth of a second at a time, as the worker's timer does. The clients must be looked at
-    /// afterwards: see [`Client::run`].
+    /// Lets time pass, a tenth of a second at a time, as the worker's timer does. The clients must be looked
+    /// at afterwards: see [`Client::run`].
     pub fn pass(&self, duration: Duration) {
         let mut left = duration;
         while !left.is_zero() {

@@ -8,7 +8,8 @@ use crate::Random;
 /// The pieces of an input, in order.
 pub type Pieces<'i> = Vec<&'i [u8]>;
 
-/// Reads `input` whole and in each of the `ways` to cut it, and returns the transcript, which is always the same.
+/// Reads `input` whole and in each of the `ways` to cut it, and returns the transcript, which is always the
+/// same.
 ///
 /// # Panics
 /// It was not the same.

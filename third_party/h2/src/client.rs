@@ -1006,8 +1006,9 @@ impl Builder {
     /// Sets the maximum number of local resets due to protocol errors made by the remote end.
     ///
     /// Invalid frames and many other protocol errors will lead to resets being generated for those streams.
-    /// Too many of these often indicate a malicious client, and there are attacks which can abuse this to DOS servers.
-    /// This limit protects against these DOS attacks by limiting the amount of resets we can be forced to generate.
+    /// Too many of these often indicate a malicious client, and there are attacks which can abuse this to DOS
+    /// servers. This limit protects against these DOS attacks by limiting the amount of resets we can be
+    /// forced to generate.
     ///
     /// When the number of local resets exceeds this threshold, the client will close the connection.
     ///

@@ -915,11 +915,12 @@ impl Builder {
     /// Sets the maximum number of local resets due to protocol errors made by the remote end.
     ///
     /// Invalid frames and many other protocol errors will lead to resets being generated for those streams.
-    /// Too many of these often indicate a malicious client, and there are attacks which can abuse this to DOS servers.
-    /// This limit protects against these DOS attacks by limiting the amount of resets we can be forced to generate.
+    /// Too many of these often indicate a malicious client, and there are attacks which can abuse this to DOS
+    /// servers. This limit protects against these DOS attacks by limiting the amount of resets we can be
+    /// forced to generate.
     ///
-    /// When the number of local resets exceeds this threshold, the server will issue GOAWAYs with an error code of
-    /// `ENHANCE_YOUR_CALM` to the client.
+    /// When the number of local resets exceeds this threshold, the server will issue GOAWAYs with an error
+    /// code of `ENHANCE_YOUR_CALM` to the client.
     ///
     /// If you really want to disable this, supply [`Option::None`] here.
     /// Disabling this is not recommended and may expose you to DOS attacks.

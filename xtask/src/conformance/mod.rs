@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: the official MCP conformance suite, against the server and the client in `conformance/`.
+//! `cargo xtask conformance`: the official MCP conformance suite, against the server and the client in
+//! `conformance/`.
 //!
 //! The suite is not part of this repository; it is installed with npm, at the version named here. Its
 //! scenarios for authorization servers are not run: there is none here. `--through bridge` runs the scenarios
@@ -69,8 +70,9 @@ const fn client(name: &'static str, arguments: &'static [&'static str]) -> Set {
     Set { side: Side::Client, name, arguments, of_server: &[] }
 }
 
-/// A revision's requirements come with scenarios that are run and not scored. A scenario says different things at the wires
-/// of different revisions; the last set of the server also has those that belong to no revision.
+/// A revision's requirements come with scenarios that are run and not scored. A scenario says different
+/// things at the wires of different revisions; the last set of the server also has those that belong to no
+/// revision.
 const SETS: [Set; 11] = [
     server("2025-11-25", &["--requirements", "2025-11-25"]),
     server("2026-07-28", &["--requirements", "2026-07-28"]),
@@ -85,10 +87,12 @@ const SETS: [Set; 11] = [
     client("2025-06-18, all", &["--suite", "all", "--spec-version", "2025-06-18"]),
 ];
 
-/// Builds the server and the client, installs the suite if need be, runs it, and prints what came of each set.
+/// Builds the server and the client, installs the suite if need be, runs it, and prints what came of each
+/// set.
 ///
 /// # Errors
-/// A check failed that is not on the list of expected failures, or a scenario on it passed, or something could not be run.
+/// A check failed that is not on the list of expected failures, or a scenario on it passed, or something
+/// could not be run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let programs = build(options.through, &Stop::new(BUILD_LIMIT)?)?;
     let suite = match &options.suite {

@@ -27,7 +27,8 @@ impl Suite {
         Ok(Self { node: node.context("there is no Node.js")?, program })
     }
 
-    /// Runs scenarios for `subject`, the URL of a server or the path of a client; the results are in `output` then.
+    /// Runs scenarios for `subject`, the URL of a server or the path of a client; the results are in `output`
+    /// then.
     ///
     /// # Errors
     /// The suite did not get to its end. That checks have failed is none.

@@ -1,4 +1,5 @@
-//! The cases of the corpus: fenced blocks in Markdown, each `http` block followed by the `log` it should cause.
+//! The cases of the corpus: fenced blocks in Markdown, each `http` block followed by the `log` it should
+//! cause.
 
 use std::path::{Path, PathBuf};
 
@@ -84,8 +85,8 @@ fn cases_of(file: &str, text: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Level and text of a heading. The title of a file, which is underlined, is none: the headings below it have two
-/// marks and more.
+/// Level and text of a heading. The title of a file, which is underlined, is none: the headings below it have
+/// two marks and more.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let text = line.trim_start_matches('#');
     let marks = line.len() - text.len();
@@ -110,7 +111,8 @@ fn octets(block: &str) -> Result<Vec<u8>> {
     Ok(octets)
 }
 
-/// Appends what the escape at the start of `text`, whose backslash is gone, stands for. Returns what follows it.
+/// Appends what the escape at the start of `text`, whose backslash is gone, stands for. Returns what follows
+/// it.
 fn unescape<'t>(text: &'t str, octets: &mut Vec<u8>) -> Result<&'t str> {
     for (letter, octet) in [("r", b'\r'), ("n", b'\n'), ("t", b'\t'), ("f", 0x0c)] {
         if let Some(rest) = text.strip_prefix(letter) {

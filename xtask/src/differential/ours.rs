@@ -23,8 +23,8 @@ pub(super) fn reading(case: &Case) -> Result<Reading> {
     Ok(from_transcript(transcript, case.meta.kind.ends_with("-finish")))
 }
 
-/// The input with a `Host` field in each request of HTTP/1.1. Nearly all of the corpus lacks it, and would be refused
-/// for that alone.
+/// The input with a `Host` field in each request of HTTP/1.1. Nearly all of the corpus lacks it, and would be
+/// refused for that alone.
 fn with_hosts(case: &Case) -> Result<Vec<u8>> {
     let mut places = Vec::new();
     let mut version: &[u8] = b"";

@@ -1,7 +1,8 @@
 //! `cargo xtask h2spec`: the conformance tests of HTTP/2 (`summerwind/h2spec`), against the origin and
 //! through the gateway.
 //!
-//! They are not part of this repository: Go builds them, at the versions that `go.mod` and `go.sum` beside this file name.
+//! They are not part of this repository: Go builds them, at the versions that `go.mod` and `go.sum` beside
+//! this file name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Clients that others wrote, as `clients.toml` lists them: each runs its commands, and must see what the list says.
+//! Clients that others wrote, as `clients.toml` lists them: each runs its commands, and must see what the
+//! list says.
 
 use std::collections::BTreeMap;
 use std::fs;

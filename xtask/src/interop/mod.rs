@@ -1,7 +1,7 @@
 //! `cargo xtask interop`: clients that others wrote, against `thruway serve`.
 //!
-//! Every check asserts what the client saw: statuses, contents, connections, failures. Ports are chosen by the system,
-//! and a client that is not installed is reported as such and fails nothing.
+//! Every check asserts what the client saw: statuses, contents, connections, failures. Ports are chosen by
+//! the system, and a client that is not installed is reported as such and fails nothing.
 
 // the clients
 mod check;
@@ -41,7 +41,8 @@ pub(crate) struct Options {
     /// More requests, more connections, for longer.
     #[arg(long)]
     full: bool,
-    /// Clients and servers of MCP too, themselves and through bridges, which are installed from npm, `PyPI` and crates.io when they are not there.
+    /// Clients and servers of MCP too, themselves and through bridges, which are installed from npm, `PyPI`
+    /// and crates.io when they are not there.
     #[arg(long)]
     mcp: bool,
     /// Only checks of which the client or the description holds one of these texts.
@@ -56,16 +57,19 @@ pub(crate) struct Options {
     /// Instead: certificates from Pebble, which Go builds.
     #[arg(long, conflicts_with_all = ["mcp", "gateway"])]
     acme: bool,
-    /// Instead: clients and servers of gRPC, which Go and pip bring, through the gateway and with our engine as the server; `--gateway --full` has them too.
+    /// Instead: clients and servers of gRPC, which Go and pip bring, through the gateway and with our engine
+    /// as the server; `--gateway --full` has them too.
     #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme"])]
     grpc: bool,
-    /// Instead: what testssl.sh, sslyze (which is installed from `PyPI`) and tlsfuzzer find in TLS as it is spoken with clients.
+    /// Instead: what testssl.sh, sslyze (which is installed from `PyPI`) and tlsfuzzer find in TLS as it is
+    /// spoken with clients.
     #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme", "grpc"])]
     tls: bool,
     /// A checkout of tlsfuzzer, for `--tls`
     #[arg(long, value_name = "DIR", requires = "tls")]
     tlsfuzzer: Option<PathBuf>,
-    /// Instead: test suites of other gateways: HAProxy's http-messaging scenarios (`varnishtest`), the proxy files of nginx-tests (`perl`) and payloads of the HTTP Garden, each from a checkout
+    /// Instead: test suites of other gateways: HAProxy's http-messaging scenarios (`varnishtest`), the proxy
+    /// files of nginx-tests (`perl`) and payloads of the HTTP Garden, each from a checkout
     #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme", "grpc", "tls"])]
     outside: bool,
     #[command(flatten)]
@@ -163,7 +167,8 @@ struct Stage<'s> {
     checks: Vec<Check>,
 }
 
-/// All of them. Before a bridge to one era, what is on stdio is another bridge to that era, so that messages pass both.
+/// All of them. Before a bridge to one era, what is on stdio is another bridge to that era, so that messages
+/// pass both.
 fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> anyhow::Result<Vec<Stage<'s>>> {
     let mut with_demo = Stage {
         name: "with the demo",

@@ -1,5 +1,5 @@
-//! MCP servers that others wrote, as `servers.toml` lists them, asked by `thruway mcp`, and through `thruway mcp bridge` in both
-//! directions.
+//! MCP servers that others wrote, as `servers.toml` lists them, asked by `thruway mcp`, and through `thruway
+//! mcp bridge` in both directions.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! slowhttptest: clients that take their time. The server answers others meanwhile, and ends their connections.
+//! slowhttptest: clients that take their time. The server answers others meanwhile, and ends their
+//! connections.
 
 use std::fs;
 use std::process::Command;
@@ -20,8 +21,8 @@ pub(super) fn checks() -> Vec<Check> {
     kinds.map(check).into()
 }
 
-/// Fails unless the server gets all the connections, ends them, and stays available. What the attacker says of its
-/// connections is no measure: one that reads slowly does not see for minutes that they are gone.
+/// Fails unless the server gets all the connections, ends them, and stays available. What the attacker says
+/// of its connections is no measure: one that reads slowly does not see for minutes that they are gone.
 fn attack(scene: &Scene<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
     let connections = scene.either(100, 800);
     let before = sockets(scene.server)?;

@@ -12,10 +12,11 @@ use crate::program::repository;
 
 /// Makes a command of words.
 ///
-/// These places are filled in: `{url}`, `{directory}`, `{content_bytes}` and the values in `places`; `{stdio}`, a word of its own, which
-/// becomes the command of our MCP server on stdio; `{python:LIST}`, `{python-programs:LIST}`, `{npm:LIST}`, `{go-servers}` and `{rmcp}`, which are installed for it; `{text:FILE}`,
-/// `{file:FILE}` and `{go:FILE}`, the text, a copy and the program of a file beside this one; and `{npm-file:LIST:FILE}`, a copy beside
-/// packages.
+/// These places are filled in: `{url}`, `{directory}`, `{content_bytes}` and the values in `places`;
+/// `{stdio}`, a word of its own, which becomes the command of our MCP server on stdio; `{python:LIST}`,
+/// `{python-programs:LIST}`, `{npm:LIST}`, `{go-servers}` and `{rmcp}`, which are installed for it;
+/// `{text:FILE}`, `{file:FILE}` and `{go:FILE}`, the text, a copy and the program of a file beside this one;
+/// and `{npm-file:LIST:FILE}`, a copy beside packages.
 ///
 /// # Errors
 /// Something cannot be installed or built.

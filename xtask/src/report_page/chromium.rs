@@ -44,8 +44,8 @@ pub(super) fn open(
     serde_json::from_str(seen.context("the browser has not looked")?).context("what was seen is odd")
 }
 
-/// The page in a frame as wide as a phone and in one as wide as a window, and what measures them. A window of its own has no less
-/// than 500 pixels.
+/// The page in a frame as wide as a phone and in one as wide as a window, and what measures them. A window of
+/// its own has no less than 500 pixels.
 fn framed(page: &str) -> String {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width: u32| {

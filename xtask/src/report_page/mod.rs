@@ -1,7 +1,8 @@
 //! `cargo xtask report-page`: the pages of `thruway bench`, opened in a browser.
 //!
-//! Each is looked at as wide as a phone and as a window, in light and in dark: nothing stands beyond the edge, every plot is drawn, and the
-//! console is silent. Screenshots are kept for people, who see what no check does.
+//! Each is looked at as wide as a phone and as a window, in light and in dark: nothing stands beyond the
+//! edge, every plot is drawn, and the console is silent. Screenshots are kept for people, who see what no
+//! check does.
 
 // the pages
 mod pages;

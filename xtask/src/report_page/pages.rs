@@ -49,8 +49,8 @@ pub(super) fn write(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Re
     Ok(pages)
 }
 
-/// Returns the page of a short run of the suite: messages of MCP over pipes and over HTTP, without peers. Plots of ratios take
-/// six rounds.
+/// Returns the page of a short run of the suite: messages of MCP over pipes and over HTTP, without peers.
+/// Plots of ratios take six rounds.
 fn of_suite(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Page> {
     let reports = directory.join("suite");
     let mut command = Command::new(program::build_package("thruway-suite", Profile::Dev, stop)?);

@@ -98,8 +98,8 @@ fn completed_elsewhere(schema: &Value, prefix: &str, names: &mut BTreeSet<String
     }
 }
 
-/// Forbids the members that the schema does not name, where it names any. What `_meta` may have is for others to say,
-/// and the parts of an `allOf` each name some only.
+/// Forbids the members that the schema does not name, where it names any. What `_meta` may have is for others
+/// to say, and the parts of an `allOf` each name some only.
 fn close(schema: &mut Value) {
     let Value::Object(object) = schema else {
         if let Value::Array(schemas) = schema {

@@ -30,11 +30,12 @@ pub(crate) struct Options {
     directory: PathBuf,
 }
 
-/// Reads every example and writes it back, writes samples of our own and validates them, and prints a summary.
+/// Reads every example and writes it back, writes samples of our own and validates them, and prints a
+/// summary.
 ///
 /// # Errors
-/// An example is not read, or written as something else; a sample is not valid, has a member that no revision knows, or
-/// lacks one that its revision has.
+/// An example is not read, or written as something else; a sample is not valid, has a member that no revision
+/// knows, or lacks one that its revision has.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut failures = Vec::new();
     let examples = examples::check(&options.directory.join(EXAMPLES), &mut failures)?;
@@ -80,8 +81,8 @@ fn invalid(definitions: &Definitions, sample: &Sample) -> Option<String> {
     Some(describe(definitions, sample, &complaint))
 }
 
-/// Validity alone allows any member besides those of the schema, misspelt ones among them: each must be one that some
-/// revision knows.
+/// Validity alone allows any member besides those of the schema, misspelt ones among them: each must be one
+/// that some revision knows.
 fn misnamed(own: &Definitions, sample: &Sample, all: &[&Definitions]) -> Option<String> {
     let mut of = all.iter().filter(|definitions| definitions.has(&sample.definition)).peekable();
     if of.peek().is_none() {

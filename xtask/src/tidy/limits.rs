@@ -1,4 +1,5 @@
-//! Limits for `crates/` as a whole: small files, the files that implement one type, and thread-local variables.
+//! Limits for `crates/` as a whole: small files, the files that implement one type, and thread-local
+//! variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that neither the compiler nor clippy knows.
 //!
-//! One module is one family of rules. A rule takes the files as a value, so that each has a test that it can fail; a
-//! test runs all of them over the repository, so that `cargo test` is enough.
+//! One module is one family of rules. A rule takes the files as a value, so that each has a test that it can
+//! fail; a test runs all of them over the repository, so that `cargo test` is enough.
 
 // what is looked at
 mod tree;

@@ -94,8 +94,8 @@ impl<'a> Modules<'a> {
         })
     }
 
-    /// Returns the file that defines the item at `path`, seen from the module `at`, and the name of the item. `None` for
-    /// items of other crates.
+    /// Returns the file that defines the item at `path`, seen from the module `at`, and the name of the item.
+    /// `None` for items of other crates.
     fn resolve(&self, at: &[&'a str], path: &[&'a str], reexports: usize) -> Option<(&'a str, &'a str)> {
         let (mut module, mut rest): (Path<'a>, &[&'a str]) = match path.first()? {
             &"crate" => (Vec::new(), &path[1..]),
@@ -251,8 +251,8 @@ fn is_path(source: &Source, at: usize) -> bool {
     source.is_at(at + 1, &[":", ":"]) && source.tokens.get(at + 3).is_some_and(|token| token.is_word)
 }
 
-/// Reads one `use` tree that begins at `at`, and returns the place after it. `found` gets each leaf: its path, its name,
-/// and `true` for `*`.
+/// Reads one `use` tree that begins at `at`, and returns the place after it. `found` gets each leaf: its
+/// path, its name, and `true` for `*`.
 fn read_use<'a>(
     tokens: &'a [Token],
     mut at: usize,

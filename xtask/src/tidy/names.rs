@@ -1,5 +1,5 @@
-//! Words that are said otherwise here. Only what can be told without knowing the meaning is checked; the rest of the
-//! table of names is for reviewers.
+//! Words that are said otherwise here. Only what can be told without knowing the meaning is checked; the rest
+//! of the table of names is for reviewers.
 
 use super::finding::Finding;
 use super::source::{ANY, Source};
@@ -100,7 +100,8 @@ fn spelled(name: &str) -> String {
     TERMS.iter().fold(spelled, |name, term| name.replace(term, ""))
 }
 
-/// `get_…` says nothing unless a test's sentence begins with the method, `is_…` and `has_…` promise a `bool`, and a test's name is a sentence about what is tested.
+/// `get_…` says nothing unless a test's sentence begins with the method, `is_…` and `has_…` promise a `bool`,
+/// and a test's name is a sentence about what is tested.
 fn functions(path: &str, source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for at in 0..source.tokens.len() {
@@ -124,7 +125,8 @@ fn functions(path: &str, source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Whether the return type of the function at `at` says `bool`, perhaps within a `Result`, or one for each octet.
+/// Whether the return type of the function at `at` says `bool`, perhaps within a `Result`, or one for each
+/// octet.
 fn returns_bool(source: &Source, at: usize) -> bool {
     let mut depth = 0_i32;
     let mut is_after_arrow = false;

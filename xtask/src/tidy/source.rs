@@ -1,4 +1,5 @@
-//! A file in Rust as its tokens, with their lines. Comments are none of them; what is compiled for tests only is marked.
+//! A file in Rust as its tokens, with their lines. Comments are none of them; what is compiled for tests only
+//! is marked.
 
 use anyhow::anyhow;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};

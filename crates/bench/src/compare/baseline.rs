@@ -38,8 +38,8 @@ impl Comparison {
         })
     }
 
-    /// Checks that this baseline fits candidates with these names under a load with these settings. Returns `false` if it
-    /// does not say how it was loaded.
+    /// Checks that this baseline fits candidates with these names under a load with these settings. Returns
+    /// `false` if it does not say how it was loaded.
     ///
     /// # Errors
     /// A regression could not be found with it.

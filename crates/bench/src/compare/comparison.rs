@@ -59,8 +59,8 @@ impl Comparison {
         Self { settings: Some(settings), ..self }
     }
 
-    /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Those that have no
-    /// counterpart are returned.
+    /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Those
+    /// that have no counterpart are returned.
     ///
     /// The baseline is another run, so nothing is claimed with certainty: see [`Ratio::of_separate_runs`].
     pub fn with_baseline(candidates: Vec<Candidate>, baseline: &Self) -> (Self, Vec<String>) {
@@ -88,7 +88,8 @@ impl Comparison {
         same.or_else(|| self.candidates.first().filter(|_| self.candidates.len() == 1))
     }
 
-    /// Whether so many rounds, held against `baseline`, can tell a regression; otherwise those that are too few, and how many they are.
+    /// Whether so many rounds, held against `baseline`, can tell a regression; otherwise those that are too
+    /// few, and how many they are.
     ///
     /// # Errors
     /// The name of a candidate of the baseline, and the number of its rounds.

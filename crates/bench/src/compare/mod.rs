@@ -1,4 +1,5 @@
-//! Several servers under the same load, in turn: which is faster, and how sure that is. Nothing here makes the load.
+//! Several servers under the same load, in turn: which is faster, and how sure that is. Nothing here makes
+//! the load.
 
 mod rounds;
 pub(crate) mod verdict;

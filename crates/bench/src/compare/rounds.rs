@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use thruway_net::Clock;
 
-/// In which order `candidates` are loaded in each of `rounds`: at random, and in every second round the other way round
-/// (ABBA), so that what changes steadily over time hits all alike.
+/// In which order `candidates` are loaded in each of `rounds`: at random, and in every second round the other
+/// way round (ABBA), so that what changes steadily over time hits all alike.
 pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut order: Vec<Vec<usize>> = Vec::new();
@@ -21,8 +21,8 @@ pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     order
 }
 
-/// Measures each of `contenders` once in each of `rounds`, or until one of them breaks. `measure` gets the contender and
-/// the round, counted from 0.
+/// Measures each of `contenders` once in each of `rounds`, or until one of them breaks. `measure` gets the
+/// contender and the round, counted from 0.
 ///
 /// # Errors
 /// `measure` fails.

@@ -63,7 +63,8 @@ pub struct Sample {
     pub response_p99: f64,
     /// See [`Metric::ServerCpu`].
     pub server_cpu: Option<f64>,
-    /// Requests that failed, or were not answered any more; where there are any, the other figures are of other work.
+    /// Requests that failed, or were not answered any more; where there are any, the other figures are of
+    /// other work.
     #[serde(default)]
     pub failed: u64,
     /// `true` if the load generator was late or the limit: then the other figures are its own too. Absent of
@@ -90,8 +91,8 @@ pub struct Pair {
     pub is_paired: bool,
     /// The figure of the candidate as a multiple of the other's.
     pub ratio: Ratio,
-    /// How much more it is, in microseconds: what a gateway adds, if the other is what it stands in front of. Only of
-    /// times, and only of those that were measured in the same round.
+    /// How much more it is, in microseconds: what a gateway adds, if the other is what it stands in front of.
+    /// Only of times, and only of those that were measured in the same round.
     pub added: Option<Ratio>,
     /// What that means.
     pub verdict: Verdict,

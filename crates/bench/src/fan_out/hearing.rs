@@ -41,8 +41,8 @@ impl Hearing {
         Self { state: Mutex::new(state), all_told: Notify::new() }
     }
 
-    /// A publication begins. What is heard from here on is taken to be about it: one before that was not complete may be
-    /// mistaken for it.
+    /// A publication begins. What is heard from here on is taken to be about it: one before that was not
+    /// complete may be mistaken for it.
     pub(super) fn begin(&self, now: Duration, is_measured: bool) {
         let mut state = self.state();
         state.round += 1;

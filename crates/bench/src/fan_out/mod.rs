@@ -1,6 +1,8 @@
-//! Notifications as a load: one publishes, many are told, and what counts is the time until the last of them was.
+//! Notifications as a load: one publishes, many are told, and what counts is the time until the last of them
+//! was.
 //!
-//! Subscribers are clients of the SDK in one thread: what they cost is in the times, as it is in those of a real client.
+//! Subscribers are clients of the SDK in one thread: what they cost is in the times, as it is in those of a
+//! real client.
 
 // who has been told
 mod hearing;
@@ -68,11 +70,13 @@ pub enum FanOutError {
 }
 
 impl FanOut {
-    /// Publishes as long as `load` says, one publication after the other is complete; of it count the limit, the warm-up, the time for a request,
-    /// the server's process and its addresses, and what ends it from outside. The first publication is not measured.
+    /// Publishes as long as `load` says, one publication after the other is complete; of it count the limit,
+    /// the warm-up, the time for a request, the server's process and its addresses, and what ends it from
+    /// outside. The first publication is not measured.
     ///
     /// # Errors
-    /// Somebody could not subscribe, or was not told of the first publication. Whatever happens afterwards is part of the outcome.
+    /// Somebody could not subscribe, or was not told of the first publication. Whatever happens afterwards is
+    /// part of the outcome.
     pub fn run(&self, load: &Load, watch: &mut dyn FnMut(&Progress)) -> Result<Outcome, FanOutError> {
         if let Some(id) = load.server {
             process::usage(id).ok_or(RunError::ServerMissing(id))?;
@@ -234,7 +238,8 @@ impl<'a> Rounds<'a> {
         is_enough || self.load.stop.is_set() || record.is_given_up
     }
 
-    /// How long it took until the last was told of one more publication. Nobody is waited for who will not be told.
+    /// How long it took until the last was told of one more publication. Nobody is waited for who will not be
+    /// told.
     async fn publication(&self, started: Duration) -> Result<Duration, Failure> {
         self.hearing.begin(started, started >= self.measured_from);
         let published = async {

@@ -80,7 +80,8 @@ impl LoadOptions {
     /// Longest duration of a load.
     pub const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
 
-    /// Checks the options against each other and against the limits of this process. Raises its limit of descriptors.
+    /// Checks the options against each other and against the limits of this process. Raises its limit of
+    /// descriptors.
     ///
     /// # Errors
     /// There are more workers than connections, too few descriptors, or too many requests for the rate.
@@ -144,7 +145,8 @@ impl LoadOptions {
         }
     }
 
-    /// Returns the TLS client for the server of `url`, which offers the protocol `alpn`; `None` if the URL is not `https`.
+    /// Returns the TLS client for the server of `url`, which offers the protocol `alpn`; `None` if the URL is
+    /// not `https`.
     ///
     /// # Errors
     /// The certificate authorities cannot be used, or the host is no name for TLS.

@@ -26,8 +26,8 @@ pub fn resolve_origin(origin: &Origin) -> Result<Vec<UpstreamAddr>, PlanError> {
     Ok(addresses)
 }
 
-/// Returns the first of `addresses` that accepts a connection: a name may have addresses at which the server does not
-/// listen. Blocks until then, 5 seconds at most for each.
+/// Returns the first of `addresses` that accepts a connection: a name may have addresses at which the server
+/// does not listen. Blocks until then, 5 seconds at most for each.
 ///
 /// # Errors
 /// None of them accepts one.

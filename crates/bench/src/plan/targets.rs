@@ -28,8 +28,8 @@ pub struct HttpOptions {
 }
 
 impl HttpOptions {
-    /// Returns the load of `targets`: URLs, or `@FILE` for a file of requests. All must be of one server, which need not
-    /// listen yet: see [`reachable_address`](super::reach::reachable_address).
+    /// Returns the load of `targets`: URLs, or `@FILE` for a file of requests. All must be of one server,
+    /// which need not listen yet: see [`reachable_address`](super::reach::reachable_address).
     ///
     /// # Errors
     /// The targets, or these options, cannot be used.
@@ -144,8 +144,8 @@ pub fn read_content(text: &str) -> Result<Vec<u8>, PlanError> {
     }
 }
 
-/// Returns the header lines without `Connection: close` and `Connection: keep-alive`, and `true` if one of them is `close`.
-/// Both are for the load generator, which writes such fields itself.
+/// Returns the header lines without `Connection: close` and `Connection: keep-alive`, and `true` if one of
+/// them is `close`. Both are for the load generator, which writes such fields itself.
 pub fn without_connection_option(header_lines: &[String]) -> (Vec<String>, bool) {
     let (mut others, mut closes) = (Vec::new(), false);
     for line in header_lines {
@@ -157,7 +157,8 @@ pub fn without_connection_option(header_lines: &[String]) -> (Vec<String>, bool)
     (others, closes)
 }
 
-/// Returns `true` for `Connection: keep-alive`, `false` for `Connection: close`, and `None` for other header lines.
+/// Returns `true` for `Connection: keep-alive`, `false` for `Connection: close`, and `None` for other header
+/// lines.
 fn keeps_alive(line: &str) -> Option<bool> {
     let (name, value) = line.split_once(':')?;
     if !name.trim().eq_ignore_ascii_case("connection") {

@@ -47,7 +47,8 @@ impl FoundTool {
     }
 }
 
-/// Asks a server over Streamable HTTP, in `tls` if that is spoken. The first of `revisions` that it speaks is taken.
+/// Asks a server over Streamable HTTP, in `tls` if that is spoken. The first of `revisions` that it speaks is
+/// taken.
 ///
 /// # Errors
 /// It speaks none, or not so that it could be understood.
@@ -67,7 +68,8 @@ pub fn probe_http(
     })
 }
 
-/// Asks a child over its pipes. In the legacy era its session has begun then, in the revision that is returned.
+/// Asks a child over its pipes. In the legacy era its session has begun then, in the revision that is
+/// returned.
 ///
 /// # Errors
 /// It speaks none of `revisions`, or not so that it could be understood.

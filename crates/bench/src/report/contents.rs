@@ -17,14 +17,15 @@ pub struct Report {
     pub target: String,
     /// How it was loaded.
     pub settings: Settings,
-    /// Seconds that were measured: until the last request was answered or had failed, if that was after the end.
+    /// Seconds that were measured: until the last request was answered or had failed, if that was after the
+    /// end.
     pub elapsed_seconds: f64,
     /// Whether it was ended from outside before its end.
     pub is_interrupted: bool,
     /// Whether it ended early because the server could not be connected to any more.
     pub is_given_up: bool,
-    /// Whether the server had likely stopped to answer when a closed loop ended: requests that were cut off had waited for much longer than
-    /// others took.
+    /// Whether the server had likely stopped to answer when a closed loop ended: requests that were cut off
+    /// had waited for much longer than others took.
     #[serde(default)]
     pub is_stalled: bool,
     /// What keeps the figures from meaning what they seem to, for people.
@@ -32,11 +33,12 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Requests a second that were meant to start; absent in a closed loop.
     pub offered_rate: Option<f64>,
-    /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in a closed loop.
+    /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in
+    /// a closed loop.
     #[serde(default)]
     pub due_rate: Option<f64>,
-    /// Requests a second that were answered as expected. In an open loop, of those that were due in the measured time, whenever
-    /// their answers came; less if the server has fallen behind more and more.
+    /// Requests a second that were answered as expected. In an open loop, of those that were due in the
+    /// measured time, whenever their answers came; less if the server has fallen behind more and more.
     pub achieved_rate: f64,
     /// Requests by what became of them.
     pub requests: RequestCounts,
@@ -51,15 +53,16 @@ pub struct Report {
     /// Handshakes of TLS; absent without.
     #[serde(default)]
     pub handshakes: Option<Handshakes>,
-    /// Times from the actual start of a request to the end of its answer. Requests that timed out count with the time
-    /// that was waited.
+    /// Times from the actual start of a request to the end of its answer. Requests that timed out count with
+    /// the time that was waited.
     pub service_time: TimesReport,
-    /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not answered or
-    /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop; there, requests that were
-    /// cut off at the end count with what they had waited, if that changes anything: see `at_least_from`.
+    /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not
+    /// answered or never sent before the end count with the time that was waited. The same as `service_time`
+    /// in a closed loop; there, requests that were cut off at the end count with what they had waited, if
+    /// that changes anything: see `at_least_from`.
     pub response_time: TimesReport,
-    /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent of other loads. There
-    /// `service_time` is the time until the last one was told.
+    /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent
+    /// of other loads. There `service_time` is the time until the last one was told.
     #[serde(default)]
     pub deliveries: Option<TimesReport>,
     /// How it went, in parts of equal length.
@@ -68,7 +71,8 @@ pub struct Report {
     pub generator: Generator,
     /// What the server has cost; absent if its process is not known.
     pub server: Option<ServerCost>,
-    /// Connections for which listeners had no room, of all listeners of the machine; absent if the server is on another one.
+    /// Connections for which listeners had no room, of all listeners of the machine; absent if the server is
+    /// on another one.
     #[serde(default)]
     pub listen_queue: Option<ListenQueue>,
 }
@@ -91,7 +95,8 @@ pub struct Settings {
     /// The version of HTTP: `1.1` or `2`. Absent of pipes.
     #[serde(default)]
     pub http_version: Option<String>,
-    /// Requests on a connection that are not answered at the same time, at most: the depth of pipelines, or the number of streams.
+    /// Requests on a connection that are not answered at the same time, at most: the depth of pipelines, or
+    /// the number of streams.
     pub pipeline: u64,
     /// Whether a connection has more than one request.
     pub is_persistent: bool,
@@ -108,14 +113,15 @@ pub struct Settings {
 /// Requests by what became of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
-    /// Answered as expected. In a closed loop that ends by the clock, in the measured time: those that began while it warmed up
-    /// are among them, but not among the times.
+    /// Answered as expected. In a closed loop that ends by the clock, in the measured time: those that began
+    /// while it warmed up are among them, but not among the times.
     pub answered: u64,
     /// Failed in any way; see `errors`.
     pub failed: u64,
     /// On their way when a closed loop ended, and counted nowhere else.
     pub cut_off: u64,
-    /// Sent again on another connection, because the server had announced to close the first; counted once elsewhere.
+    /// Sent again on another connection, because the server had announced to close the first; counted once
+    /// elsewhere.
     pub sent_again: u64,
     /// Answered in an event stream, of those that were answered; messages of MCP only.
     #[serde(default)]
@@ -167,7 +173,8 @@ pub struct Connections {
     pub missing_because: Option<String>,
 }
 
-/// Handshakes of TLS while it was measured. Those of connections that were opened before the start are not among them.
+/// Handshakes of TLS while it was measured. Those of connections that were opened before the start are not
+/// among them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Handshakes {
     /// With certificates.
@@ -204,7 +211,8 @@ pub struct Generator {
     pub cpu_per_request: Option<f64>,
     /// The share of its core that the busiest thread used, at most 1.
     pub busiest_worker: f64,
-    /// The share of the time in which a thread was ready to run and had no core, of the thread of which that is most.
+    /// The share of the time in which a thread was ready to run and had no core, of the thread of which that
+    /// is most.
     #[serde(default)]
     pub waiting_worker: f64,
     /// Whether the load generator, and not the server, was likely the limit.
@@ -216,7 +224,8 @@ pub struct Generator {
 pub struct ServerCost {
     /// Its process.
     pub pid: u32,
-    /// CPU time in seconds, with that of threads that have ended, of descendants, and of children that have ended and were waited for.
+    /// CPU time in seconds, with that of threads that have ended, of descendants, and of children that have
+    /// ended and were waited for.
     pub cpu_seconds: f64,
     /// Whether some of it is missing: processes have ended that nobody waited for.
     #[serde(default)]
@@ -243,7 +252,8 @@ impl Report {
         self.octets.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_rate
     }
 
-    /// Whether every request was answered as expected, and the server still answered at the end; those that were due just when it ended may have stayed unsent.
+    /// Whether every request was answered as expected, and the server still answered at the end; those that
+    /// were due just when it ended may have stayed unsent.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
@@ -259,8 +269,8 @@ impl Report {
         self.errors.iter().any(|error| error.kind.is_of_server())
     }
 
-    /// How many requests keep the load from being [clean](Self::is_clean): 0 only if it is. A few that were due just at the end of an open
-    /// loop, and were not sent, are no failure.
+    /// How many requests keep the load from being [clean](Self::is_clean): 0 only if it is. A few that were
+    /// due just at the end of an open loop, and were not sent, are no failure.
     pub fn failures(&self) -> u64 {
         let is_silent = self.is_stalled || self.requests.answered == 0;
         let failed = self.requests.failed + if is_silent { self.requests.cut_off } else { 0 };
@@ -268,7 +278,8 @@ impl Report {
     }
 }
 
-/// Returns the reason why written figures cannot be read. The names of Rust's types mean nothing to the reader.
+/// Returns the reason why written figures cannot be read. The names of Rust's types mean nothing to the
+/// reader.
 pub fn unreadable(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.strip_prefix("missing field ") {
@@ -279,7 +290,8 @@ pub fn unreadable(error: &serde_json::Error) -> String {
 }
 
 impl Settings {
-    /// What makes another load of the same requests, each with its value here and there. How long it goes on does not, nor do chance arrivals.
+    /// What makes another load of the same requests, each with its value here and there. How long it goes on
+    /// does not, nor do chance arrivals.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = self.decisive().into_iter().zip(other.decisive());
         let others = pairs.filter(|((_, here), (_, there))| here != there);

@@ -93,7 +93,8 @@ fn shown(report: &Report) -> Shown {
     }
 }
 
-/// The response times of all loads by percentile. The axis leaves as much room to the last tenth as to the one before.
+/// The response times of all loads by percentile. The axis leaves as much room to the last tenth as to the
+/// one before.
 fn distribution(reports: &[Report]) -> String {
     let place = |percentile: f64| -(1.0 - percentile / 100.0).log10();
     let lines = reports.iter().map(|report| {

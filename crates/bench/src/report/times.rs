@@ -40,8 +40,8 @@ pub struct TimesReport {
     pub p99_99: f64,
     /// The longest.
     pub max: f64,
-    /// Those of this length and above are at least so long: requests that a closed loop cut off at its end are among them, with
-    /// what they had waited. Absent where there are none that matter.
+    /// Those of this length and above are at least so long: requests that a closed loop cut off at its end
+    /// are among them, with what they had waited. Absent where there are none that matter.
     #[serde(default)]
     pub at_least_from: Option<f64>,
     /// The whole distribution, for plots; closer together towards the end.

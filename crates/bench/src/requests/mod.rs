@@ -1,7 +1,8 @@
 //! What is sent, and what is expected of the answers. Nothing here is sent.
 //!
-//! [`Requests`] is all that the loop knows: a number becomes octets, and an answer is compared with what was expected. HTTP
-//! requests are [`HttpRequests`]; other messages that travel over HTTP can be another implementation.
+//! [`Requests`] is all that the loop knows: a number becomes octets, and an answer is compared with what was
+//! expected. HTTP requests are [`HttpRequests`]; other messages that travel over HTTP can be another
+//! implementation.
 
 // how people write it
 mod url;

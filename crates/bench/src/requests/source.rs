@@ -22,8 +22,8 @@ pub trait Requests: Send + Sync {
     /// What is expected of the answer to request `number`.
     fn expected(&self, number: u64) -> &Expected;
 
-    /// What a connection sends and reads where requests do not stand for themselves, which is asked for instead of the
-    /// others; `None` where they do.
+    /// What a connection sends and reads where requests do not stand for themselves, which is asked for
+    /// instead of the others; `None` where they do.
     fn conversation(&self) -> Option<Conversation> {
         None
     }
@@ -39,8 +39,8 @@ pub struct Http2Request {
 }
 
 impl Http2Request {
-    /// What the octets of a request for HTTP/1.1 say; `None` if that cannot be said. `TE` is sent only if it was asked for: to look
-    /// through a header section costs both sides more than to see that there is none.
+    /// What the octets of a request for HTTP/1.1 say; `None` if that cannot be said. `TE` is sent only if it
+    /// was asked for: to look through a header section costs both sides more than to see that there is none.
     pub(super) fn of_octets(octets: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
         let scheme = if is_secured { Scheme::HTTPS } else { Scheme::HTTP };
         let Spoken { mut head, used, .. } = Spoken::of(octets, scheme, false)?;

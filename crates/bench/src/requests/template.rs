@@ -1,5 +1,5 @@
-//! Text with placeholders: `{n}` is the number of the request, `{random}` 16 hexadecimal digits that differ from request
-//! to request.
+//! Text with placeholders: `{n}` is the number of the request, `{random}` 16 hexadecimal digits that differ
+//! from request to request.
 
 /// A text, cut at its placeholders.
 #[derive(Clone, PartialEq, Eq, Debug)]

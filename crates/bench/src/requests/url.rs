@@ -1,4 +1,5 @@
-//! Where requests go, as people write it: `https://example.com:8443/path?query`, `http://unix:/run/app.sock:/path`.
+//! Where requests go, as people write it: `https://example.com:8443/path?query`,
+//! `http://unix:/run/app.sock:/path`.
 
 use std::fmt;
 

@@ -38,9 +38,10 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
-    /// Whether a request that ends now is counted. A closed loop that ends by the clock counts what ends in the measured time: if it
-    /// counted what began in it, each connection would lose the request that was on its way when that time began, and the one
-    /// that was when it ended. Where requests are due or counted beforehand, those count that began in it.
+    /// Whether a request that ends now is counted. A closed loop that ends by the clock counts what ends in
+    /// the measured time: if it counted what began in it, each connection would lose the request that was on
+    /// its way when that time began, and the one that was when it ended. Where requests are due or counted
+    /// beforehand, those count that began in it.
     #[inline]
     fn is_measured(&self, ticket: Ticket, now: Duration) -> bool {
         let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));

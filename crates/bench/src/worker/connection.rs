@@ -1,4 +1,5 @@
-//! Connections to the server that is loaded: how they are opened, why there are none, and what they do in any protocol.
+//! Connections to the server that is loaded: how they are opened, why there are none, and what they do in any
+//! protocol.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -133,7 +134,8 @@ pub(super) enum Ended {
     Over,
     /// It has ended; what it owed is recorded.
     Closed,
-    /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112 §9.6, RFC 9113 §6.8).
+    /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112
+    /// §9.6, RFC 9113 §6.8).
     Unhandled(VecDeque<Ticket>),
 }
 

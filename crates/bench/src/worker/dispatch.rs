@@ -106,8 +106,8 @@ impl Worker {
         record
     }
 
-    /// When to call [`wake_due`](Self::wake_due). The task of `cx` is woken if that comes to be earlier than what was told
-    /// before.
+    /// When to call [`wake_due`](Self::wake_due). The task of `cx` is woken if that comes to be earlier than
+    /// what was told before.
     pub fn poll_next_wake(&self, cx: &Context<'_>) -> Duration {
         self.timer_task.replace(Some(cx.waker().clone()));
         let plan = self.plan.borrow();
@@ -131,7 +131,8 @@ impl Worker {
             let end = plan.budget.end;
             let is_due = |next| next <= now && end.is_none_or(|end| next < end);
             let is_due = plan.schedule.next().is_some_and(is_due);
-            // What was due before the end is sent as long as a connection is free for it: this thread may have come late.
+            // What was due before the end is sent as long as a connection is free for it: this thread may
+            // have come late.
             let is_over = end.is_some_and(|end| now >= end) && !(is_due && plan.parking.has_waiting());
             if is_due && !is_over {
                 plan.parking.wake_one();
@@ -199,7 +200,8 @@ impl Worker {
     /// Ends the load: nothing starts any more. What should have and did not is counted.
     fn drain(&self, now: Duration) {
         let is_counted = self.waits_for_all();
-        // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are waited for.
+        // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are
+        // waited for.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.manner.timeout + TICK_MAX * 2,
             (false, true) if self.share.stop.is_set() => self.manner.drain.min(DRAIN_OF_STOPPED),
@@ -307,7 +309,8 @@ const INPUT_BYTES: usize = 256 << 10;
 /// Enough for the field lines of most heads; the index grows for others.
 const FIELD_LINES: usize = 64;
 
-/// How long a load of counted requests goes on asking a server that cannot be connected to. One with a time ends by itself.
+/// How long a load of counted requests goes on asking a server that cannot be connected to. One with a time
+/// ends by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an open loop that was ended from outside waits for its last answers.

@@ -1,5 +1,5 @@
-//! A place for one connection at a time: requests are taken, connections opened for them as they are needed. What is spoken on
-//! them is of no concern here.
+//! A place for one connection at a time: requests are taken, connections opened for them as they are needed.
+//! What is spoken on them is of no concern here.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -28,7 +28,8 @@ struct Lane {
 }
 
 impl Worker {
-    /// The future of one connection, the `number`th of this worker; it ends with the load. `first` is open already.
+    /// The future of one connection, the `number`th of this worker; it ends with the load. `first` is open
+    /// already.
     pub async fn lane<C: Connect>(self: Rc<Self>, number: usize, connect: C, first: Option<C::Transport>) {
         if self.manner.is_http2 {
             self.lane_of::<C, Streams<C::Transport>>(number, connect, first).await;
@@ -95,7 +96,8 @@ impl Lane {
         .await
     }
 
-    /// A new connection, on which `ticket` and what must be sent again are to be sent. Without one, the request has failed.
+    /// A new connection, on which `ticket` and what must be sent again are to be sent. Without one, the
+    /// request has failed.
     async fn open<C: Connect, S: Spoken<C::Transport>>(&mut self, connect: &C, ticket: Ticket) -> Option<S> {
         let Some(outcome) = self.connect(connect, ticket).await else {
             let now = self.worker.clock.now_exact();
@@ -148,7 +150,8 @@ impl Lane {
         .await
     }
 
-    /// A server that cannot be connected to is not asked without a pause: that would only show how fast it refuses.
+    /// A server that cannot be connected to is not asked without a pause: that would only show how fast it
+    /// refuses.
     async fn back_off(&mut self) {
         self.failed_attempts += 1;
         let pause = (PAUSE_MIN * (1 << self.failed_attempts.min(6))).min(PAUSE_MAX);

@@ -1,4 +1,5 @@
-//! Two pipes: requests out, a line each, in one write for all that may start; answers in, in any order, told apart by their ids.
+//! Two pipes: requests out, a line each, in one write for all that may start; answers in, in any order, told
+//! apart by their ids.
 //!
 //! There is one pair of pipes for a load. When it ends, the load ends.
 
@@ -220,7 +221,8 @@ impl<T: Transport> Lines<'_, T> {
         self.late.push_back(id);
     }
 
-    /// Requests that have had their time fail, and the pipes go on: others may have been answered in the meantime.
+    /// Requests that have had their time fail, and the pipes go on: others may have been answered in the
+    /// meantime.
     fn give_up_overdue(&mut self, now: Duration) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;

@@ -1,8 +1,9 @@
 //! One thread's part of a load: what its connections share.
 //!
 //! A worker is polled from outside and knows no runtime: [`Worker::wake_due`] is called when the time that
-//! [`Worker::poll_next_wake`] tells has come, [`Worker::lane`] makes the futures of its connections, and all of them end by
-//! themselves. Whoever has a clock by hand and transports in memory can drive it as well as a thread with sockets.
+//! [`Worker::poll_next_wake`] tells has come, [`Worker::lane`] makes the futures of its connections, and all
+//! of them end by themselves. Whoever has a clock by hand and transports in memory can drive it as well as a
+//! thread with sockets.
 //!
 //! ```text
 //! take a request ──▶ connect, if need be ──▶ write ──▶ read the answer ──▶ record ──▶ (again)

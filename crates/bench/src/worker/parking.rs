@@ -1,4 +1,5 @@
-//! Connections of an open loop that wait for a request to become due, in the order in which they came to wait.
+//! Connections of an open loop that wait for a request to become due, in the order in which they came to
+//! wait.
 
 use std::collections::VecDeque;
 use std::task::Waker;

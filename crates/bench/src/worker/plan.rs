@@ -8,16 +8,19 @@ use crate::stop::{Limit, StopFlag};
 /// How connections are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
-    /// Whether HTTP/2 is spoken: at once, or as it was agreed upon when the connection was opened. Otherwise HTTP/1.1 is.
+    /// Whether HTTP/2 is spoken: at once, or as it was agreed upon when the connection was opened. Otherwise
+    /// HTTP/1.1 is.
     pub is_http2: bool,
-    /// Requests on a connection that are not answered at the same time, at least 1. In a closed loop of HTTP/1.1 the next are sent
-    /// when all are answered, in one write; over HTTP/2 each has a stream, and the next is sent as soon as one is answered.
+    /// Requests on a connection that are not answered at the same time, at least 1. In a closed loop of
+    /// HTTP/1.1 the next are sent when all are answered, in one write; over HTTP/2 each has a stream, and the
+    /// next is sent as soon as one is answered.
     pub pipeline: usize,
     /// Whether a connection has more than one request. Whether the requests say so is for [`Requests`].
     pub is_persistent: bool,
     /// How long a request may take, from its actual start.
     pub timeout: Duration,
-    /// How long an open loop waits for the last answers when it has ended; at most a second if that was from outside.
+    /// How long an open loop waits for the last answers when it has ended; at most a second if that was from
+    /// outside.
     pub drain: Duration,
 }
 

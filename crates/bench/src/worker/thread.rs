@@ -70,7 +70,8 @@ pub(crate) struct WorkerThread {
     start: Sender<Duration>,
 }
 
-/// What became of the connections before the start. Of several failures, one that has taken all its time is told.
+/// What became of the connections before the start. Of several failures, one that has taken all its time is
+/// told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) opened: usize,

@@ -1,5 +1,5 @@
-//! A timer that is exact to microseconds. That of the runtime counts milliseconds, which a request of an open loop would
-//! start late.
+//! A timer that is exact to microseconds. That of the runtime counts milliseconds, which a request of an open
+//! loop would start late.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,8 @@ impl Timer {
         Ok(Self { descriptor: AsyncFd::with_interest(descriptor, Interest::READABLE)?, set_to: None })
     }
 
-    /// Ready when the timer has gone off since this was called last. Otherwise the task of `cx` is woken at `at`.
+    /// Ready when the timer has gone off since this was called last. Otherwise the task of `cx` is woken at
+    /// `at`.
     fn poll_until(&mut self, cx: &mut Context<'_>, at: Duration) -> Poll<io::Result<()>> {
         if self.set_to != Some(at) {
             let expiration = Itimerspec { it_interval: NONE, it_value: timespec(at) };

@@ -1,4 +1,5 @@
-//! A connection of HTTP/1.1: requests out, in one write for all that may start; answers in, parsed where they were read.
+//! A connection of HTTP/1.1: requests out, in one write for all that may start; answers in, parsed where they
+//! were read.
 
 use std::collections::VecDeque;
 use std::io;
@@ -176,7 +177,8 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Parses the input up to `filled`, of which what stands before `kept` was counted when it came; returns up to where.
+    /// Parses the input up to `filled`, of which what stands before `kept` was counted when it came; returns
+    /// up to where.
     #[inline]
     fn parse(
         &mut self,

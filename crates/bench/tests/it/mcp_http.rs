@@ -276,7 +276,8 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
     assert!(ids.len() == 3 && ids.windows(2).all(|two| two[0] > two[1]), "no id twice: {ids:?}");
 }
 
-/// The session that its refusal named was not known when it was asked in the other era, which was taken for a refusal of that too.
+/// The session that its refusal named was not known when it was asked in the other era, which was taken for a
+/// refusal of that too.
 #[test]
 fn a_session_is_what_the_handshake_has_begun() {
     let odd = with_sessions(|seen| {

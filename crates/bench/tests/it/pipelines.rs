@@ -1,4 +1,5 @@
-//! Several requests on a connection: each has its own time, and those that a server does not act on are sent again.
+//! Several requests on a connection: each has its own time, and those that a server does not act on are sent
+//! again.
 
 use std::time::Duration;
 

@@ -12,7 +12,8 @@ use thruway_bench::{
 };
 use thruway_testkit::upstream;
 
-/// A load with a rate, failures and several parts of time, against a server that answers every request with 404 or properly.
+/// A load with a rate, failures and several parts of time, against a server that answers every request with
+/// 404 or properly.
 fn reports() -> Vec<Report> {
     let server = upstream::answers_properly().listen();
     let closed = load(server.address, None, Pace::Closed);
@@ -83,7 +84,8 @@ fn of_ten_seconds(waits: &[Duration], change: impl FnOnce(&mut Outcome)) -> Repo
     Report::new("stalling", &load, &outcome)
 }
 
-/// Threads that shared two cores with the server used a third of one each and waited for as long, and nobody was told.
+/// Threads that shared two cores with the server used a third of one each and waited for as long, and nobody
+/// was told.
 #[test]
 fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
     let of = |cpu, waited| {
@@ -242,8 +244,8 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
             assert!(!page.contains(foreign), "{foreign}");
         }
     }
-    // The distribution and the bars; for each load its rate, and its times if it has any: on a machine that is busy, requests that were
-    // never sent have some.
+    // The distribution and the bars; for each load its rate, and its times if it has any: on a machine that
+    // is busy, requests that were never sent have some.
     let has_times = |report: &&Report| report.over_time.iter().any(|part| part.max > 0.0);
     let plots = 2 + reports.len() + reports.iter().filter(has_times).count();
     assert_eq!(comparison.to_html(&reports).matches("<svg ").count(), plots);

@@ -194,7 +194,8 @@ fn a_stop_ends_the_load_soon() {
     assert!(outcome.is_stopped && outcome.record.answered > 0 && outcome.elapsed < Duration::from_mins(1));
 }
 
-/// A server that died after half of the requests, in no time, was as fast as if it had gone on: what failed afterwards was in no time.
+/// A server that died after half of the requests, in no time, was as fast as if it had gone on: what failed
+/// afterwards was in no time.
 #[test]
 fn a_load_of_counted_requests_lasts_until_the_last_has_failed() {
     let asked = Arc::new(AtomicU32::new(0));

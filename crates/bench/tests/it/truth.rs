@@ -99,8 +99,8 @@ fn the_achieved_rate_is_the_offered_one_below_the_capacity() {
     }
 }
 
-/// The achieved rate was what was answered until the last straggler, over the time until then: nobody seemed to hold a rate whose
-/// answers took a hundredth of the time that was measured.
+/// The achieved rate was what was answered until the last straggler, over the time until then: nobody seemed
+/// to hold a rate whose answers took a hundredth of the time that was measured.
 #[test]
 fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
     for latency in [MILLISECOND, 100 * MILLISECOND, 3 * SECOND] {
@@ -153,7 +153,8 @@ fn a_stop_cuts_the_wait_for_the_last_answers_short() {
     }
 }
 
-/// What was due in the last moment was not sent, although connections were free: of a short load, that was more than one of a hundred.
+/// What was due in the last moment was not sent, although connections were free: of a short load, that was
+/// more than one of a hundred.
 #[test]
 fn what_is_due_just_before_the_end_is_sent() {
     for connections in [1, 4] {
@@ -192,7 +193,8 @@ fn a_closed_loop_ends_on_time_and_owes_nothing() {
     assert_eq!(outcome.ended, SECOND);
 }
 
-/// Of a server that stalled a second before the end, all that had waited since were cut off, and no figure knew of it.
+/// Of a server that stalled a second before the end, all that had waited since were cut off, and no figure
+/// knew of it.
 #[test]
 fn what_is_cut_off_has_its_time() {
     let scene = Scene { limit: Limit::Duration(10 * SECOND), connections: 4, ..Scene::default() };
@@ -217,8 +219,8 @@ fn what_happens_while_it_warms_up_is_not_measured() {
     }
 }
 
-/// Only those counted that began and ended in the measured time: with ten thousand connections on a server that takes 60,000 a second, a
-/// sixth of what a second brought was lost.
+/// Only those counted that began and ended in the measured time: with ten thousand connections on a server
+/// that takes 60,000 a second, a sixth of what a second brought was lost.
 #[test]
 fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_it() {
     for latency in [70 * MILLISECOND, 300 * MILLISECOND] {

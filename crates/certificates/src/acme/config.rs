@@ -18,11 +18,13 @@ pub struct AcmeConfig {
     pub connector: Arc<TlsConnector>,
     /// Whether its terms of service are agreed to. Without, nothing is ordered.
     pub terms_of_service_agreed: bool,
-    /// Where its operators reach those of this server, as `mailto:admin@example.com`. Said when the account is made.
+    /// Where its operators reach those of this server, as `mailto:admin@example.com`. Said when the account
+    /// is made.
     pub contacts: Vec<String>,
     /// An account elsewhere to which that of ACME is bound (RFC 8555 §7.3.4). Default none.
     pub external_account: Option<ExternalAccount>,
-    /// The directory in which account, keys and certificates are kept. Each ACME server has a directory of its own below it.
+    /// The directory in which account, keys and certificates are kept. Each ACME server has a directory of
+    /// its own below it.
     pub store: PathBuf,
     /// How names are validated.
     pub challenge: ChallengeKind,

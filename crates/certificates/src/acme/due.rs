@@ -1,4 +1,5 @@
-//! When a certificate is renewed, and when a failure is tried again. The time and chance come in as arguments.
+//! When a certificate is renewed, and when a failure is tried again. The time and chance come in as
+//! arguments.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,8 +7,8 @@ use thruway_net::tls::Validity;
 
 use super::Pace;
 
-/// When a certificate is renewed of which its issuer says nothing: when a third of its time is left, and up to a tenth of that
-/// earlier, so that not all are renewed at once. `chance` is from 0 to 1.
+/// When a certificate is renewed of which its issuer says nothing: when a third of its time is left, and up
+/// to a tenth of that earlier, so that not all are renewed at once. `chance` is from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;
@@ -21,7 +22,8 @@ pub(super) fn moment_of(start: SystemTime, end: SystemTime, chance: f64) -> Syst
     start + width.mul_f64(chance.clamp(0.0, 1.0))
 }
 
-/// How long to wait after so many failures in a row, where the server has said to wait for `told`. Up to a quarter longer by chance.
+/// How long to wait after so many failures in a row, where the server has said to wait for `told`. Up to a
+/// quarter longer by chance.
 pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);

@@ -112,7 +112,8 @@ fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
 }
 
 impl Patience {
-    /// Remembers how long to wait if the server refuses, and has what it says fit into clocks: no more than a day.
+    /// Remembers how long to wait if the server refuses, and has what it says fit into clocks: no more than a
+    /// day.
     fn heed<B>(&self, answer: &mut http::Response<B>) {
         let value = answer.headers_mut().remove(RETRY_AFTER);
         let now = Clock::system().time_of_day();

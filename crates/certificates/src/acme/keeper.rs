@@ -1,4 +1,5 @@
-//! What looks after one certificate: waits until it is due, has it ordered, and waits longer after each failure.
+//! What looks after one certificate: waits until it is due, has it ordered, and waits longer after each
+//! failure.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

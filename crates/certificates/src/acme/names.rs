@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use thruway_net::tls::TlsServerName;
 
-/// The names that a certificate is ordered for: of hosts, in lower case, at least one. The first tells certificates apart.
+/// The names that a certificate is ordered for: of hosts, in lower case, at least one. The first tells
+/// certificates apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct OrderedNames(Vec<String>);
 

@@ -13,7 +13,8 @@ use super::material::SigningRequest;
 use super::renewal::identifier_of;
 use super::{AcmeConfig, AcmeError, ChallengeKind, Challenges, OrderedNames};
 
-/// Orders a certificate for `names`, and returns it with its key, in PEM. What it takes the place of is told to the server.
+/// Orders a certificate for `names`, and returns it with its key, in PEM. What it takes the place of is told
+/// to the server.
 pub(super) async fn order(
     account: &Account,
     config: &AcmeConfig,
@@ -70,7 +71,8 @@ fn is_about_replaced(error: &Error) -> bool {
     }
 }
 
-/// Shows the server what it wants to find, for all names that are not validated yet. It is shown as long as what is returned is there.
+/// Shows the server what it wants to find, for all names that are not validated yet. It is shown as long as
+/// what is returned is there.
 async fn answer_all(
     order: &mut Order,
     kind: ChallengeKind,

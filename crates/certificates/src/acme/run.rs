@@ -44,8 +44,8 @@ impl Acme {
         Self { challenges, statuses: Statuses::default(), thread: Arc::default() }
     }
 
-    /// Looks after these certificates from now on, and after no others. Orders that are under way go on if they are still wanted, from
-    /// the same server.
+    /// Looks after these certificates from now on, and after no others. Orders that are under way go on if
+    /// they are still wanted, from the same server.
     pub fn follow(&self, wanted: Option<Wanted>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && wanted.is_none() {

@@ -1,7 +1,7 @@
 //! What is kept on disk: the account, and certificates with their keys.
 //!
-//! Each is one file, for nobody else to read, that is replaced as a whole: written beside, flushed, renamed. One process at a time
-//! writes.
+//! Each is one file, for nobody else to read, that is replaced as a whole: written beside, flushed, renamed.
+//! One process at a time writes.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -56,7 +56,8 @@ impl Store {
         let _ = fs::remove_file(self.account_path());
     }
 
-    /// Puts a certificate and its key, in PEM, in place of what is in `files`, if `check` has nothing against it.
+    /// Puts a certificate and its key, in PEM, in place of what is in `files`, if `check` has nothing against
+    /// it.
     pub(super) fn keep_certificate(
         &self,
         files: &CertificateFiles,

@@ -33,8 +33,8 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
     Staple::read(&der, &subject.named, Clock::system().time_of_day())
 }
 
-/// How long to wait before an answer is fetched again that has come at `now`: until half of its time is over, and up to a tenth of
-/// that longer, so that not all ask at once. `chance` is from 0 to 1.
+/// How long to wait before an answer is fetched again that has come at `now`: until half of its time is over,
+/// and up to a tenth of that longer, so that not all ask at once. `chance` is from 0 to 1.
 pub(super) fn refresh_after(staple: &Staple, now: SystemTime, chance: f64) -> Duration {
     let half = staple.next_update.duration_since(staple.this_update).unwrap_or_default() / 2;
     let at = staple.this_update + half + (half / 10).mul_f64(chance.clamp(0.0, 1.0));

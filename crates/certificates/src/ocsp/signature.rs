@@ -1,4 +1,5 @@
-//! Whether an answer is signed by who may: the issuer of the certificate, or whom it lets answer (RFC 6960 §4.2.2.2).
+//! Whether an answer is signed by who may: the issuer of the certificate, or whom it lets answer (RFC 6960
+//! §4.2.2.2).
 
 use std::time::{Duration, SystemTime};
 

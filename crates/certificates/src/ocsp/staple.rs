@@ -56,8 +56,9 @@ impl Staple {
     }
 }
 
-/// Whether `said` is of the certificate of `own`. Some leave out that the digest has no parameters. Answers in files may have been asked for
-/// with another digest than ours; as the issuer has signed them, or who answers for it, the number alone tells its certificates apart.
+/// Whether `said` is of the certificate of `own`. Some leave out that the digest has no parameters. Answers
+/// in files may have been asked for with another digest than ours; as the issuer has signed them, or who
+/// answers for it, the number alone tells its certificates apart.
 fn is_same(said: &x509_ocsp::CertId, own: &x509_ocsp::CertId) -> bool {
     let is_of_issuer =
         said.issuer_name_hash == own.issuer_name_hash && said.issuer_key_hash == own.issuer_key_hash;

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{client, fetch, refresh_after, retry_after};
 use super::{OcspError, Staple, Subject};
 
-/// Gives clients of acceptors what the issuers of their certificates say, on a thread of its own. Clones are the same.
+/// Gives clients of acceptors what the issuers of their certificates say, on a thread of its own. Clones are
+/// the same.
 #[derive(Clone, Default)]
 pub struct Stapler {
     pace: StaplerPace,

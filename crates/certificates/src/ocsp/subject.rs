@@ -28,7 +28,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// That of a chain, whose first certificate it is and whose second has issued it. `None` if the chain is too short.
+    /// That of a chain, whose first certificate it is and whose second has issued it. `None` if the chain is
+    /// too short.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let [certificate, issuer, ..] = chain else { return None };
         let certificate = Certificate::from_der(certificate).ok()?;
@@ -65,7 +66,8 @@ fn is_http(url: &str) -> bool {
     Url::for_request(url).is_ok_and(|url| !url.is_https())
 }
 
-/// By SHA-1, as it is the only digest that all responders know (RFC 5019 §2.1.1): nothing depends on its strength.
+/// By SHA-1, as it is the only digest that all responders know (RFC 5019 §2.1.1): nothing depends on its
+/// strength.
 fn id_of(certificate: &Certificate, issuer: &Certificate) -> Option<CertId> {
     let key = &issuer.tbs_certificate.subject_public_key_info.subject_public_key;
     let name = certificate.tbs_certificate.issuer.to_der().ok()?;

@@ -1,4 +1,5 @@
-//! Whatever the server does, the certificate that is there stays, and the server is not asked again and again.
+//! Whatever the server does, the certificate that is there stays, and the server is not asked again and
+//! again.
 
 use std::fs;
 use std::time::Duration;

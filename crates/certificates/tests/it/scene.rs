@@ -98,7 +98,8 @@ impl Scene {
         self.config.directory_of_server().join("account.json")
     }
 
-    /// Puts a certificate there that is to be renewed: of ten days, there is one left. What is in the file is returned.
+    /// Puts a certificate there that is to be renewed: of ten days, there is one left. What is in the file is
+    /// returned.
     pub(crate) fn put_old_certificate(&self) -> String {
         let authority = Authority::new();
         let key = authority.issue("old", &["a.example", "b.example"]);

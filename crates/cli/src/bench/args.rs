@@ -12,8 +12,9 @@ use thruway_net::tls::TlsVersion;
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER_HTTP))]
 pub(crate) struct HttpArgs {
-    /// What to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE` with a JSON object a line; several URLs of one
-    /// server are chosen at random, `@3` behind one makes it three times as frequent
+    /// What to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE`
+    /// with a JSON object a line; several URLs of one server are chosen at random, `@3` behind one makes it
+    /// three times as frequent
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -25,7 +26,8 @@ pub(crate) struct HttpArgs {
 /// What is told of a load, and where.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// The server's process: its CPU time for each request and its memory are told, as those of a child always are
+    /// The server's process: its CPU time for each request and its memory are told, as those of a child
+    /// always are
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// How the report is printed
@@ -43,7 +45,8 @@ pub(crate) struct ReportArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_COMPARE)]
 pub(crate) struct CompareArgs {
-    /// What to compare: URLs, or `"URL -- COMMAND"` for servers to be started; the others are compared with the first
+    /// What to compare: URLs, or `"URL -- COMMAND"` for servers to be started; the others are compared with
+    /// the first
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -72,8 +75,9 @@ pub(crate) struct CompareArgs {
 
 /// Find the highest rate that a server holds, in open loops of one rate after the other
 ///
-/// The rate is doubled from `--rate` on until it is not achieved, requests fail or the p99 of the response times exceeds `--p99`, twice
-/// in a row; then what lies between is halved until it is known to 5 %. Each rate is offered for `--duration`.
+/// The rate is doubled from `--rate` on until it is not achieved, requests fail or the p99 of the response
+/// times exceeds `--p99`, twice in a row; then what lies between is halved until it is known to 5 %. Each
+/// rate is offered for `--duration`.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
     /// What to load, as with `thruway bench http`
@@ -226,8 +230,8 @@ pub(crate) struct LoadArgs {
     /// Load so long before it is measured
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
     pub(crate) warm_up: Duration,
-    /// An open loop: start so many requests a second, whatever becomes of them; response times count from when they
-    /// were meant to start
+    /// An open loop: start so many requests a second, whatever becomes of them; response times count from
+    /// when they were meant to start
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub(crate) rate: Option<f64>,
     /// Let the requests of an open loop come at random, as those of many clients do
@@ -242,7 +246,8 @@ pub(crate) struct LoadArgs {
     /// Open a connection for each request; not where there are sessions
     #[arg(long = "no-keep-alive", conflicts_with = "pipeline")]
     pub(crate) is_not_persistent: bool,
-    /// With `https`: trust those who have issued these certificates, in PEM, instead of those whom this system trusts
+    /// With `https`: trust those who have issued these certificates, in PEM, instead of those whom this
+    /// system trusts
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// With `https`: load whoever answers, without asking who that is
@@ -251,7 +256,8 @@ pub(crate) struct LoadArgs {
     /// With `https`: speak this version only [default: what both know best]
     #[arg(long = "tls", value_name = "VERSION", value_enum)]
     pub(crate) tls_version: Option<TlsVersionName>,
-    /// With `https`: offer no key exchange that withstands quantum computers, to compare servers of which some have none
+    /// With `https`: offer no key exchange that withstands quantum computers, to compare servers of which
+    /// some have none
     #[arg(long = "classical-key-exchange")]
     pub(crate) is_classical: bool,
     /// With `https`: do a full handshake for each connection, instead of resuming sessions

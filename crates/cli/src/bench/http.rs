@@ -1,4 +1,5 @@
-//! `thruway bench http`, and the same with the arguments of other tools: `thruway bench wrk` and `thruway bench ab`.
+//! `thruway bench http`, and the same with the arguments of other tools: `thruway bench wrk` and `thruway
+//! bench ab`.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! While a load runs: the progress line, on a terminal only, and Ctrl-C. The first Ctrl-C ends the load with what was
-//! measured, the second ends the process and what it has started.
+//! While a load runs: the progress line, on a terminal only, and Ctrl-C. The first Ctrl-C ends the load with
+//! what was measured, the second ends the process and what it has started.
 
 use std::io::{self, IsTerminal, Write, stderr};
 use std::process::exit;

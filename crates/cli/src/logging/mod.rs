@@ -1,4 +1,5 @@
-//! Messages for the operator, on the standard error. What is logged on the path of a request is written off it.
+//! Messages for the operator, on the standard error. What is logged on the path of a request is written off
+//! it.
 
 mod writer;
 
@@ -52,7 +53,8 @@ fn writer() -> Result<MessageWriter, Failure> {
     Ok(WRITER.get_or_init(|| writer).clone())
 }
 
-/// What a panic says goes where all messages go, behind those before it. The process may end with it, so it is waited for.
+/// What a panic says goes where all messages go, behind those before it. The process may end with it, so it
+/// is waited for.
 fn print_panic(panic: &PanicHookInfo<'_>) {
     let Some(mut writer) = WRITER.get() else { return };
     let thread = thread::current();
@@ -70,6 +72,7 @@ static WRITER: OnceLock<MessageWriter> = OnceLock::new();
 
 const VARIABLE: &str = "THRUWAY_LOG";
 
-/// Comes first, so that whoever names the library gets what is asked for. It warns of frames that anybody may send as often as they like.
+/// Comes first, so that whoever names the library gets what is asked for. It warns of frames that anybody may
+/// send as often as they like.
 const QUIET: &str = "h2=error";
 const HINT: &str = "it holds a level, as `debug`, or levels of parts, as `info,thruway_server=trace`";

@@ -473,8 +473,8 @@ fn options_of_other_tools_do_what_they_do_there() {
     assert!(put.code == Some(0) && put.stdout.contains("20 answered, 0 failed"), "{}", put.stderr);
 }
 
-/// A server that stalled towards the end looked as good as ever: exit code 0, and no word about it. So did one that had answered little
-/// before, for each of its connections.
+/// A server that stalled towards the end looked as good as ever: exit code 0, and no word about it. So did
+/// one that had answered little before, for each of its connections.
 #[test]
 fn a_server_that_stops_to_answer_before_the_end_is_told() {
     for (connections, answers) in [(2, 50), (16, 100)] {

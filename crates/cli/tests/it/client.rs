@@ -50,7 +50,8 @@ impl Client {
         self.stream.write_all(octets.as_bytes()).unwrap();
     }
 
-    /// Sends a request without content. `line` is a method and a target; `fields` are lines, each ended by CRLF.
+    /// Sends a request without content. `line` is a method and a target; `fields` are lines, each ended by
+    /// CRLF.
     pub(crate) fn request(&mut self, line: &str, fields: &str) -> Response {
         self.send(&format!("{line} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
         self.response(line.starts_with("HEAD "))

@@ -5,7 +5,8 @@ use std::fs;
 use crate::client::Client;
 use crate::process::{Ended, Signal, Thruway};
 
-/// A server with one worker that drains for at most `drain`, its address, and a client whose request it is answering.
+/// A server with one worker that drains for at most `drain`, its address, and a client whose request it is
+/// answering.
 fn busy(directory: &tempfile::TempDir, drain: &str) -> (Thruway, String, Client) {
     let config = format!(
         "workers = 1\ntimeouts.drain = \"{drain}\"\naccess_log = {{ format = \"json\", path = \"access.log\" }}\n\

@@ -112,7 +112,8 @@ fn answers_that_nobody_reads_are_not_kept() {
     writing.join().unwrap();
 }
 
-/// Once a connection was no longer counted, nor cut off in time, when the kernel did not take the last of its answers.
+/// Once a connection was no longer counted, nor cut off in time, when the kernel did not take the last of its
+/// answers.
 #[test]
 fn clients_that_never_read_are_cut_off_wherever_their_answers_stop() {
     let directory = tempfile::tempdir().unwrap();

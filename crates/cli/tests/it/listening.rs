@@ -62,7 +62,8 @@ fn who_only_looks_whether_somebody_listens_is_not_warned_about() {
     }
 }
 
-/// Once each acknowledgement of a ping that nobody had sent was worth a warning of the library, and anybody may send as many as they like.
+/// Once each acknowledgement of a ping that nobody had sent was worth a warning of the library, and anybody
+/// may send as many as they like.
 #[test]
 fn clients_of_http2_do_not_fill_the_log() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The command as its users see it: the real binary, real sockets, real signals.
 //!
-//! No test waits for a time to pass: each waits for what the process prints or sends, and fails when that takes longer
-//! than any machine needs.
+//! No test waits for a time to pass: each waits for what the process prints or sends, and fails when that
+//! takes longer than any machine needs.
 
 // tools
 mod client;

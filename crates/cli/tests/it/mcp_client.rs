@@ -159,7 +159,8 @@ fn questions_are_not_asked_where_nobody_is() {
     }
 }
 
-/// Only at a terminal was the server asked to say how far it is, which lets a call take longer: scripts gave up.
+/// Only at a terminal was the server asked to say how far it is, which lets a call take longer: scripts gave
+/// up.
 #[test]
 fn progress_is_asked_for_where_nobody_sees_it() {
     let good = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": []}});

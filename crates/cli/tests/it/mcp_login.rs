@@ -11,8 +11,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// An MCP server and its authorization server, in one: tokens are `token`, and whoever logs in is let in at once. Each refresh token
-/// is another one.
+/// An MCP server and its authorization server, in one: tokens are `token`, and whoever logs in is let in at
+/// once. Each refresh token is another one.
 struct Guarded {
     url: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -228,8 +228,8 @@ fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
     assert_eq!(renewals(), before + 1);
 }
 
-/// Each process renewed the token that it had found when it began: the second time that a refresh token came, servers refused it,
-/// or ended all that had ever come of the login.
+/// Each process renewed the token that it had found when it began: the second time that a refresh token came,
+/// servers refused it, or ended all that had ever come of the login.
 #[test]
 fn processes_that_share_a_login_renew_its_token_one_after_the_other() {
     let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());

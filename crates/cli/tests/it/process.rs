@@ -91,7 +91,8 @@ impl Thruway {
         (thruway, authority)
     }
 
-    /// Gives it another config, as [`serve`](Self::serve) did, and waits until it logs `said`, which is returned.
+    /// Gives it another config, as [`serve`](Self::serve) did, and waits until it logs `said`, which is
+    /// returned.
     pub(crate) fn reload(&mut self, directory: &Path, config: &str, said: &str) -> String {
         std::fs::write(directory.join("thruway.toml"), config).unwrap();
         self.signal(Signal::HUP);

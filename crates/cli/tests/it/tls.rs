@@ -297,7 +297,8 @@ fn a_host_that_asks_for_certificates_is_not_served_by_a_listener_that_does_not()
     assert_eq!(ask(&closed, "secret.example", "secret.example"), 200);
 }
 
-/// Once connections kept what they had been accepted with, and whoever had one was answered for hosts that came later.
+/// Once connections kept what they had been accepted with, and whoever had one was answered for hosts that
+/// came later.
 #[test]
 fn a_host_that_asks_for_certificates_after_a_reload_is_not_served_on_connections_of_before() {
     let authority = Authority::new();

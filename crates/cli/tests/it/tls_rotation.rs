@@ -9,7 +9,8 @@ use thruway_testkit::Authority;
 
 use crate::process::{Ended, RELOADED, Thruway};
 
-/// A server whose files are those of `certificate`. Another certificate is another config of TLS, and so has other keys for tickets.
+/// A server whose files are those of `certificate`. Another certificate is another config of TLS, and so has
+/// other keys for tickets.
 fn config(certificate: &str) -> String {
     format!(
         "workers = 2\n[[listeners]]\naddress = \"127.0.0.1:0\"\nhttp2 = true\n\

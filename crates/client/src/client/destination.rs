@@ -8,7 +8,8 @@ use thruway_message::{FieldLinesBuf, InvalidFieldLine};
 use super::error::ClientError;
 use crate::url::Url;
 
-/// Where many requests go: a URL that has been taken apart, and the field lines that each of them has (RFC 9110 §4.2).
+/// Where many requests go: a URL that has been taken apart, and the field lines that each of them has (RFC
+/// 9110 §4.2).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), thruway_client::ClientError> {
@@ -34,7 +35,8 @@ struct Parts {
     field_lines: FieldLinesBuf,
 }
 
-/// Scheme and authority: what requests must agree in to use the same connection. Its hash is taken once, and not for each request.
+/// Scheme and authority: what requests must agree in to use the same connection. Its hash is taken once, and
+/// not for each request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Origin {
     hash: u64,
@@ -57,8 +59,8 @@ impl Destination {
         Ok(Self(Arc::new(Parts { origin: Origin::new(url.origin()), url, field_lines })))
     }
 
-    /// The same for requests that have one more field line. `Host`, `Content-Length` and `Transfer-Encoding` are not for
-    /// callers to write.
+    /// The same for requests that have one more field line. `Host`, `Content-Length` and `Transfer-Encoding`
+    /// are not for callers to write.
     ///
     /// # Errors
     /// The line could not be sent.

@@ -23,7 +23,8 @@ impl Driven {
         Self { exchange, content, alarm: Alarm::default() }
     }
 
-    /// Sends what the upstream takes, and gives the events of the response to `take` until it returns something.
+    /// Sends what the upstream takes, and gives the events of the response to `take` until it returns
+    /// something.
     pub(super) fn poll_with<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -65,8 +66,8 @@ impl Driven {
     }
 }
 
-/// Buffers that no exchange uses now. All clients of the process share them: there are as many as threads have polled exchanges at
-/// the same time, however many clients there are.
+/// Buffers that no exchange uses now. All clients of the process share them: there are as many as threads
+/// have polled exchanges at the same time, however many clients there are.
 fn spare_buffers() -> MutexGuard<'static, Vec<ReadBuffers>> {
     static SPARE: Mutex<Vec<ReadBuffers>> = Mutex::new(Vec::new());
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,7 +78,8 @@ pub(super) fn now() -> Duration {
     Clock::system().now()
 }
 
-/// Rings at a deadline. A deadline that is put off is not told to the timer: it rings too early then, and is set anew.
+/// Rings at a deadline. A deadline that is put off is not told to the timer: it rings too early then, and is
+/// set anew.
 #[derive(Default)]
 struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,

@@ -18,8 +18,8 @@ use crate::{
     secure,
 };
 
-/// Sends requests, and keeps connections for the next. Clones share them. To be used within a tokio runtime with I/O and time; in
-/// several, each has connections of its own.
+/// Sends requests, and keeps connections for the next. Clones share them. To be used within a tokio runtime
+/// with I/O and time; in several, each has connections of its own.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(super) config: ClientConfig,
@@ -32,10 +32,11 @@ pub struct Client {
 pub struct ClientConfig {
     /// For names to be resolved and connections to be made, all addresses together. Default 10 s.
     pub connect: Duration,
-    /// Connects here, whatever host the URL names: a Unix socket, or a test's server. Default nothing: the URL says it.
+    /// Connects here, whatever host the URL names: a Unix socket, or a test's server. Default nothing: the
+    /// URL says it.
     pub connect_to: Option<UpstreamAddr>,
-    /// How TLS is spoken, for URLs that begin with `https://`: whom to trust, and who we are. Default with those whom this system trusts, read when
-    /// it is needed first. [`TlsConnector::load`] makes others.
+    /// How TLS is spoken, for URLs that begin with `https://`: whom to trust, and who we are. Default with
+    /// those whom this system trusts, read when it is needed first. [`TlsConnector::load`] makes others.
     pub tls: Option<Arc<TlsConnector>>,
     /// Limits and timeouts of an exchange. `total` includes connecting.
     pub exchange: Config,
@@ -79,8 +80,8 @@ impl Client {
         self
     }
 
-    /// Closes idle connections that have waited too long or that their servers have closed. Those to the server that is
-    /// asked next are looked at anyway.
+    /// Closes idle connections that have waited too long or that their servers have closed. Those to the
+    /// server that is asked next are looked at anyway.
     pub fn sweep(&self) {
         self.idle.sweep();
     }

@@ -10,8 +10,8 @@ use super::destination::{ByOrigin, Destination, Origin};
 use super::drive::now;
 use crate::{Connection, Pool, PoolConfig, UpstreamStream};
 
-/// The idle connections, by the runtime that reads and writes them: one that has ended, or stands still, would leave an exchange
-/// without an answer.
+/// The idle connections, by the runtime that reads and writes them: one that has ended, or stands still,
+/// would leave an exchange without an answer.
 pub(super) struct Idle {
     pools: Mutex<Vec<(Option<runtime::Id>, OriginPool)>>,
     config: PoolConfig,

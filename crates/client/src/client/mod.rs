@@ -1,7 +1,8 @@
 //! A client for those who want an answer and no relay: URLs in, responses out.
 //!
-//! It is one value for a whole program, whichever threads its tasks run on: it keeps the idle connections behind a lock,
-//! which is held for no more than taking one. Redirects are not followed, content codings not undone, nothing is kept.
+//! It is one value for a whole program, whichever threads its tasks run on: it keeps the idle connections
+//! behind a lock, which is held for no more than taking one. Redirects are not followed, content codings not
+//! undone, nothing is kept.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), thruway_client::ClientError> {

@@ -51,8 +51,8 @@ impl<'c> Request<'c> {
         }
     }
 
-    /// Adds a field line. `Host`, `Content-Length` and `Transfer-Encoding` are the client's to write: with them, as with
-    /// a line that could not be sent, [`send`](Self::send) fails.
+    /// Adds a field line. `Host`, `Content-Length` and `Transfer-Encoding` are the client's to write: with
+    /// them, as with a line that could not be sent, [`send`](Self::send) fails.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.invalid = self.invalid.or(append(self.fields.to_mut(), name, value).err());
         self
@@ -89,8 +89,8 @@ impl<'c> Request<'c> {
         self
     }
 
-    /// Sends the request, and waits for the head of the response. On a connection that had been used before and has
-    /// ended without a response, it is sent once more if it is idempotent or has not left.
+    /// Sends the request, and waits for the head of the response. On a connection that had been used before
+    /// and has ended without a response, it is sent once more if it is idempotent or has not left.
     ///
     /// # Errors
     /// There is no response.

@@ -13,8 +13,8 @@ use super::error::ClientError;
 use super::idle::Home;
 use crate::ResponseEvent;
 
-/// A response whose head has come. Its content comes as fast as it is read; whoever does not want it drops it, and with
-/// it the connection.
+/// A response whose head has come. Its content comes as fast as it is read; whoever does not want it drops
+/// it, and with it the connection.
 pub struct Response {
     head: OwnedResponseHead,
     length: BodyLength,

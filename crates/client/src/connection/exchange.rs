@@ -21,17 +21,19 @@ pub struct Connection<T = UpstreamStream>(pub(super) Box<State<T>>);
 /// A request and its response, while they are exchanged. Dropping it closes the connection.
 pub struct Exchange<T = UpstreamStream>(pub(super) Box<State<T>>);
 
-/// What decides how a request is framed and how its response is read. The octets of the head must say the same.
+/// What decides how a request is framed and how its response is read. The octets of the head must say the
+/// same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestToSend {
     /// What kind of request it is.
     pub response_to: ResponseTo,
-    /// The body that the head announces; [`BodyLength::UntilClose`] is not for requests and is taken for chunked.
+    /// The body that the head announces; [`BodyLength::UntilClose`] is not for requests and is taken for
+    /// chunked.
     pub body_length: BodyLength,
     /// Whether the head has an `Upgrade` field. Without it, 101 is refused.
     pub asks_for_upgrade: bool,
-    /// Whether the head says `Expect: 100-continue`, and the content is to wait for the answer. A gateway whose client
-    /// waits itself says no.
+    /// Whether the head says `Expect: 100-continue`, and the content is to wait for the answer. A gateway
+    /// whose client waits itself says no.
     pub awaits_continue: bool,
 }
 
@@ -73,8 +75,8 @@ impl<T: Transport> Connection<T> {
         }))
     }
 
-    /// Begins an exchange. `write_head` appends the octets of the request's head, which are written together with the
-    /// first content when the exchange is polled.
+    /// Begins an exchange. `write_head` appends the octets of the request's head, which are written together
+    /// with the first content when the exchange is polled.
     #[inline]
     pub fn start(
         mut self,
@@ -99,8 +101,8 @@ impl<T: Transport> Connection<T> {
         Exchange(self.0)
     }
 
-    /// Whether the upstream has neither closed the connection nor sent anything that nobody asked for, as far as this
-    /// machine knows: the upstream may have closed it just now.
+    /// Whether the upstream has neither closed the connection nor sent anything that nobody asked for, as far
+    /// as this machine knows: the upstream may have closed it just now.
     pub fn is_alive(&mut self) -> bool {
         self.0.transport.is_quiet()
     }
@@ -137,7 +139,8 @@ impl<T: Transport> Exchange<T> {
         self.0.deadline()
     }
 
-    /// Begins to read. Turns are short: all exchanges of a thread can share `buffers`, which are free again after the turn.
+    /// Begins to read. Turns are short: all exchanges of a thread can share `buffers`, which are free again
+    /// after the turn.
     #[inline]
     pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e, T> {
         Turn::new(&mut self.0, buffers)
@@ -148,17 +151,17 @@ impl<T: Transport> Exchange<T> {
         &self.0.transport
     }
 
-    /// How many octets of content come next on the connection and nothing else: all that is left of content of a known
-    /// length, if none of it has been read already. Those can be [moved](Self::poll_move_content).
+    /// How many octets of content come next on the connection and nothing else: all that is left of content
+    /// of a known length, if none of it has been read already. Those can be [moved](Self::poll_move_content).
     pub fn movable_content(&self) -> u64 {
         let is_next = matches!(self.0.phase, Phase::ExpectContent { .. }) && self.0.kept.is_empty();
         if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }
     }
 
-    /// Lets `move_content` take content from the transport without it passing through here, as `splice` does: as much as
-    /// it likes of the octets that are [movable](Self::movable_content), which are its second argument. It returns how
-    /// many it took, and 0 at the end of what the upstream sends. That the content is complete is said in a turn. Writes
-    /// what waits of the request before, as a turn does.
+    /// Lets `move_content` take content from the transport without it passing through here, as `splice` does:
+    /// as much as it likes of the octets that are [movable](Self::movable_content), which are its second
+    /// argument. It returns how many it took, and 0 at the end of what the upstream sends. That the content
+    /// is complete is said in a turn. Writes what waits of the request before, as a turn does.
     ///
     /// # Errors
     /// The connection has ended too early, or a deadline has passed.
@@ -190,9 +193,9 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// Ends the exchange. Returns the connection if another may follow on it: both messages are complete, nothing came
-    /// behind the response, the upstream lets the connection go on (RFC 9112 §9.3), and it was not asked to change to another
-    /// protocol. Otherwise it is closed.
+    /// Ends the exchange. Returns the connection if another may follow on it: both messages are complete,
+    /// nothing came behind the response, the upstream lets the connection go on (RFC 9112 §9.3), and it was
+    /// not asked to change to another protocol. Otherwise it is closed.
     #[inline]
     pub fn finish(self) -> Option<Connection<T>> {
         self.0.is_reusable().then(|| Connection(self.0))

@@ -6,10 +6,10 @@
 //!                        │  turn().poll_event ▶ Interim … Final ▶ Content … End   the response, lent from a buffer
 //!                        └─ into_tunnel ──▶ the transport itself
 //! ```
-//! Both directions go on at the same time, and all of it is polled: whoever relays drives two connections in one task.
-//! An exchange owns its connection. What is dropped half-way is closed; only [`Exchange::finish`] gives a connection
-//! back, and only if RFC 9112 lets it be used again. Time comes in as an argument, and goes out as a
-//! [deadline](Exchange::deadline). The rules of HTTP/1.1 are in `thruway-http1`.
+//! Both directions go on at the same time, and all of it is polled: whoever relays drives two connections in
+//! one task. An exchange owns its connection. What is dropped half-way is closed; only [`Exchange::finish`]
+//! gives a connection back, and only if RFC 9112 lets it be used again. Time comes in as an argument, and
+//! goes out as a [deadline](Exchange::deadline). The rules of HTTP/1.1 are in `thruway-http1`.
 
 // what a connection is doing
 mod output;

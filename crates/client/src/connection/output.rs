@@ -41,8 +41,8 @@ impl Output {
         self.written = 0;
     }
 
-    /// Writes some of what waits and of `content` behind it. Returns how much was written, and how much of that is
-    /// content.
+    /// Writes some of what waits and of `content` behind it. Returns how much was written, and how much of
+    /// that is content.
     #[inline]
     pub(super) fn poll_write<T: Transport>(
         &mut self,

@@ -12,14 +12,14 @@ use super::state::{Sending, State};
 use crate::Error;
 
 impl<T: Transport> Exchange<T> {
-    /// Whether content is still to be sent. Not if all of it was, and not if the upstream has answered without waiting
-    /// for it: an answer other than a success, or a whole one.
+    /// Whether content is still to be sent. Not if all of it was, and not if the upstream has answered
+    /// without waiting for it: an answer other than a success, or a whole one.
     pub const fn wants_content(&self) -> bool {
         matches!(self.0.sending, Sending::Octets { .. } | Sending::Chunked)
     }
 
-    /// Ready when content may be sent: little enough waits to be written, and the upstream has said `100 (Continue)` if
-    /// that was to be waited for. Who has to fetch the content asks here first.
+    /// Ready when content may be sent: little enough waits to be written, and the upstream has said `100
+    /// (Continue)` if that was to be waited for. Who has to fetch the content asks here first.
     ///
     /// # Errors
     /// A deadline has passed.
@@ -36,8 +36,8 @@ impl<T: Transport> Exchange<T> {
         if is_full(&self.0) { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// Takes some of `content`, at least an octet unless it is empty, to be sent behind what was sent before. Returns how
-    /// much. A little is kept until there is more, or until [`poll_flush`](Self::poll_flush) or a
+    /// Takes some of `content`, at least an octet unless it is empty, to be sent behind what was sent before.
+    /// Returns how much. A little is kept until there is more, or until [`poll_flush`](Self::poll_flush) or a
     /// [turn](Self::turn); a lot is written at once, from where it is. Nothing is done with what is not
     /// [wanted](Self::wants_content) any more.
     ///
@@ -86,8 +86,8 @@ impl<T: Transport> Exchange<T> {
         matches!(self.0.sending, Sending::Octets { .. }) && self.0.transport.splices()
     }
 
-    /// Takes some of what is in `pipe`, which is not empty, as [`poll_send`](Self::poll_send) does of octets. What is not
-    /// [wanted](Self::wants_content) any more stays there.
+    /// Takes some of what is in `pipe`, which is not empty, as [`poll_send`](Self::poll_send) does of octets.
+    /// What is not [wanted](Self::wants_content) any more stays there.
     ///
     /// # Errors
     /// A deadline has passed, or there is more than was announced.
@@ -144,8 +144,8 @@ impl<T: Transport> Exchange<T> {
     /// Writes what waits to be written. Turns do that too.
     ///
     /// # Errors
-    /// A deadline has passed. That the connection has failed is found when the response is read, which may have come
-    /// before.
+    /// A deadline has passed. That the connection has failed is found when the response is read, which may
+    /// have come before.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         self.0.poll_flush(cx, now)
     }
@@ -179,7 +179,8 @@ impl<T: Transport> State<T> {
                 Poll::Ready(Ok(of_content))
             }
             Poll::Ready(Err(_)) => {
-                // A server that refuses a request without having read it answers and closes: the answer may be there.
+                // A server that refuses a request without having read it answers and closes: the answer may
+                // be there.
                 self.stop_sending();
                 Poll::Ready(Ok(content.len()))
             }
@@ -206,7 +207,8 @@ impl<T: Transport> State<T> {
         }
     }
 
-    /// Writes a chunk of `content` from where it is, and keeps the rest of the chunk: what was announced must follow.
+    /// Writes a chunk of `content` from where it is, and keeps the rest of the chunk: what was announced must
+    /// follow.
     fn write_large_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -230,7 +232,8 @@ impl<T: Transport> State<T> {
 /// Content is kept until so much waits, and no further taken when it does.
 const OUTPUT_BYTES: usize = 32 << 10;
 
-/// Larger content is written from where it is; up to this size one more copy is cheaper than one more system call.
+/// Larger content is written from where it is; up to this size one more copy is cheaper than one more system
+/// call.
 const COPY_BYTES_MAX: usize = 16 << 10;
 
 /// What of a chunk the upstream does not take must be kept.

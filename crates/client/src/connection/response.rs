@@ -18,8 +18,8 @@ use crate::Error;
 pub enum ResponseEvent<'t> {
     /// An interim response; the final one is still to come (RFC 9110 §15.2).
     Interim(ResponseHead<'t>),
-    /// The final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end of it follow;
-    /// otherwise the response is complete.
+    /// The final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end of
+    /// it follow; otherwise the response is complete.
     Final(ResponseHead<'t>, BodyLength),
     /// Some of the content, never empty.
     Content(&'t [u8]),
@@ -74,8 +74,8 @@ impl<'e, T: Transport> Turn<'e, T> {
         Self { state, buffers, hot: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
     }
 
-    /// Lets one read take so many octets at most, at least one. Default as many as fit, 256 KiB. Who passes content on to
-    /// somebody slower than the upstream bounds with this what the connection keeps meanwhile.
+    /// Lets one read take so many octets at most, at least one. Default as many as fit, 256 KiB. Who passes
+    /// content on to somebody slower than the upstream bounds with this what the connection keeps meanwhile.
     pub const fn read_at_most(&mut self, octets: usize) {
         self.read_bytes_max = if octets == 0 { 1 } else { octets };
     }
@@ -83,7 +83,8 @@ impl<'e, T: Transport> Turn<'e, T> {
     /// The next event of the response. Writes what waits of the request before. After the end, it ends again.
     ///
     /// # Errors
-    /// The connection has ended too early, a deadline has passed, or the upstream breaks a rule. The exchange is over.
+    /// The connection has ended too early, a deadline has passed, or the upstream breaks a rule. The exchange
+    /// is over.
     #[inline]
     pub fn poll_event(
         &mut self,
@@ -110,8 +111,8 @@ impl<'e, T: Transport> Turn<'e, T> {
         self.given = 0;
     }
 
-    /// All of the content that is still to come, if it has a known length and has arrived. The response is complete then, as if events
-    /// had said so.
+    /// All of the content that is still to come, if it has a known length and has arrived. The response is
+    /// complete then, as if events had said so.
     #[inline]
     pub fn take_content(&mut self) -> Option<&[u8]> {
         if self.state.put_back > 0 {
@@ -244,8 +245,8 @@ impl<'e, T: Transport> Turn<'e, T> {
         self.state.transport.poll_read(cx, &mut input[left..end])
     }
 
-    /// The upstream sends nothing more. That ends content whose end is the end of the connection, and is an error
-    /// otherwise.
+    /// The upstream sends nothing more. That ends content whose end is the end of the connection, and is an
+    /// error otherwise.
     #[cold]
     fn handle_end_of_input(&mut self) -> Result<Found, Error> {
         let closed = self.state.closed();
@@ -286,8 +287,8 @@ impl<T: Transport> Drop for Turn<'_, T> {
     }
 }
 
-/// Buffers for turns, which use them one after the other: those of one thread, or of one exchange. They are allocated when
-/// they are needed first, 256 KiB at least.
+/// Buffers for turns, which use them one after the other: those of one thread, or of one exchange. They are
+/// allocated when they are needed first, 256 KiB at least.
 #[derive(Default)]
 pub struct ReadBuffers(Cell<Option<Box<HotBuffers>>>);
 
@@ -299,8 +300,8 @@ struct HotBuffers {
 }
 
 impl ReadBuffers {
-    /// Takes the buffers, with room for what a connection needs that needs `input_bytes`. Two turns at the same time are
-    /// rare; the second gets buffers of its own.
+    /// Takes the buffers, with room for what a connection needs that needs `input_bytes`. Two turns at the
+    /// same time are rare; the second gets buffers of its own.
     #[inline]
     fn take(&self, input_bytes: usize) -> Box<HotBuffers> {
         let known = self.0.take().filter(|buffers| buffers.input.len() >= input_bytes);
@@ -335,7 +336,8 @@ pub(super) fn input_bytes(limits: &Limits) -> usize {
     head_bytes_max.max(trailer_bytes_max) + ROOM_BYTES
 }
 
-/// What one read takes at most. For large content, fewer and larger reads save a fifth of a relay's time against 64 KiB.
+/// What one read takes at most. For large content, fewer and larger reads save a fifth of a relay's time
+/// against 64 KiB.
 const INPUT_BYTES: usize = 256 << 10;
 
 /// Enough for the field lines of most heads; the index grows for others.

@@ -15,7 +15,8 @@ pub(super) struct State<T> {
     pub(super) transport: T,
     pub(super) http1: ClientConnection,
     pub(super) exchanges: u64,
-    /// Whether a request on it had an `Upgrade` field: not every upstream that declines goes on as if nothing had been asked.
+    /// Whether a request on it had an `Upgrade` field: not every upstream that declines goes on as if nothing
+    /// had been asked.
     pub(super) asked_for_upgrade: bool,
     /// How long an input must be for what comes in one piece.
     pub(super) input_bytes: usize,
@@ -153,8 +154,8 @@ impl<T> State<T> {
         }
     }
 
-    /// A response that is not a success comes from an upstream that does not want the rest of the request; whoever
-    /// succeeds may still be reading it (RFC 9112 §9.5).
+    /// A response that is not a success comes from an upstream that does not want the rest of the request;
+    /// whoever succeeds may still be reading it (RFC 9112 §9.5).
     #[inline]
     pub(super) fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.owed_since = None;
@@ -167,9 +168,10 @@ impl<T> State<T> {
         }
     }
 
-    /// Whether a connection that fails now has ended as if the upstream had closed it, which is the end of content without
-    /// a length. An upstream that refuses a request and closes with octets of it unread resets the connection by that (RFC 9112
-    /// §9.6): its refusal is worth more to the client than the doubt whether the explanation is complete.
+    /// Whether a connection that fails now has ended as if the upstream had closed it, which is the end of
+    /// content without a length. An upstream that refuses a request and closes with octets of it unread
+    /// resets the connection by that (RFC 9112 §9.6): its refusal is worth more to the client than the doubt
+    /// whether the explanation is complete.
     pub(super) fn may_end_by_reset(&self) -> bool {
         self.phase == Phase::ExpectContent { is_refusal: true }
     }
@@ -183,8 +185,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Only the request as a whole can be answered by a tunnel (RFC 9110 §7.8): what is still to be sent would end up in
-    /// it.
+    /// Only the request as a whole can be answered by a tunnel (RFC 9110 §7.8): what is still to be sent
+    /// would end up in it.
     pub(super) fn handle_tunnel(&mut self) -> Result<(), Error> {
         if !self.is_request_sent() {
             return Err(Error::HeadMalformed(http1::Error::UnexpectedMessage));

@@ -52,8 +52,8 @@ async fn ask_one(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Repl
     }
 }
 
-/// From a port of its own with an id of its own, which somebody else would have to guess both to answer in the server's place
-/// (RFC 5452). What is no answer to the question is passed over.
+/// From a port of its own with an id of its own, which somebody else would have to guess both to answer in
+/// the server's place (RFC 5452). What is no answer to the question is passed over.
 async fn ask_by_udp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),

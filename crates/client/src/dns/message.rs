@@ -68,7 +68,8 @@ pub(super) fn reply(octets: &[u8], id: u16, name: &str, kind: Kind) -> Option<Re
     })
 }
 
-/// The addresses of `name`, or of the name that it stands for (RFC 1034 §3.6.2). What is said of other names is passed over.
+/// The addresses of `name`, or of the name that it stands for (RFC 1034 §3.6.2). What is said of other names
+/// is passed over.
 fn addresses(packet: &Packet<'_>, mut name: Name<'_>, kind: Kind) -> Reply {
     let (mut addresses, mut holds) = (Vec::new(), u32::MAX);
     for _ in 0..ALIASES_MAX {

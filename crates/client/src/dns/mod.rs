@@ -1,10 +1,11 @@
-//! Names to addresses by asking servers of names ourselves, which is how to learn for how long an answer holds.
+//! Names to addresses by asking servers of names ourselves, which is how to learn for how long an answer
+//! holds.
 //!
 //! ```text
 //! /etc/hosts ─▶ resolv.conf: which servers, which names ─▶ A and AAAA ─▶ the addresses, and the least of their TTLs
 //! ```
-//! Nothing is kept here: whoever asks knows when to ask again. Neither DNSSEC nor DNS over TLS is spoken: the servers of names, and
-//! the way to them, are trusted as they are by the system's resolver.
+//! Nothing is kept here: whoever asks knows when to ask again. Neither DNSSEC nor DNS over TLS is spoken: the
+//! servers of names, and the way to them, are trusted as they are by the system's resolver.
 
 mod message;
 mod exchange;
@@ -23,8 +24,9 @@ use crate::resolve::{Resolve, Resolved, Resolving, ResolvingFor, no_such_name};
 use exchange::Servers;
 use message::{Answer, Kind};
 
-/// Asks servers of names over UDP, and over TCP where an answer does not fit. `/etc/hosts` comes first, as usual; `nsswitch.conf` is not
-/// looked at. Both files are read for each lookup, so that changes of them are heard.
+/// Asks servers of names over UDP, and over TCP where an answer does not fit. `/etc/hosts` comes first, as
+/// usual; `nsswitch.conf` is not looked at. Both files are read for each lookup, so that changes of them are
+/// heard.
 #[derive(Clone, Debug)]
 pub struct DnsResolver {
     /// Those of `resolv.conf` if empty.
@@ -93,8 +95,9 @@ impl Resolve for DnsResolver {
     }
 }
 
-/// Asks for addresses of both families. `None` if there is no such name, or it has none. That there is none of IPv6 is believed
-/// of servers that fail to say so, as some do; IPv6 alone is not believed where IPv4 has failed.
+/// Asks for addresses of both families. `None` if there is no such name, or it has none. That there is none
+/// of IPv6 is believed of servers that fail to say so, as some do; IPv6 alone is not believed where IPv4 has
+/// failed.
 async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
     let (v4, v6) = tokio::join!(servers.ask(name, Kind::A), servers.ask(name, Kind::Aaaa));
     let (mut answer, v6) = match (v4?, v6) {
@@ -107,8 +110,8 @@ async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
     Ok(Some(answer))
 }
 
-/// The names to be asked for, in order: with `ndots` dots or more as it is first, otherwise below the domains to search first
-/// (resolv.conf(5)).
+/// The names to be asked for, in order: with `ndots` dots or more as it is first, otherwise below the domains
+/// to search first (resolv.conf(5)).
 fn candidates(name: &str, config: &Config) -> Vec<String> {
     if name.ends_with('.') {
         return vec![name.to_owned()];
@@ -124,7 +127,8 @@ const DNS_PORT: u16 = 53;
 /// So that more than one server is asked before whoever asks has lost patience.
 const TIMEOUT_SECONDS_MAX: u32 = 2;
 
-/// The addresses that `text`, a file as `/etc/hosts` (hosts(5)), has for `name`, whose case makes no difference.
+/// The addresses that `text`, a file as `/etc/hosts` (hosts(5)), has for `name`, whose case makes no
+/// difference.
 fn find_in_hosts(text: &str, name: &str) -> Vec<IpAddr> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let lines = text.lines().filter_map(|line| {

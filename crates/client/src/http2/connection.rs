@@ -20,16 +20,18 @@ use super::octets::Octets;
 use super::state::{Counted, State};
 use crate::{Config, Error, RequestToSend};
 
-/// How connections of HTTP/2 are kept. How large responses may be, and how long they may take, says [`Config`], as for HTTP/1.1.
+/// How connections of HTTP/2 are kept. How large responses may be, and how long they may take, says
+/// [`Config`], as for HTTP/1.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Config {
-    /// Octets of content that an upstream may send on one stream before they are taken. Default 256 KiB; larger is faster over long
-    /// distances. The window of the connection is as large as those of a hundred streams, and no more are begun on it, however many the
-    /// upstream allows: otherwise exchanges whose content nobody takes would keep that of others away.
+    /// Octets of content that an upstream may send on one stream before they are taken. Default 256 KiB;
+    /// larger is faster over long distances. The window of the connection is as large as those of a hundred
+    /// streams, and no more are begun on it, however many the upstream allows: otherwise exchanges whose
+    /// content nobody takes would keep that of others away.
     pub stream_window_bytes: u32,
-    /// After how long without a word the upstream is asked whether it is still there, while it owes something. Default 10 s. Twice: as long
-    /// as it answers that and nothing else, it is asked once in five minutes, because servers end connections on which they are asked more
-    /// often.
+    /// After how long without a word the upstream is asked whether it is still there, while it owes
+    /// something. Default 10 s. Twice: as long as it answers that and nothing else, it is asked once in five
+    /// minutes, because servers end connections on which they are asked more often.
     pub ping_after: Duration,
     /// How long it may take to say so; then the connection is dead, and so are its exchanges. Default 10 s.
     pub ping_timeout: Duration,
@@ -66,7 +68,8 @@ pub struct Connection {
     state: Rc<State>,
     config: Config,
     scheme: Scheme,
-    /// How many exchanges it has room for at a time, if the upstream has: each has its window in that of the connection.
+    /// How many exchanges it has room for at a time, if the upstream has: each has its window in that of the
+    /// connection.
     exchanges_max: usize,
 }
 
@@ -74,8 +77,8 @@ pub struct Connection {
 pub struct Driver(Pin<Box<dyn Future<Output = ()>>>);
 
 impl Connection {
-    /// A connection over `transport`, of which nobody has read or written anything, and what drives it. The driver reads the time
-    /// of `clock`, and has `deadlines`, if there are any, wake it.
+    /// A connection over `transport`, of which nobody has read or written anything, and what drives it. The
+    /// driver reads the time of `clock`, and has `deadlines`, if there are any, wake it.
     ///
     /// # Errors
     /// The transport has failed.
@@ -153,7 +156,8 @@ impl Connection {
         Doubt(self.state.clone())
     }
 
-    /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are there.
+    /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are
+    /// there.
     ///
     /// # Errors
     /// The connection is over before that.
@@ -174,9 +178,10 @@ impl Connection {
         .await
     }
 
-    /// Begins an exchange. `write_head` appends the octets of the request's head as HTTP/1.1 has them, and of content that is there
-    /// already. A GET that asks for an upgrade becomes an extended CONNECT, which is to be sent only if the upstream [takes
-    /// those](Self::takes_upgrades); in other requests, that is left out (RFC 9110 §7.8).
+    /// Begins an exchange. `write_head` appends the octets of the request's head as HTTP/1.1 has them, and of
+    /// content that is there already. A GET that asks for an upgrade becomes an extended CONNECT, which is to
+    /// be sent only if the upstream [takes those](Self::takes_upgrades); in other requests, that is left out
+    /// (RFC 9110 §7.8).
     ///
     /// # Errors
     /// The connection has ended meanwhile, or what was written is no request that can be said so.
@@ -205,12 +210,13 @@ impl Connection {
     }
 }
 
-/// Has the upstream of a connection asked whether it is still there, where others have found that it may not be.
+/// Has the upstream of a connection asked whether it is still there, where others have found that it may not
+/// be.
 pub struct Doubt(Rc<State>);
 
 impl Doubt {
-    /// It is asked after [`ping_after`](Http2Config::ping_after) without a word, if it owes something: once more than otherwise as long as it answers
-    /// nothing else, as for an exchange that begins.
+    /// It is asked after [`ping_after`](Http2Config::ping_after) without a word, if it owes something: once
+    /// more than otherwise as long as it answers nothing else, as for an exchange that begins.
     pub fn ask(&self) {
         self.0.has_begun.set(true);
         self.0.watching.borrow().iter().for_each(Waker::wake_by_ref);
@@ -304,7 +310,8 @@ impl Watch {
         Seen::Asks
     }
 
-    /// How long nothing has come when the upstream is asked. Who has begun an exchange meanwhile is told soon, once, that it has gone.
+    /// How long nothing has come when the upstream is asked. Who has begun an exchange meanwhile is told
+    /// soon, once, that it has gone.
     fn ping_after(&self) -> Duration {
         let most = PINGS_IN_A_ROW + u32::from(self.state.has_begun.get());
         let is_asked_enough = self.state.asked.get() >= most;
@@ -339,14 +346,15 @@ const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 /// What of a request may wait on one stream to be written.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Streams of exchanges that were given up, of which the library knows for a second that what still comes on them was on its way.
+/// Streams of exchanges that were given up, of which the library knows for a second that what still comes on
+/// them was on its way.
 const RESETS_REMEMBERED: usize = 1024;
 
-/// Each frame that comes on a stream of which it knows no longer it answers with a reset, and after so many it ends the connection, with all
-/// exchanges. Another connection is opened before that.
+/// Each frame that comes on a stream of which it knows no longer it answers with a reset, and after so many
+/// it ends the connection, with all exchanges. Another connection is opened before that.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
-/// Servers of gRPC take it for an attack when they are asked a fourth time without having answered a request between, unless five minutes
-/// have passed (`too_many_pings`).
+/// Servers of gRPC take it for an attack when they are asked a fourth time without having answered a request
+/// between, unless five minutes have passed (`too_many_pings`).
 const PINGS_IN_A_ROW: u32 = 2;
 const PING_SELDOM: Duration = Duration::from_secs(310);

@@ -18,7 +18,8 @@ use crate::timers::{Awaited, Timers};
 use crate::upgrade::Upgrade;
 use crate::{Config, Error, ResponseEvent, Timeouts};
 
-/// A request and its response, while they are exchanged. Dropping it resets the stream, if that is not over; the connection goes on.
+/// A request and its response, while they are exchanged. Dropping it resets the stream, if that is not over;
+/// the connection goes on.
 pub struct Exchange {
     sending: Sending,
     phase: Phase,
@@ -114,8 +115,9 @@ impl Exchange {
         self.phase == Phase::Complete
     }
 
-    /// Whether content is still to be sent. Not if all of it was, and not if the response is whole or the upstream has reset the stream: as
-    /// long as it has done neither, it may read on, whatever its status says (RFC 9113 §8.1).
+    /// Whether content is still to be sent. Not if all of it was, and not if the response is whole or the
+    /// upstream has reset the stream: as long as it has done neither, it may read on, whatever its status
+    /// says (RFC 9113 §8.1).
     pub const fn wants_content(&self) -> bool {
         matches!(self.sending, Sending::Octets { .. } | Sending::Chunked)
     }
@@ -136,8 +138,8 @@ impl Exchange {
         self.poll_capacity(cx, now, 1).map_ok(drop)
     }
 
-    /// Takes some of `content`, and sends it. What cannot be sent now is left. Nothing is done with what is not
-    /// [wanted](Self::wants_content) any more, but take it.
+    /// Takes some of `content`, and sends it. What cannot be sent now is left. Nothing is done with what is
+    /// not [wanted](Self::wants_content) any more, but take it.
     ///
     /// # Errors
     /// A deadline has passed, or there is more than the head has announced.
@@ -237,10 +239,12 @@ impl Exchange {
         self.timers.stalled_since = None;
     }
 
-    /// The next event of the response. Sends what was there of the request from the start before. After the end, it ends again.
+    /// The next event of the response. Sends what was there of the request from the start before. After the
+    /// end, it ends again.
     ///
     /// # Errors
-    /// The stream or the connection has ended too early, a deadline has passed, or the upstream breaks a rule. The exchange is over.
+    /// The stream or the connection has ended too early, a deadline has passed, or the upstream breaks a
+    /// rule. The exchange is over.
     pub fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
@@ -263,7 +267,8 @@ impl Exchange {
             if self.interim_responses > self.config.limits.interim_responses {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::InterimResponsesTooMany)));
             }
-            // There is no such status here (RFC 9113 §8.6), and whoever it is passed on to would take what follows for another protocol.
+            // There is no such status here (RFC 9113 §8.6), and whoever it is passed on to would take what
+            // follows for another protocol.
             if interim.status() == http::StatusCode::SWITCHING_PROTOCOLS {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::UnexpectedMessage)));
             }
@@ -302,7 +307,8 @@ impl Exchange {
         Poll::Ready(Ok(ResponseEvent::Final(self.head.as_head(), body_length)))
     }
 
-    /// How the end of the content is found. The library has checked that the length, if it is said, is what comes.
+    /// How the end of the content is found. The library has checked that the length, if it is said, is what
+    /// comes.
     fn body_length(&self) -> BodyLength {
         let head = self.head.as_head();
         if self.response_to == ResponseTo::Head || head.status.is_without_content() {
@@ -376,8 +382,8 @@ impl Exchange {
     }
 }
 
-/// What it means that there will be no response. What the upstream says that it has not processed may be sent again in any case
-/// (RFC 9113 §8.7).
+/// What it means that there will be no response. What the upstream says that it has not processed may be sent
+/// again in any case (RFC 9113 §8.7).
 fn error_before_head(error: &h2::Error) -> Error {
     match error.reason() {
         Some(Reason::REFUSED_STREAM) if error.is_remote() => Error::StreamRefused,

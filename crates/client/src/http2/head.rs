@@ -1,5 +1,5 @@
-//! Heads on their way: requests as HTTP/1.1 writes them into such as the library has, and responses into neutral ones (RFC 9113 §8.2,
-//! §8.3).
+//! Heads on their way: requests as HTTP/1.1 writes them into such as the library has, and responses into
+//! neutral ones (RFC 9113 §8.2, §8.3).
 
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -23,7 +23,8 @@ pub struct Spoken {
 }
 
 impl Spoken {
-    /// What `octets` say. `None` if that is no request, or none that HTTP/2 can say, which is the mistake of whoever wrote it.
+    /// What `octets` say. `None` if that is no request, or none that HTTP/2 can say, which is the mistake of
+    /// whoever wrote it.
     pub fn of(octets: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {
         let limits = Limits {
             request_target_bytes: u32::MAX,

@@ -4,8 +4,8 @@
 //! Connection::new ──▶ Connection (clones are of the same one) ──start──▶ Exchange, as over HTTP/1.1
 //!                └──▶ Driver: a future that moves octets, asks whether the upstream is still there, and ends by itself
 //! ```
-//! An exchange is polled as one of HTTP/1.1 is, gives the same events and fails with the same errors. An upgrade becomes an extended CONNECT,
-//! and a success of that the 101 that answers an upgrade.
+//! An exchange is polled as one of HTTP/1.1 is, gives the same events and fails with the same errors. An
+//! upgrade becomes an extended CONNECT, and a success of that the 101 that answers an upgrade.
 
 mod octets;
 mod head;

@@ -37,7 +37,8 @@ impl Heard {
     }
 }
 
-/// The transport as the library has it. What is written is kept until it is flushed, or much: the library writes frame by frame.
+/// The transport as the library has it. What is written is kept until it is flushed, or much: the library
+/// writes frame by frame.
 pub struct Octets<T> {
     transport: T,
     output: Gathered,

@@ -42,7 +42,8 @@ impl Counted {
         Self { state, is_complete: false }
     }
 
-    /// Something of the response was taken. What had come before the upstream was asked is no answer to anything.
+    /// Something of the response was taken. What had come before the upstream was asked is no answer to
+    /// anything.
     pub(super) fn note_answered(&self) {
         if self.state.heard.octets() > self.state.asked_behind.get() {
             self.state.asked.set(0);
@@ -69,7 +70,8 @@ impl Drop for Counted {
 }
 
 impl State {
-    /// Tells those who wait for the upstream's settings, if the library has them. It has acted on all that has come when it waits for more.
+    /// Tells those who wait for the upstream's settings, if the library has them. It has acted on all that
+    /// has come when it waits for more.
     pub(super) fn note_settings(&self) {
         if !self.has_settings.get() && self.heard.has_settings() {
             self.has_settings.set(true);

@@ -227,7 +227,8 @@ fn a_request_that_brings_a_server_down_is_not_sent_again() {
     });
 }
 
-/// Whatever failed on a connection that had been used before was tried again, time after time that had run out too.
+/// Whatever failed on a connection that had been used before was tried again, time after time that had run
+/// out too.
 #[test]
 fn only_an_idle_connection_that_ends_is_replaced() {
     run(async {

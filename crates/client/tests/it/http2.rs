@@ -154,7 +154,8 @@ fn no_more_exchanges_begin_than_the_upstream_allows() {
     assert!(scene.connection.has_room());
 }
 
-/// Once there were as many as the upstream allowed, and those whose content nobody took kept that of all others away.
+/// Once there were as many as the upstream allowed, and those whose content nobody took kept that of all
+/// others away.
 #[test]
 fn no_more_exchanges_begin_than_have_windows_in_that_of_the_connection() {
     let mut scene = Scene::new();
@@ -196,7 +197,8 @@ fn an_upstream_that_answers_pings_may_take_its_time() {
     }
 }
 
-/// Once it was asked every ten seconds, and servers of gRPC end a connection at the fourth time (`too_many_pings`), with all its streams.
+/// Once it was asked every ten seconds, and servers of gRPC end a connection at the fourth time
+/// (`too_many_pings`), with all its streams.
 #[test]
 fn an_upstream_is_not_asked_again_and_again_while_it_answers_nothing_else() {
     let mut scene = Scene::allowing(10);
@@ -275,7 +277,8 @@ fn to_take_what_came_before_is_no_answer() {
     assert_eq!(scene.kinds(), [0; 0]);
 }
 
-/// Once fifty of them in a second were remembered, and the connection ended with a thousand frames on the others.
+/// Once fifty of them in a second were remembered, and the connection ended with a thousand frames on the
+/// others.
 #[test]
 fn exchanges_that_are_given_up_end_no_others() {
     let mut scene = Scene::allowing(200);

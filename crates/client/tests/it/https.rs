@@ -27,7 +27,8 @@ enum End {
     CutOff,
 }
 
-/// A server that answers one request on each connection, with content that has no length. It ends with the process.
+/// A server that answers one request on each connection, with content that has no length. It ends with the
+/// process.
 fn server(files: &CertificateFiles, end: End) -> SocketAddr {
     let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -1,5 +1,5 @@
-//! Upstreams that misbehave: what went wrong, whose fault it is, whether a retry is safe, and that nothing of it is used
-//! again.
+//! Upstreams that misbehave: what went wrong, whose fault it is, whether a retry is safe, and that nothing of
+//! it is used again.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

@@ -236,8 +236,8 @@ fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
     }
 }
 
-/// While content was moved, what waited of the request was not written: an upstream that answers as it reads, and a gateway
-/// that waits for its answer, waited for each other.
+/// While content was moved, what waited of the request was not written: an upstream that answers as it reads,
+/// and a gateway that waits for its answer, waited for each other.
 #[test]
 fn the_request_goes_on_while_content_is_moved() {
     let mut line = Line::get();

@@ -1,5 +1,5 @@
-//! Who may ask at all. A page in a browser can send requests to servers of its user's machine, also under a name that leads there
-//! (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
+//! Who may ask at all. A page in a browser can send requests to servers of its user's machine, also under a
+//! name that leads there (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
 
 use thruway_message::RequestHead;
 use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};

@@ -1,4 +1,5 @@
-//! The admin listener: operators ask for health, status and metrics, reload the config, and set the admin state of servers.
+//! The admin listener: operators ask for health, status and metrics, reload the config, and set the admin
+//! state of servers.
 //!
 //! It is a server of its own with one worker, so that it answers while the other workers are busy or drain.
 

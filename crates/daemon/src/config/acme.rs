@@ -26,15 +26,19 @@ pub(super) struct RawAcme {
     pub(super) terms_of_service_agreed: bool,
     /// The URL of its directory. Default that of Let's Encrypt.
     pub(super) directory: Option<Spanned<String>>,
-    /// How it finds out that names lead here: `tls-alpn-01`, at port 443, or `http-01`, at port 80. Default `tls-alpn-01`.
+    /// How it finds out that names lead here: `tls-alpn-01`, at port 443, or `http-01`, at port 80. Default
+    /// `tls-alpn-01`.
     #[serde(default)]
     pub(super) challenge: RawChallenge,
-    /// Where its operators reach you, as `mailto:admin@example.com`: said when the account is made. Default nothing.
+    /// Where its operators reach you, as `mailto:admin@example.com`: said when the account is made. Default
+    /// nothing.
     #[serde(default)]
     pub(super) contacts: Vec<Spanned<String>>,
-    /// The directory for account, keys and certificates. Relative to the directory of the config. Default `acme`.
+    /// The directory for account, keys and certificates. Relative to the directory of the config. Default
+    /// `acme`.
     pub(super) store: Option<PathBuf>,
-    /// Files with the certificates of those who are trusted to say who the server is. Default those whom this system trusts.
+    /// Files with the certificates of those who are trusted to say who the server is. Default those whom this
+    /// system trusts.
     pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
     /// An account that you have with its operators, for those who ask for one. Default none.
     pub(super) external_account: Option<RawExternalAccount>,

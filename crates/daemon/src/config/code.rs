@@ -83,8 +83,8 @@ impl Config {
         self
     }
 
-    /// Starts the admin listener at `address`. It has no authentication, so it should be a loopback address or a Unix socket:
-    /// requests under other host names are refused.
+    /// Starts the admin listener at `address`. It has no authentication, so it should be a loopback address
+    /// or a Unix socket: requests under other host names are refused.
     ///
     /// # Errors
     /// The address is invalid.

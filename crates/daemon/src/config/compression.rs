@@ -23,13 +23,14 @@ pub(super) enum RawCompression {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCompressed {
-    /// `zstd`, `br` and `gzip`: of those that a client likes best, the first is used. Default all, in this order.
+    /// `zstd`, `br` and `gzip`: of those that a client likes best, the first is used. Default all, in this
+    /// order.
     pub(super) codings: Option<Spanned<Vec<Spanned<RawCoding>>>>,
     /// How much time is taken for less content.
     #[serde(default)]
     pub(super) levels: RawLevels,
-    /// Media types: `text/html`, `text/*` for all below it (but not `text/event-stream`), `*+json` for all that end so. Default what is known
-    /// to get smaller: text, JSON, XML, scripts and the like.
+    /// Media types: `text/html`, `text/*` for all below it (but not `text/event-stream`), `*+json` for all
+    /// that end so. Default what is known to get smaller: text, JSON, XML, scripts and the like.
     pub(super) types: Option<Spanned<Vec<Spanned<String>>>>,
     /// Content of fewer octets is left as it is. Default 512.
     pub(super) minimum_bytes: Option<u64>,

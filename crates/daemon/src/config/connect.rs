@@ -16,7 +16,8 @@ pub(in crate::config) struct RawConnect {
     pub(in crate::config) hosts: Spanned<Vec<Spanned<String>>>,
     /// The ports that may be named. Default 443.
     pub(in crate::config) ports: Option<Spanned<Vec<Spanned<u16>>>>,
-    /// Networks that may be reached although their addresses are not of the whole internet, or are this machine's: `10.1.0.0/16`. Default none.
+    /// Networks that may be reached although their addresses are not of the whole internet, or are this
+    /// machine's: `10.1.0.0/16`. Default none.
     #[serde(default)]
     pub(in crate::config) private: Vec<Spanned<String>>,
     /// Whether tunnels may lead to listeners of this server too, as far as `private` lets them. Default no.

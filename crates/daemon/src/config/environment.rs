@@ -1,4 +1,5 @@
-//! Values from the environment: `${NAME}` in texts, which stand for numbers and truth values where those belong.
+//! Values from the environment: `${NAME}` in texts, which stand for numbers and truth values where those
+//! belong.
 
 use std::borrow::Cow;
 use std::env::VarError;
@@ -69,7 +70,8 @@ fn fill_in_value(
     }
 }
 
-/// `text` with the value of each `${NAME}`, or the default of a `${NAME:-default}` that is not there or empty.
+/// `text` with the value of each `${NAME}`, or the default of a `${NAME:-default}` that is not there or
+/// empty.
 fn filled_in(text: &str, variable: impl Fn(&str) -> Result<String, VarError>) -> Result<String, Unfilled> {
     let (mut filled, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {

@@ -10,7 +10,8 @@ use thruway_message::mask_userinfo;
 use super::Span;
 use super::values::Filled;
 
-/// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in URLs.
+/// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in
+/// URLs.
 #[derive(Debug)]
 pub struct Failure(Vec<Finding>);
 

@@ -25,8 +25,8 @@ impl ConfigSource {
         Self::default()
     }
 
-    /// Replaces the addresses of the listeners: `IP:PORT` or `unix:PATH`. The settings of a single listener hold at each
-    /// address.
+    /// Replaces the addresses of the listeners: `IP:PORT` or `unix:PATH`. The settings of a single listener
+    /// hold at each address.
     pub fn listen_at(self, addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { listen: addresses.into_iter().map(Into::into).collect(), ..self }
     }

@@ -32,20 +32,24 @@ use crate::config::{
 pub(in crate::config) struct RawListener {
     /// `IP:PORT` or `unix:PATH`.
     pub(in crate::config) address: Spanned<String>,
-    /// Whether connections begin with a header of the PROXY protocol (version 1 or 2), which says who the client is: `true`, or
-    /// `{ from = ["NETWORK"] }`. Default no.
+    /// Whether connections begin with a header of the PROXY protocol (version 1 or 2), which says who the
+    /// client is: `true`, or `{ from = ["NETWORK"] }`. Default no.
     #[serde(default)]
     pub(in crate::config) proxy_protocol: RawProxyProtocol,
-    /// Whether HTTP/2 is spoken: `true`, or `"only"`, where nothing else is. With `tls` clients negotiate it; without, they must know it
-    /// beforehand, and the first octets of a connection tell. Default with `tls` `true`, else `false`.
+    /// Whether HTTP/2 is spoken: `true`, or `"only"`, where nothing else is. With `tls` clients negotiate it;
+    /// without, they must know it beforehand, and the first octets of a connection tell. Default with `tls`
+    /// `true`, else `false`.
     pub(in crate::config) http2: Option<Spanned<RawHttp2>>,
-    /// The name of an upstream that connections are forwarded to, whatever they carry: a name, or a table. Default none, for HTTP.
+    /// The name of an upstream that connections are forwarded to, whatever they carry: a name, or a table.
+    /// Default none, for HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
     /// How TLS is spoken with clients. Default not.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
-    /// The port of a listener with TLS to which all requests are redirected, at the host that they name. Default none.
+    /// The port of a listener with TLS to which all requests are redirected, at the host that they name.
+    /// Default none.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
-    /// How responses are compressed here on routes that do not say it themselves: `true`, `false`, or a table. Default as the whole server says it.
+    /// How responses are compressed here on routes that do not say it themselves: `true`, `false`, or a
+    /// table. Default as the whole server says it.
     pub(in crate::config) compression: Option<Spanned<RawCompression>>,
 }
 
@@ -63,8 +67,9 @@ pub(in crate::config) enum RawHttp2 {
 pub(in crate::config) struct RawTcp {
     /// The name of an upstream.
     pub(in crate::config) upstream: String,
-    /// Other upstreams, for streams of TLS whose clients ask for these servers: `"a.example" = "UPSTREAM"`, or `"*.a.example"` for all below it. Nothing
-    /// is decrypted; what is no TLS is closed. Default none: nobody is asked.
+    /// Other upstreams, for streams of TLS whose clients ask for these servers: `"a.example" = "UPSTREAM"`,
+    /// or `"*.a.example"` for all below it. Nothing is decrypted; what is no TLS is closed. Default none:
+    /// nobody is asked.
     #[serde(default)]
     pub(in crate::config) server_names: BTreeMap<String, Spanned<String>>,
     /// Without an octet in either direction; then the connection is closed. Default 10m.

@@ -19,7 +19,8 @@ use crate::config::{AccessLogConfig, AdminConfig, ListenerConfig, is_listed};
 pub(in crate::config) struct RawAdmin {
     /// `IP:PORT` of this machine, or `unix:PATH`.
     pub(in crate::config) address: Spanned<String>,
-    /// Whether the address may be one that other machines reach. Whoever reaches it may do everything. Default false.
+    /// Whether the address may be one that other machines reach. Whoever reaches it may do everything.
+    /// Default false.
     #[serde(default)]
     pub(in crate::config) allow_remote: bool,
 }

@@ -63,7 +63,8 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
     }
 }
 
-/// A text that stands where something else belongs may be a secret, and so may be what is hidden: the excerpt shows what may be shown.
+/// A text that stands where something else belongs may be a secret, and so may be what is hidden: the excerpt
+/// shows what may be shown.
 fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     if is_hidden
         && let Some((found, expected)) = message.split_once(", expected ")

@@ -1,4 +1,5 @@
-//! Checks of a config that was made in code: each name that it uses exists. Files are checked when they are read.
+//! Checks of a config that was made in code: each name that it uses exists. Files are checked when they are
+//! read.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,9 @@ use super::{Action, Config, Failure, ListenerConfig, is_listed};
 /// Checks a config that does not come from a file.
 ///
 /// # Errors
-/// Each mistake: no listener or no route, an address that is there twice, an unknown name, an upstream without servers, an
-/// admin address that other machines can reach, or an upstream that leads back to its listener.
+/// Each mistake: no listener or no route, an address that is there twice, an unknown name, an upstream
+/// without servers, an admin address that other machines can reach, or an upstream that leads back to its
+/// listener.
 pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
     let mut failures = Vec::new();
     if config.listeners.is_empty() {

@@ -16,7 +16,8 @@ use crate::config::values::{FromText, Spanned, TextOrTable};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRewrite {
-    /// The path that is asked for: `{rest}` is what comes after `path`, `{path}` all of it, `{NAME}` what `path_pattern` calls so.
+    /// The path that is asked for: `{rest}` is what comes after `path`, `{path}` all of it, `{NAME}` what
+    /// `path_pattern` calls so.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// Whether paths in `Location` are changed back, where only the prefix of the path was. Default true.
     pub(in crate::config) location: Option<bool>,
@@ -28,10 +29,11 @@ pub(in crate::config) struct RawRewrite {
     pub(in crate::config) response: RawFieldRewrite,
 }
 
-/// Fields that are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`, `{query}`,
-/// `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and what
-/// `path_pattern` names; `{{` and `}}` are braces. `{tls_client_names}` shows each name with its type, and
-/// percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
+/// Fields that are removed, set and added, in this order. Values may have places: `{client}`, `{host}`,
+/// `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
+/// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and what `path_pattern` names; `{{` and
+/// `}}` are braces. `{tls_client_names}` shows each name with its type, and percent-encodes commas within
+/// names: `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFieldRewrite {

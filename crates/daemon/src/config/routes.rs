@@ -214,7 +214,8 @@ fn resolve_route(
     })
 }
 
-/// What policies tell an upstream of its client is not for the same route to change: it would be told something else in silence.
+/// What policies tell an upstream of its client is not for the same route to change: it would be told
+/// something else in silence.
 fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
     let Some(rewrite) = &raw.rewrite else { return };
     let fields = &rewrite.get_ref().request;

@@ -1,6 +1,7 @@
 //! What of a config is not shown to anybody: excerpts of it stand in errors, and errors in logs.
 //!
-//! The schema says what is secret (`writeOnly`). What it does not know may be: a misspelt key of a secret is still followed by one.
+//! The schema says what is secret (`writeOnly`). What it does not know may be: a misspelt key of a secret is
+//! still followed by one.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,7 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::Span;
 
-/// `text` with stars in place of values that are secret, or may be, since nobody knows their keys. All octets stay where they are.
+/// `text` with stars in place of values that are secret, or may be, since nobody knows their keys. All octets
+/// stay where they are.
 pub(super) fn hidden(text: &str) -> String {
     let root = Place { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
     let mut spans = Vec::new();
@@ -74,7 +76,8 @@ fn is_leaf(value: &Value<'_>) -> bool {
     !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_))
 }
 
-/// In what is no TOML: all but the names of sections, and lines of which it is known that they hold no secret.
+/// In what is no TOML: all but the names of sections, and lines of which it is known that they hold no
+/// secret.
 fn hide_in_lines(text: &str, root: Place<'_>, spans: &mut Vec<Span>) {
     let (mut section, mut start) = (Some(root), 0);
     for line in text.split_inclusive('\n') {

@@ -138,8 +138,8 @@ pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
 /// Policies by their names.
 pub(crate) type Policies = BTreeMap<String, PolicyConfig>;
 
-/// The same answer for everybody. What it consists of is needed until the process ends, so it is never freed: that
-/// way workers share it without copies, and without counting who uses it.
+/// The same answer for everybody. What it consists of is needed until the process ends, so it is never freed:
+/// that way workers share it without copies, and without counting who uses it.
 #[derive(Clone)]
 pub(crate) struct FixedAnswer {
     pub(crate) status: StatusCode,

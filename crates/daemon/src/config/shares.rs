@@ -20,7 +20,8 @@ use crate::config::values::{Span, Spanned};
 pub(in crate::config) struct RawSplit {
     /// `{ NAME = WEIGHT }`: how many requests each gets in relation to the others, 0 to 1000000.
     pub(in crate::config) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
-    /// What keeps a client on its side: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Default nothing.
+    /// What keeps a client on its side: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Default
+    /// nothing.
     pub(in crate::config) by: Option<Spanned<String>>,
 }
 

@@ -1,4 +1,5 @@
-//! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
+//! The examples are true: one names every key, the defaults it shows are those of the server, and the schema
+//! fits both.
 
 mod compression;
 mod connect;

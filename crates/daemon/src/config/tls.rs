@@ -27,13 +27,14 @@ use crate::config::{Http2, ListenerTlsConfig};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerTls {
-    /// At least one. A client gets that which has the name it asks for, or a wildcard for it, or else the first.
+    /// At least one. A client gets that which has the name it asks for, or a wildcard for it, or else the
+    /// first.
     pub(in crate::config) certificates: Spanned<Vec<Spanned<RawListenerCertificate>>>,
     /// `1.2` or `1.3`: the lowest version that is spoken. Default `1.2`.
     #[serde(default)]
     pub(in crate::config) min_version: RawTlsVersion,
-    /// Whether clients are given what the issuers of certificates say of their revocation (OCSP), fetched from whom the certificates name, if they
-    /// do. Default false.
+    /// Whether clients are given what the issuers of certificates say of their revocation (OCSP), fetched
+    /// from whom the certificates name, if they do. Default false.
     #[serde(default)]
     pub(in crate::config) ocsp_stapling: bool,
     /// Whether clients are given tickets to resume sessions with, under keys that change. Default true.
@@ -50,12 +51,13 @@ pub(in crate::config) struct RawListenerTls {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerCertificate {
-    /// A file with the certificate, and behind it those between it and a root, in PEM. It is read again when it changes, as are the others.
+    /// A file with the certificate, and behind it those between it and a root, in PEM. It is read again when
+    /// it changes, as are the others.
     pub(in crate::config) chain: Option<PathBuf>,
     /// A file with the private key, in PEM.
     pub(in crate::config) key: Option<PathBuf>,
-    /// A file with what the issuer says of its revocation (an OCSP response in DER), for clients, as long as it holds. The chain must have the issuer.
-    /// Default nothing.
+    /// A file with what the issuer says of its revocation (an OCSP response in DER), for clients, as long as
+    /// it holds. The chain must have the issuer. Default nothing.
     pub(in crate::config) ocsp: Option<PathBuf>,
     /// Names of hosts: the certificate for them is ordered, as `[acme]` says, and renewed.
     pub(in crate::config) acme: Option<Spanned<Vec<Spanned<String>>>>,
@@ -96,7 +98,8 @@ pub(in crate::config) struct RawClientCertificates {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstreamTls {
-    /// Files with the certificates of those who are trusted to say who a server is. Default those whom this system trusts.
+    /// Files with the certificates of those who are trusted to say who a server is. Default those whom this
+    /// system trusts.
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
     /// The name that certificates must have. Default what `servers` calls each server.
     pub(in crate::config) server_name: Option<Spanned<String>>,

@@ -1,5 +1,5 @@
-//! Parts of a config that have no effect: upstreams and policies that no route uses, keys about requests of upstreams that only have streams,
-//! and redirects to ports without TLS.
+//! Parts of a config that have no effect: upstreams and policies that no route uses, keys about requests of
+//! upstreams that only have streams, and redirects to ports without TLS.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::config::upstreams::RawUpstream;
 use crate::config::values::{Span, Spanned};
 use crate::config::{Action, Config, Failure, ListenerConfig, Route};
 
-/// Warnings of the upstreams and the policies that nothing uses: they may be meant for later, or be called otherwise where they are meant.
+/// Warnings of the upstreams and the policies that nothing uses: they may be meant for later, or be called
+/// otherwise where they are meant.
 pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let has_upstream = |name: &str| {
         config.listeners.iter().any(|listener| forwards_to(listener, name))
@@ -106,7 +107,8 @@ impl AboutRequests {
     }
 }
 
-/// Refuses what is said in vain. To be called when there is nothing else wrong: otherwise not all routes may be here.
+/// Refuses what is said in vain. To be called when there is nothing else wrong: otherwise not all routes may
+/// be here.
 pub(in crate::config) fn check_usage(
     resolver: &mut Resolver<'_>,
     said: Vec<AboutRequests>,

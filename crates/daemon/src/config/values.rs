@@ -1,4 +1,5 @@
-//! Values of a file: with their place, periods, texts in the place of a table, and texts from the environment.
+//! Values of a file: with their place, periods, texts in the place of a table, and texts from the
+//! environment.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -77,8 +78,8 @@ impl<T: Ord> PartialEq for Spanned<T> {
 
 impl<T: Ord> Eq for Spanned<T> {}
 
-/// What may be written as a text if nothing else is to be said. Not what serde calls untagged: that would say of a mistake
-/// only that there is one.
+/// What may be written as a text if nothing else is to be said. Not what serde calls untagged: that would say
+/// of a mistake only that there is one.
 pub(in crate::config) struct TextOrTable<T>(pub(in crate::config) T);
 
 /// What [`TextOrTable`] reads.
@@ -176,8 +177,8 @@ impl Filled {
         self.text_at(place).is_some()
     }
 
-    /// Has the number or truth value that was filled in at `place` of `table` stand there, instead of a text. Whether there was one that
-    /// was a text so far.
+    /// Has the number or truth value that was filled in at `place` of `table` stand there, instead of a text.
+    /// Whether there was one that was a text so far.
     pub(in crate::config) fn retype<'f>(&'f self, table: &mut DeTable<'f>, place: &Range<usize>) -> bool {
         let parsed = self.text_at(place).and_then(|text| DeValue::parse(text.trim()).ok());
         let Some(value) = parsed.map(toml::Spanned::into_inner) else { return false };

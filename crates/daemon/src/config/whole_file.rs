@@ -36,15 +36,16 @@ pub(in crate::config) struct Raw {
     pub(in crate::config) workers: Option<Spanned<u64>>,
     /// Connections open at one time; those beyond are answered 503. Default as many as descriptors allow.
     pub(in crate::config) connections_max: Option<Spanned<u64>>,
-    /// Whether what connections of a worker send in one go is handed to the kernel in one system call (`io_uring`), where it has that. Default
-    /// true.
+    /// Whether what connections of a worker send in one go is handed to the kernel in one system call
+    /// (`io_uring`), where it has that. Default true.
     pub(in crate::config) batch_sends: Option<bool>,
     /// Where to listen; at least one.
     #[serde(default)]
     pub(in crate::config) listeners: Vec<RawListener>,
     /// From whom certificates are ordered that listeners want to be ordered. Default nobody.
     pub(in crate::config) acme: Option<Spanned<RawAcme>>,
-    /// Networks of proxies in front that are believed about who asks: `10.0.0.0/8`, an address, or `unix`. Default none.
+    /// Networks of proxies in front that are believed about who asks: `10.0.0.0/8`, an address, or `unix`.
+    /// Default none.
     #[serde(default)]
     pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
     /// The fields in which they say it: `x-forwarded`, which is the default, or `forwarded`.
@@ -53,8 +54,9 @@ pub(in crate::config) struct Raw {
     /// What is served; at least one.
     #[serde(default)]
     pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
-    /// What becomes of requests with `%2F` or `%5C` in their path, which some servers take for slashes: `guard`, `reject` or `keep`. Default
-    /// `guard`: they are answered 400 if they would then be for a route with a policy that does not stand before theirs.
+    /// What becomes of requests with `%2F` or `%5C` in their path, which some servers take for slashes:
+    /// `guard`, `reject` or `keep`. Default `guard`: they are answered 400 if they would then be for a route
+    /// with a policy that does not stand before theirs.
     #[serde(default)]
     pub(in crate::config) encoded_slashes: RawOtherReading,
     /// The same for `;` and what stands behind it in a segment, which some servers pass over.

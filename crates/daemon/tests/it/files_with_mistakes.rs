@@ -98,7 +98,8 @@ fn an_address_in_use_is_an_error_with_a_hint() {
     assert!(!finding.hints().is_empty(), "{finding}");
 }
 
-/// The server had started when the admin listener could not, and accepted connections that no caller could end.
+/// The server had started when the admin listener could not, and accepted connections that no caller could
+/// end.
 #[test]
 fn an_admin_address_in_use_is_an_error_and_the_server_accepts_no_connection() {
     let (_listener, admin) = address_in_use();

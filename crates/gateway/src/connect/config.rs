@@ -15,10 +15,11 @@ pub struct ConnectConfig {
     pub hosts: Vec<HostMatch>,
     /// The ports that may be named. Default 443.
     pub ports: Vec<u16>,
-    /// Addresses that may be reached although they are not of the whole internet, or are this machine's. Default none.
+    /// Addresses that may be reached although they are not of the whole internet, or are this machine's.
+    /// Default none.
     pub private: Networks,
-    /// Whether tunnels may lead to listeners of this process, where they may lead to their addresses at all. Default no: they are for others
-    /// than those who may ask for tunnels.
+    /// Whether tunnels may lead to listeners of this process, where they may lead to their addresses at all.
+    /// Default no: they are for others than those who may ask for tunnels.
     pub own_listeners: bool,
     /// How long it may take to resolve a name and to connect. Default 5 s.
     pub connect_timeout: Duration,

@@ -4,9 +4,9 @@
 //! CONNECT host:port ─▶ destination: is it allowed ─▶ resolve ─▶ reach: which of its addresses ─▶ connect ─▶ 200, octets both ways
 //!                          │ 403                      │ 502         │ 403                        │ 502, 504
 //! ```
-//! A gateway that does this can be made to speak for its clients wherever it gets itself. So nothing is allowed that is not named; and of
-//! what is named, addresses that are not of the whole internet are reached only if they are named themselves, whatever names resolve to
-//! them.
+//! A gateway that does this can be made to speak for its clients wherever it gets itself. So nothing is
+//! allowed that is not named; and of what is named, addresses that are not of the whole internet are reached
+//! only if they are named themselves, whatever names resolve to them.
 
 mod config;
 mod reach;
@@ -33,8 +33,8 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Makes tunnels as `config` says. Names are looked up without the system's library: a thread of that stays with its question however
-    /// long that takes, and clients choose the names.
+    /// Makes tunnels as `config` says. Names are looked up without the system's library: a thread of that
+    /// stays with its question however long that takes, and clients choose the names.
     pub fn new(config: ConnectConfig) -> Self {
         Self::with_resolver(config, Arc::new(DnsResolver::default()))
     }
@@ -75,7 +75,8 @@ mod tests {
     use super::*;
     use crate::HostMatch;
 
-    /// Once each name that nobody answered for kept a thread of the system's resolver, long after its client had been told so.
+    /// Once each name that nobody answered for kept a thread of the system's resolver, long after its client
+    /// had been told so.
     #[test]
     fn names_that_clients_choose_are_not_looked_up_by_threads() {
         let connect = Connect::new(ConnectConfig::to(vec![HostMatch::Any]));

@@ -1,5 +1,5 @@
-//! Which addresses tunnels may lead to. Those of the whole internet are those of the registries of IANA (RFC 6890) that are global, and no
-//! others.
+//! Which addresses tunnels may lead to. Those of the whole internet are those of the registries of IANA (RFC
+//! 6890) that are global, and no others.
 
 use std::net::{IpAddr, SocketAddr};
 

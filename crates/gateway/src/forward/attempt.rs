@@ -27,8 +27,8 @@ struct Connected {
     is_late: bool,
 }
 
-/// Tries the server of `slot`, or one of the others than those `tried` if it has no connection; on a connection that was opened
-/// `later_than` another if that is there.
+/// Tries the server of `slot`, or one of the others than those `tried` if it has no connection; on a
+/// connection that was opened `later_than` another if that is there.
 pub(super) async fn attempt(
     forwarding: &mut Forwarding,
     mut slot: Box<ServerSlot>,
@@ -72,7 +72,8 @@ pub(super) async fn attempt(
     }
 }
 
-/// `AcquireConnection`: one that waits to be used again, if it need not be later than another, or else a new one or one to share.
+/// `AcquireConnection`: one that waits to be used again, if it need not be later than another, or else a new
+/// one or one to share.
 async fn acquire_connection(
     forwarding: &Forwarding,
     slot: &mut Box<ServerSlot>,
@@ -101,7 +102,8 @@ async fn acquire_connection(
     if let Some(connection) = waiting {
         return Ok(Connected { connection: Acquired::Http1(connection), now: slot.since(), asked, is_late });
     }
-    // Where there may be no later one, one that has refused it will do, which has said meanwhile how many streams it has.
+    // Where there may be no later one, one that has refused it will do, which has said meanwhile how many
+    // streams it has.
     let later_than = later_than.filter(|_| !limits_connections);
     let purpose = Purpose { later_than, is_upgrade: forwarding.request.is_upgrade };
     // Boxed, so that requests on connections that are there have no room for it.
@@ -130,8 +132,8 @@ fn send_head(
     Ok(exchange)
 }
 
-/// `Report`: tells the health of the server and the statistics of the response, and completes its headers. By reference: to move
-/// the relay and the response costs more than the rest.
+/// `Report`: tells the health of the server and the statistics of the response, and completes its headers. By
+/// reference: to move the relay and the response costs more than the rest.
 #[inline]
 fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: Option<Duration>) {
     forwarding.record_time(&relay.slot, asked);

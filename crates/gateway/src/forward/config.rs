@@ -8,7 +8,8 @@ use super::timeouts::ForwardTimeouts;
 pub struct ForwardConfig {
     /// Which fields tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
     pub forwarded: ForwardedFields,
-    /// Whether `X-Forwarded-Port` is said beside the other fields of that kind: the port that the client has asked. Default no.
+    /// Whether `X-Forwarded-Port` is said beside the other fields of that kind: the port that the client has
+    /// asked. Default no.
     pub forwarded_port: bool,
     /// What `Host` says. Default what the client said.
     pub host: HostRewrite,
@@ -20,8 +21,8 @@ pub struct ForwardConfig {
     pub timeouts: ForwardTimeouts,
 }
 
-/// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to what [trusted
-/// proxies](thruway_server::TrustedProxies) say in them is added.
+/// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to
+/// what [trusted proxies](thruway_server::TrustedProxies) say in them is added.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ForwardedFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.

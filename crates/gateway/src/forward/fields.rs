@@ -33,7 +33,8 @@ impl<'a> ConnectionOptions<'a> {
     }
 }
 
-/// Those that always concern the connection, and those that frame the message: whoever sends it on frames it anew.
+/// Those that always concern the connection, and those that frame the message: whoever sends it on frames it
+/// anew.
 #[inline]
 fn is_connection_field(name: FieldName<'_>) -> bool {
     let name = name.as_bytes();
@@ -48,8 +49,8 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
     }
 }
 
-/// Whether a server may read `name` as `known`. Those that hand fields to programs as variables, as CGI does, make an underscore of a
-/// hyphen: what would be no field of the gateway on its way is one there.
+/// Whether a server may read `name` as `known`. Those that hand fields to programs as variables, as CGI does,
+/// make an underscore of a hyphen: what would be no field of the gateway on its way is one there.
 #[inline]
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
@@ -67,8 +68,9 @@ const fn folded(octet: u8) -> u8 {
     if octet == b'_' { b'-' } else { octet.to_ascii_lowercase() }
 }
 
-/// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name of a field
-/// that a gateway adds, a client could have it dropped on the way. Nor must a trailer bring it (RFC 9110 §6.5.1).
+/// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name
+/// of a field that a gateway adds, a client could have it dropped on the way. Nor must a trailer bring it
+/// (RFC 9110 §6.5.1).
 fn is_decided_by(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];

@@ -1,7 +1,7 @@
 //! The fields that tell the upstream about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
 //!
-//! What a client says in them itself is not passed on. What trusted proxies have written is, and the proxy that the request came from
-//! is added to it.
+//! What a client says in them itself is not passed on. What trusted proxies have written is, and the proxy
+//! that the request came from is added to it.
 
 use std::io::Write as _;
 
@@ -77,7 +77,8 @@ fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
     (client != request.connection().client).then_some(client)
 }
 
-/// The host that the client asked for, as far as that is known: `host`, which the request itself is for, unless a proxy says another.
+/// The host that the client asked for, as far as that is known: `host`, which the request itself is for,
+/// unless a proxy says another.
 fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     match request.proxy_fields() {
         None => host,
@@ -85,8 +86,8 @@ fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// The port that the client has asked: what a trusted proxy says, or else where its connection leads; or else that of the host that it asked
-/// for.
+/// The port that the client has asked: what a trusted proxy says, or else where its connection leads; or else
+/// that of the host that it asked for.
 fn asked_port(request: &Request<'_>, host: &[u8]) -> u16 {
     let known = match request.proxy_fields() {
         None => request.connection().destination.map(|destination| destination.port()),

@@ -12,7 +12,8 @@ use super::request_id::RequestId;
 use super::timeouts::ForwardTimeouts;
 use crate::upstream::{RequestKey, ServerSlot, Upstream};
 
-/// A request on its way. It is lent to the futures that forward it: each that took it along would have room for it twice.
+/// A request on its way. It is lent to the futures that forward it: each that took it along would have room
+/// for it twice.
 pub(super) struct Forwarding {
     pub(super) worker: Rc<Worker>,
     pub(super) upstream: Arc<Upstream>,
@@ -64,7 +65,8 @@ impl Forwarding {
         body
     }
 
-    /// Has the upstream and the server count how long the response took, of which the server was `asked` then.
+    /// Has the upstream and the server count how long the response took, of which the server was `asked`
+    /// then.
     #[inline]
     pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>) {
         let Some((came, asked)) = self.timed.zip(asked) else { return };

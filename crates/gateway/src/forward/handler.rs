@@ -72,8 +72,8 @@ impl Forward {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs that say so. Default
-    /// no.
+    /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs
+    /// that say so. Default no.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }

@@ -1,6 +1,7 @@
 //! Mirrors: some requests are sent to another upstream too, and what that answers is thrown away.
 //!
-//! Clients notice nothing of it: a copy is a task of its own, and is not made at all where that would take long or much.
+//! Clients notice nothing of it: a copy is a task of its own, and is not made at all where that would take
+//! long or much.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,8 +31,8 @@ pub struct Mirror {
 pub struct MirrorConfig {
     /// Of a million requests so many. Default all of them.
     pub share_millionths: u32,
-    /// How many copies are under way at a time, of all workers; no others are made meanwhile. A copy takes as much memory as its
-    /// request, up to what is read at a time. Default 100.
+    /// How many copies are under way at a time, of all workers; no others are made meanwhile. A copy takes as
+    /// much memory as its request, up to what is read at a time. Default 100.
     pub requests_max: usize,
 }
 

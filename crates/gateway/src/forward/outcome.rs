@@ -31,7 +31,8 @@ pub(super) struct FailedAttempt {
 pub(super) enum Blame {
     /// The server, or the request: the failure counts, and another server may do better.
     Server,
-    /// The connection alone: it had waited, and its server may close it at any time. The same server may be asked again.
+    /// The connection alone: it had waited, and its server may close it at any time. The same server may be
+    /// asked again.
     Connection,
 }
 

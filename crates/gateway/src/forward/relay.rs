@@ -99,7 +99,8 @@ impl Relay {
                     self.wait(cx);
                     return Poll::Pending;
                 }
-                // Who asked for the content has sent it: the upstream need not, and the client must not be told again.
+                // Who asked for the content has sent it: the upstream need not, and the client must not be
+                // told again.
                 Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
                 Poll::Ready(ResponseEvent::Interim(head)) => send_interim(&response_of(&head)),
                 Poll::Ready(ResponseEvent::Final(head, body_length)) => {
@@ -135,7 +136,8 @@ impl Relay {
         Poll::Ready(Ok(Begun { response, body: Body::Stream { first, length } }))
     }
 
-    /// Sends what there is of the client's content, as far as the upstream takes it. Whether that was anything.
+    /// Sends what there is of the client's content, as far as the upstream takes it. Whether that was
+    /// anything.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -187,8 +189,8 @@ impl Relay {
         Ok(has_sent)
     }
 
-    /// Some of the content as it comes from the socket, if that is what comes next, and a large buffer is to be had for a
-    /// client that is fast enough for it.
+    /// Some of the content as it comes from the socket, if that is what comes next, and a large buffer is to
+    /// be had for a client that is fast enough for it.
     fn poll_large_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -326,8 +328,8 @@ impl Relay {
     }
 }
 
-/// Takes into `first` what has come of content of this `length`, if that is known, as far as it is little; and the trailer section behind it.
-/// Whether nothing is still to be passed on but `first`.
+/// Takes into `first` what has come of content of this `length`, if that is known, as far as it is little;
+/// and the trailer section behind it. Whether nothing is still to be passed on but `first`.
 fn take_first(
     turn: &mut Turn<'_>,
     cx: &mut Context<'_>,
@@ -357,7 +359,8 @@ fn take_first(
 /// Content that comes with the head is answered as a whole up to this; beyond, it is streamed.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
 
-/// A client that has taken a piece within this time is given a large one next: a slow one would keep the buffer.
+/// A client that has taken a piece within this time is given a large one next: a slow one would keep the
+/// buffer.
 const FAST_CLIENT: Duration = Duration::from_millis(50);
 
 /// Content of which less is left is not worth a large buffer.

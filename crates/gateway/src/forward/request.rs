@@ -22,7 +22,8 @@ pub(super) struct OutgoingRequest {
     octets: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
-    /// Whether it is answered by another protocol or in vain: of other methods than GET, servers may make something without that.
+    /// Whether it is answered by another protocol or in vain: of other methods than GET, servers may make
+    /// something without that.
     pub(super) is_upgrade: bool,
     /// `true` if this process has sent the request to one of its own listeners: it must not go to one again.
     pub(super) is_own: bool,
@@ -93,7 +94,8 @@ impl OutgoingRequest {
         }
     }
 
-    /// Appends what is there from the start. `host` is what the server is called, if the request shall say so.
+    /// Appends what is there from the start. `host` is what the server is called, if the request shall say
+    /// so.
     pub(super) fn write(&self, output: &mut Vec<u8>, host: impl FnOnce() -> String) {
         let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.octets) };
         let (request_line, rest) = self.octets.split_at(host_at);
@@ -192,7 +194,8 @@ fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
     is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
 }
 
-/// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC 9110 §7.6.2).
+/// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC
+/// 9110 §7.6.2).
 #[inline]
 pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     if !matches!(request.method(), Method::Options | Method::Trace) {
@@ -201,7 +204,8 @@ pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     request.field("max-forwards")?.as_str()?.parse().ok()
 }
 
-/// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the client.
+/// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the
+/// client.
 #[inline]
 fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
@@ -216,8 +220,8 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
     }
 }
 
-/// Whether this of the fields that begin with `X-Forwarded-` is the gateway's to say. Servers believe others too, as `-Prefix` and `-Ssl`: those are
-/// passed on for proxies that are believed, and for nobody else.
+/// Whether this of the fields that begin with `X-Forwarded-` is the gateway's to say. Servers believe others
+/// too, as `-Prefix` and `-Ssl`: those are passed on for proxies that are believed, and for nobody else.
 fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(told, b"for")
         || reads_as(told, b"host")
@@ -250,9 +254,10 @@ fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     }
 }
 
-/// Whether the upstream is asked for another protocol. Not together with content: a server may ignore `Upgrade` (RFC 9110 §7.8),
-/// and some take a request with it for complete at the end of its head, and its content for the next one. Nor for HTTP/2: in a tunnel,
-/// its requests would pass by all that is asked of requests here.
+/// Whether the upstream is asked for another protocol. Not together with content: a server may ignore
+/// `Upgrade` (RFC 9110 §7.8), and some take a request with it for complete at the end of its head, and its
+/// content for the next one. Nor for HTTP/2: in a tunnel, its requests would pass by all that is asked of
+/// requests here.
 fn asks_for_upgrade(request: &Request<'_>) -> bool {
     request.wants_tunnel()
         && request.has_whole_content()

@@ -1,4 +1,5 @@
-//! Content of a request that comes while it is passed on, and what of it is kept so that it can be sent again.
+//! Content of a request that comes while it is passed on, and what of it is kept so that it can be sent
+//! again.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -26,7 +27,8 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    /// `content`, of which up to `kept_bytes_max` are kept. If it is known to be longer, nothing is kept, and copied, in vain.
+    /// `content`, of which up to `kept_bytes_max` are kept. If it is known to be longer, nothing is kept, and
+    /// copied, in vain.
     pub(super) fn new(content: RequestContent, kept_bytes_max: usize, config: Arc<ForwardConfig>) -> Self {
         let is_too_long = content.length().is_some_and(|length| length > kept_bytes_max as u64);
         Self {
@@ -56,7 +58,8 @@ impl RequestBody {
         }
     }
 
-    /// The next piece; `None` at the end. In a pipe, where that is worth it and one is taken, and it is not to be kept.
+    /// The next piece; `None` at the end. In a pipe, where that is worth it and one is taken, and it is not
+    /// to be kept.
     pub(super) fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,

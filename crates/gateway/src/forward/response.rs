@@ -60,8 +60,8 @@ impl Body {
         if body_length != BodyLength::NONE {
             return Self::Stream { first: PooledBuffer::default(), length: body_length.octets() };
         }
-        // A length that was said of nothing is that of what was left out; if none was said, none may be made up (RFC 9110
-        // §8.6).
+        // A length that was said of nothing is that of what was left out; if none was said, none may be made
+        // up (RFC 9110 §8.6).
         let length = head.field("content-length").and_then(|value| value.as_str()?.parse().ok());
         match length {
             Some(0) if head.status != StatusCode::NOT_MODIFIED => Self::None,
@@ -80,7 +80,8 @@ pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
 /// The response without content. The server writes the fields that frame it.
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
-    // What the upstream can be had over, the client has to ask for (RFC 9110 §15.5.22): requests for it are passed on.
+    // What the upstream can be had over, the client has to ask for (RFC 9110 §15.5.22): requests for it are
+    // passed on.
     if head.status == StatusCode::UPGRADE_REQUIRED && append_upgrade(head, &mut response) {
         response = response.with_connection_upgrade();
     }

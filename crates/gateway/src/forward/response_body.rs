@@ -25,7 +25,8 @@ struct Streamed {
 }
 
 impl Streamed {
-    /// Sends what there is of the request, on which the rest of the response may depend, if it still has time.
+    /// Sends what there is of the request, on which the rest of the response may depend, if it still has
+    /// time.
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
         // While content flows, nothing is waited for that would tell.
         if self.relay.until.is_some_and(|until| until <= now) {
@@ -84,7 +85,8 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
         Body::LeftOut(length) => response.with_content(Content::left_out(length)),
         Body::Whole(content) => response.with_content(content),
         Body::Stream { first, length } => {
-            // What will not be read is let go of now, so that the head can say what becomes of the client's connection.
+            // What will not be read is let go of now, so that the head can say what becomes of the client's
+            // connection.
             let request_body = request_body.filter(|_| relay.wants_content());
             let streamed = Streamed { relay, request_body, first, length };
             response.with_content(Content::from_content_stream(streamed))
@@ -93,7 +95,8 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
     }
 }
 
-/// The answer that makes the client's connection a tunnel to the upstream's. Either may be a stream of HTTP/2 instead.
+/// The answer that makes the client's connection a tunnel to the upstream's. Either may be a stream of HTTP/2
+/// instead.
 fn open_tunnel(response: Response, relay: Relay) -> Response {
     let (exchange, slot) = relay.into_exchange();
     let Some(upstream) = exchange.and_then(Exchange::into_tunnel) else {

@@ -48,8 +48,8 @@ pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     response
 }
 
-/// Sends a request, and again where that is safe: to another server, or to the same on a later connection if that had
-/// closed one that waited to be used again, which says nothing against it.
+/// Sends a request, and again where that is safe: to another server, or to the same on a later connection if
+/// that had closed one that waited to be used again, which says nothing against it.
 async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) -> Result<Response, Failure> {
     let mut tried = Vec::new();
     let mut again = None;
@@ -83,16 +83,16 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) 
     }
 }
 
-/// `SelectServer`: a server for the next attempt, none of those `tried` if there is another. In a box, because it passes through many
-/// hands: each would have room for it.
+/// `SelectServer`: a server for the next attempt, none of those `tried` if there is another. In a box,
+/// because it passes through many hands: each would have room for it.
 async fn select_server(forwarding: &Forwarding, tried: &[usize]) -> Result<Box<ServerSlot>, Failure> {
     let Forwarding { upstream, worker, key, until, .. } = forwarding;
     let slot = ServerSlot::select(upstream, worker, key, tried, *until).await;
     slot.map(Box::new).inspect_err(|failure| upstream.statistics.count_failure(*failure))
 }
 
-/// Decides where the request is sent after `failed`, when so many servers have failed before. An attempt at another server is one of the
-/// retry budget; an attempt on another connection is not.
+/// Decides where the request is sent after `failed`, when so many servers have failed before. An attempt at
+/// another server is one of the retry budget; an attempt on another connection is not.
 fn decide(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> Next {
     let is_allowed = forwarding.left() != Some(Duration::ZERO)
         && forwarding.body.as_ref().is_none_or(|body| body.can_begin_again())
@@ -114,7 +114,8 @@ mod tests {
         size_of::<F>()
     }
 
-    /// What is larger, glibc does not keep for the thread that frees it, and takes ten times as long to find and to free.
+    /// What is larger, glibc does not keep for the thread that frees it, and takes ten times as long to find
+    /// and to free.
     #[test]
     fn what_is_allocated_for_a_request_is_no_more_than_is_found_fast() {
         let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<Awaited>>();

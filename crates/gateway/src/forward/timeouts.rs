@@ -32,7 +32,8 @@ impl ForwardTimeouts {
         }
     }
 
-    /// How long a response without an octet is waited for that is a stream of events: such a server may have nothing to say.
+    /// How long a response without an octet is waited for that is a stream of events: such a server may have
+    /// nothing to say.
     pub(super) fn of_event_stream(self, upstream: &UpstreamConfig) -> Duration {
         self.event_stream_idle.unwrap_or(upstream.event_stream_idle)
     }

@@ -28,8 +28,9 @@ pub struct InvalidLine<E> {
     pub error: Option<E>,
 }
 
-/// What stands in `Authorization` behind `scheme`, in any case (RFC 9110 §11.6.2). Of who asks for a tunnel, `Authorization` is for the
-/// server at its other end, which does not see this request: `Proxy-Authorization` is for us (§11.7.2).
+/// What stands in `Authorization` behind `scheme`, in any case (RFC 9110 §11.6.2). Of who asks for a tunnel,
+/// `Authorization` is for the server at its other end, which does not see this request: `Proxy-Authorization`
+/// is for us (§11.7.2).
 pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> Presented<'r> {
     let name = if head.method == Method::Connect { "proxy-authorization" } else { "authorization" };
     match only(head.field_lines, name) {

@@ -1,4 +1,5 @@
-//! Fields that policies own: what the client says in them is taken away, and what was verified put in its place.
+//! Fields that policies own: what the client says in them is taken away, and what was verified put in its
+//! place.
 
 use std::borrow::Cow;
 
@@ -50,8 +51,8 @@ impl EditedFields {
         RequestHead { field_lines: FieldLines::from_parsed(&self.octets, &self.spans), ..head }
     }
 
-    /// `Connection` could name the fields that are told, and so have whoever forwards the request leave them out
-    /// (RFC 9110 §7.6.1).
+    /// `Connection` could name the fields that are told, and so have whoever forwards the request leave them
+    /// out (RFC 9110 §7.6.1).
     fn append_line(&mut self, line: FieldLine<'_>, told: &Told<'_>) {
         let value = line.value.as_bytes();
         if !line.name.is("connection") || !list::members(value).any(|option| told.owns(option)) {

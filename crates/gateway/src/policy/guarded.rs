@@ -72,7 +72,8 @@ impl Guarded {
         if told.fields.is_empty() {
             return self.handler.handle(request);
         }
-        // A recipient may merge trailers into the header section (RFC 9110 §6.5.2), where the policy has the word.
+        // A recipient may merge trailers into the header section (RFC 9110 §6.5.2), where the policy has the
+        // word.
         request.drop_trailers();
         let head = *request.head();
         match EditedFields::of(head.field_lines, told) {

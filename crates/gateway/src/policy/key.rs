@@ -10,8 +10,8 @@ use thruway_server::Request;
 /// Which requests are counted together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CountBy {
-    /// Those of one client: of one IPv4 address, of one IPv6 network of 64 bits, which is what one customer has at least.
-    /// All clients of Unix sockets are one.
+    /// Those of one client: of one IPv4 address, of one IPv6 network of 64 bits, which is what one customer
+    /// has at least. All clients of Unix sockets are one.
     Address,
     /// Those with the same value of this field; those without the field by their address.
     Header(String),

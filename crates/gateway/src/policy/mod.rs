@@ -1,9 +1,9 @@
 //! Policies: what is asked of a request before it is answered.
 //!
-//! A policy has a name, looks at the head of a request, and says whether the request goes on, and with what, or how it is
-//! answered at once. [`Guarded`] puts one before a handler; where there are several, one stands before the other, in the
-//! order in which they decide. No policy reads content: what a policy refuses was not touched, and what it lets pass arrives
-//! as it came.
+//! A policy has a name, looks at the head of a request, and says whether the request goes on, and with what,
+//! or how it is answered at once. [`Guarded`] puts one before a handler; where there are several, one stands
+//! before the other, in the order in which they decide. No policy reads content: what a policy refuses was
+//! not touched, and what it lets pass arrives as it came.
 //!
 //! ```text
 //! Guarded "office" ─▶ Guarded "users" ─▶ Guarded "steady" ─▶ Forward, Files, an MCP endpoint, …
@@ -89,7 +89,8 @@ pub enum PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// Whether it writes the field `name`, or one that a server may read as that: nobody else is to have a say in it.
+    /// Whether it writes the field `name`, or one that a server may read as that: nobody else is to have a
+    /// say in it.
     pub fn owns_field(&self, name: &str) -> bool {
         let is_it = |own: &str| read_alike(own.as_bytes(), name.as_bytes());
         match self {
@@ -155,7 +156,8 @@ impl Policy {
         Self { name, kind }
     }
 
-    /// The same, in the place of `before`, which has had another config: keys that it has fetched and this one would fetch are known.
+    /// The same, in the place of `before`, which has had another config: keys that it has fetched and this
+    /// one would fetch are known.
     #[must_use]
     pub fn in_place_of(mut self, before: &Self) -> Self {
         if let (Kind::Jwt(jwt), Kind::Jwt(before)) = (&mut self.kind, &before.kind) {

@@ -52,8 +52,8 @@ impl Refusal {
         }
     }
 
-    /// The response that tells the client; `policy` is the realm if there is no other. Who asks for a tunnel is asked for credentials as by
-    /// a proxy (RFC 9110 §11.7.1).
+    /// The response that tells the client; `policy` is the realm if there is no other. Who asks for a tunnel
+    /// is asked for credentials as by a proxy (RFC 9110 §11.7.1).
     pub(super) fn to_response(&self, policy: &str, is_for_tunnel: bool) -> Response {
         let (status, challenge) = match self {
             Self::Credentials { .. } if is_for_tunnel => {

@@ -10,7 +10,8 @@ use super::refusal::Refusal;
 
 /// What a policy says about a request.
 pub(super) enum Verdict<'p> {
-    /// It is decided when keys have been fetched. If that is to be waited for once more then, it is answered with this.
+    /// It is decided when keys have been fetched. If that is to be waited for once more then, it is answered
+    /// with this.
     Again { refreshed: Refreshed, otherwise: Refusal },
     /// It goes on.
     Continue,

@@ -11,8 +11,8 @@ use crate::forward::read_alike;
 pub struct Conditions {
     /// One of these methods; none for any but CONNECT, which has to be named. GET includes HEAD.
     pub methods: Vec<String>,
-    /// These fields. Each name in any case, and with `_` in place of `-`, since there are upstreams that read both as one; each value
-    /// as it is.
+    /// These fields. Each name in any case, and with `_` in place of `-`, since there are upstreams that read
+    /// both as one; each value as it is.
     pub headers: Vec<Expected>,
     /// These parameters of the query, both names and values decoded.
     pub query: Vec<Expected>,
@@ -44,7 +44,8 @@ impl Conditions {
         usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
     }
 
-    /// The first that `head` does not fulfil. Methods come last: then the rest of the request is known to fit.
+    /// The first that `head` does not fulfil. Methods come last: then the rest of the request is known to
+    /// fit.
     #[inline]
     pub(super) fn unfulfilled(&self, head: &RequestHead<'_>) -> Option<Unfulfilled<'_>> {
         let header = self.headers.iter().find(|expected| !has_field(head, expected)).map(Unfulfilled::Header);
@@ -88,7 +89,8 @@ fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &st
     })
 }
 
-/// A client that writes the name so that only its upstream reads it as this one neither gets nor evades a route by that.
+/// A client that writes the name so that only its upstream reads it as this one neither gets nor evades a
+/// route by that.
 fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
     let name = expected.name.as_bytes();
     head.field_lines.iter().any(|line| {

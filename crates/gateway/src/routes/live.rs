@@ -7,8 +7,8 @@ use thruway_server::{Answer, Handler, Request};
 
 use super::Routes;
 
-/// Routes that can be replaced at any time. Requests that came before are answered by those before; a handler that is
-/// in both goes on as if nothing had happened. Clones are the same routes.
+/// Routes that can be replaced at any time. Requests that came before are answered by those before; a handler
+/// that is in both goes on as if nothing had happened. Clones are the same routes.
 #[derive(Clone, Debug)]
 pub struct LiveRoutes(Arc<ArcSwap<Routes>>);
 

@@ -133,7 +133,8 @@ pub(super) fn prefix_of(path: &str) -> &str {
     path.trim_end_matches('/')
 }
 
-/// Returns the address if `host` is an IPv6 address in brackets. It has many spellings, and a route is for all.
+/// Returns the address if `host` is an IPv6 address in brackets. It has many spellings, and a route is for
+/// all.
 fn ipv6_of(host: &str) -> Option<Ipv6Addr> {
     host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }

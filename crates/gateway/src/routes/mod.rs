@@ -2,19 +2,20 @@
 //!
 //! A request is for the first route, in this order, that it fits:
 //!
-//! 1. by its host: a route for exactly this host, then those for hosts below another (`*.example.com`), the longest
-//!    first, then those for any host;
+//! 1. by its host: a route for exactly this host, then those for hosts below another (`*.example.com`), the
+//!    longest first, then those for any host;
 //! 2. by its path: exactly this path, then a pattern (`/users/{id}`), then the longest prefix;
-//! 3. by the number of further conditions (one for methods, one for each header and query parameter): the more, the
-//!    earlier;
+//! 3. by the number of further conditions (one for methods, one for each header and query parameter): the
+//!    more, the earlier;
 //! 4. as they were given.
 //!
-//! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is allocated,
-//! and no time is spent on routes of other paths.
+//! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is
+//! allocated, and no time is spent on routes of other paths.
 //!
-//! Paths are [normalized](normalized_path) before they are compared, which allocates only where there is something to
-//! change, and requests whose paths lead nobody knows where are answered 400. So are those that a server behind may read as paths of
-//! another route, past its policies: see [`PathReadings`]. Handlers see paths as they were sent.
+//! Paths are [normalized](normalized_path) before they are compared, which allocates only where there is
+//! something to change, and requests whose paths lead nobody knows where are answered 400. So are those that
+//! a server behind may read as paths of another route, past its policies: see [`PathReadings`]. Handlers see
+//! paths as they were sent.
 
 mod matching;
 mod normal;
@@ -49,7 +50,8 @@ use pattern::PatternTree;
 use readings::may_be_read_otherwise;
 use table::Table;
 
-/// Routes and their handlers. What no route is for is answered 404; 405 with `Allow` if only the method does not fit.
+/// Routes and their handlers. What no route is for is answered 404; 405 with `Allow` if only the method does
+/// not fit.
 ///
 /// A handler of a prefix sees in [`Request::mounted_path`] what comes after it.
 pub struct Routes {
@@ -143,8 +145,8 @@ impl Routes {
         Self { refusals, ..self }
     }
 
-    /// Deals as `readings` says with paths that servers may read otherwise. `guards` are the names of what stands before each route, such as
-    /// its policies, in the order in which these were given.
+    /// Deals as `readings` says with paths that servers may read otherwise. `guards` are the names of what
+    /// stands before each route, such as its policies, in the order in which these were given.
     #[must_use]
     pub fn guarding(mut self, readings: PathReadings, guards: Vec<Vec<String>>) -> Self {
         self.readings = readings;

@@ -1,11 +1,12 @@
-//! Paths as routes compare them: one spelling for all that servers take for the same path (RFC 3986 §6.2.2). What is
-//! forwarded stays as it was sent.
+//! Paths as routes compare them: one spelling for all that servers take for the same path (RFC 3986 §6.2.2).
+//! What is forwarded stays as it was sent.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A path in the spelling that routes are compared with: octets that may stand in a path are not percent-encoded and all
-/// others are, with capital digits; there are no dot segments, and no slash follows another.
+/// A path in the spelling that routes are compared with: octets that may stand in a path are not
+/// percent-encoded and all others are, with capital digits; there are no dot segments, and no slash follows
+/// another.
 #[derive(Debug)]
 pub(crate) struct NormalPath<'p> {
     sent: &'p [u8],
@@ -36,7 +37,8 @@ pub enum UnclearPath {
     HiddenDots,
     /// There is an encoded slash in it, and those are [rejected](crate::OtherReading::Reject).
     EncodedSlash,
-    /// Read as some servers do, it would be for a route with a policy that does not stand before the one it is for.
+    /// Read as some servers do, it would be for a route with a policy that does not stand before the one it
+    /// is for.
     OtherRoute,
     /// There are parameters in it, and those are [rejected](crate::OtherReading::Reject).
     Parameters,
@@ -273,8 +275,8 @@ impl fmt::Display for UnclearPath {
 
 impl std::error::Error for UnclearPath {}
 
-/// Octets that may stand in a path and are no percent sign (RFC 3986 §3.3). The encoded form of each is taken for the same,
-/// also where the RFC leaves that to the server, because most decode all of them.
+/// Octets that may stand in a path and are no percent sign (RFC 3986 §3.3). The encoded form of each is taken
+/// for the same, also where the RFC leaves that to the server, because most decode all of them.
 const STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
     let mut octet = 0u8;

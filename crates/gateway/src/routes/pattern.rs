@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use super::table::Table;
 
-/// A path of which some segments may be anything: `/users/{id}`, `/files/{name}.json`, or, for all that follows,
-/// `/static/{*rest}`. A parameter stands for at least one octet.
+/// A path of which some segments may be anything: `/users/{id}`, `/files/{name}.json`, or, for all that
+/// follows, `/static/{*rest}`. A parameter stands for at least one octet.
 #[derive(Clone, Debug)]
 pub struct PathPattern {
     text: String,
@@ -112,8 +112,8 @@ impl Affixes {
             && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
     }
 
-    /// The more octets the earlier, and of as many those with more of them before the parameter. What is said of the
-    /// rest decides nothing but makes the order one that the order of routes has no part in.
+    /// The more octets the earlier, and of as many those with more of them before the parameter. What is said
+    /// of the rest decides nothing but makes the order one that the order of routes has no part in.
     fn rank(&self) -> impl Ord {
         (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
     }
@@ -123,10 +123,12 @@ impl Affixes {
     }
 }
 
-/// Patterns as a tree of their segments: however many there are, a path is looked up along its own segments only.
+/// Patterns as a tree of their segments: however many there are, a path is looked up along its own segments
+/// only.
 ///
-/// What comes first is decided at the first segment in which two patterns differ: a fixed segment before a parameter,
-/// more octets around a parameter before fewer, more of them before it than behind it, a parameter before all that follows.
+/// What comes first is decided at the first segment in which two patterns differ: a fixed segment before a
+/// parameter, more octets around a parameter before fewer, more of them before it than behind it, a parameter
+/// before all that follows.
 #[derive(Debug, Default)]
 pub(super) struct PatternTree {
     /// The routes of the pattern that ends here.

@@ -18,8 +18,8 @@ pub struct PathReadings {
 /// What becomes of a request whose path a server may read otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OtherReading {
-    /// It is refused if it would, read so, be for a route with a [guard](crate::Routes::guarding), such as a policy, that does not stand
-    /// before the route that it is for.
+    /// It is refused if it would, read so, be for a route with a [guard](crate::Routes::guarding), such as a
+    /// policy, that does not stand before the route that it is for.
     #[default]
     Guard,
     /// It is for the route that it is for: no server reads it otherwise.

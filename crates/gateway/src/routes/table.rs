@@ -1,5 +1,5 @@
-//! Values by octets. Hosts and paths of one length are few, so that no hash is needed; and what a name begins or ends
-//! with is found without looking at all of them.
+//! Values by octets. Hosts and paths of one length are few, so that no hash is needed; and what a name begins
+//! or ends with is found without looking at all of them.
 
 /// Values by their keys, the longest first.
 #[derive(Debug)]
@@ -75,8 +75,8 @@ fn find<'t, T>(group: &'t Group<T>, key: &[u8]) -> Option<&'t T> {
 
 #[inline]
 fn position<T>(group: &Group<T>, key: &[u8]) -> Result<usize, usize> {
-    // There is only one such key. To compare it reads at the pointer of an empty slice, which is no address, and even
-    // though nothing is read that costs some processors 100 ns.
+    // There is only one such key. To compare it reads at the pointer of an empty slice, which is no address,
+    // and even though nothing is read that costs some processors 100 ns.
     if key.is_empty() {
         return if group.is_empty() { Err(0) } else { Ok(0) };
     }

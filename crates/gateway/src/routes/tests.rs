@@ -10,7 +10,8 @@ mod reading;
 mod readings;
 mod spelling;
 
-/// A route at `HOST/PATH`, either of which may be missing; the path is exact with a final `$`, a pattern with braces.
+/// A route at `HOST/PATH`, either of which may be missing; the path is exact with a final `$`, a pattern with
+/// braces.
 fn at(place: &str) -> RouteMatch {
     let (host, path) = place.split_at(place.find('/').unwrap());
     let path = match path.strip_suffix('$') {
@@ -125,7 +126,8 @@ fn an_exact_path_comes_before_a_pattern_and_that_before_the_longest_prefix() {
     }
 }
 
-/// Programs that get fields as variables, as by CGI, read both as one: such a client passed by the route of those that have the field.
+/// Programs that get fields as variables, as by CGI, read both as one: such a client passed by the route of
+/// those that have the field.
 #[test]
 fn a_field_that_an_upstream_may_read_as_the_one_that_is_asked_for_is_that_one() {
     let routes =

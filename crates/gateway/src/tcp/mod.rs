@@ -1,4 +1,5 @@
-//! Streams of TCP, of which nothing is understood: each goes to a server of an upstream, and back, until both sides are done.
+//! Streams of TCP, of which nothing is understood: each goes to a server of an upstream, and back, until both
+//! sides are done.
 //!
 //! ```text
 //! listener ─▶ TcpForward: which upstream ─▶ connect: select, connect, or another server ─▶ tunnel: octets both ways ─▶ record
@@ -26,7 +27,8 @@ use meter::StreamMeter;
 pub use meter::{StreamCounts, StreamEnd};
 pub use names::ServerNames;
 
-/// Forwards the streams of one listener: to an upstream, or, if they are of TLS, to that for the server that the client asks for.
+/// Forwards the streams of one listener: to an upstream, or, if they are of TLS, to that for the server that
+/// the client asks for.
 #[derive(Debug)]
 pub struct TcpForward {
     target: ArcSwap<Target>,
@@ -47,7 +49,8 @@ struct Target {
 pub struct TcpConfig {
     /// Without an octet in either direction; then the stream is closed. Default 10 minutes, as nginx.
     pub idle: Duration,
-    /// For a client of TLS to say which server it asks for, where that decides; then the stream is closed. Default 10 s.
+    /// For a client of TLS to say which server it asks for, where that decides; then the stream is closed.
+    /// Default 10 s.
     pub hello: Duration,
 }
 
@@ -63,8 +66,8 @@ impl TcpForward {
         Self::by_name(upstream, ServerNames::default(), config)
     }
 
-    /// Forwards to what `names` has for the server that a client of TLS asks for, and to `upstream` if there is nothing. What is no TLS is
-    /// closed, unless `names` is empty.
+    /// Forwards to what `names` has for the server that a client of TLS asks for, and to `upstream` if there
+    /// is nothing. What is no TLS is closed, unless `names` is empty.
     pub fn by_name(upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) -> Self {
         Self { target: ArcSwap::from_pointee(Target { upstream, names, config }), meter: Arc::default() }
     }

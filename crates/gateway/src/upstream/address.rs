@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use thruway_client::UpstreamAddr;
 
-/// Where a server is: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`; or by what name that is asked:
-/// `backend.example:8080`, which is as many servers as the name has addresses.
+/// Where a server is: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`; or by what name
+/// that is asked: `backend.example:8080`, which is as many servers as the name has addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServerAddr {
     /// An address.
@@ -63,8 +63,8 @@ impl FromStr for ServerAddr {
     }
 }
 
-/// Whether `host` can be a name of the domain name system. Underscores are used, if not allowed. What ends in a number would be
-/// an address (RFC 1123 §2.1).
+/// Whether `host` can be a name of the domain name system. Underscores are used, if not allowed. What ends in
+/// a number would be an address (RFC 1123 §2.1).
 fn is_name(host: &str) -> bool {
     let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_';
     let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_octet);

@@ -1,7 +1,7 @@
 //! The one thread of the process that looks after upstreams beside the requests.
 //!
-//! Workers have requests to answer, and what is looked up or asked once is enough for all of them. A task here holds what
-//! it looks after weakly, and ends when that is gone.
+//! Workers have requests to answer, and what is looked up or asked once is enough for all of them. A task
+//! here holds what it looks after weakly, and ends when that is gone.
 
 use std::future::Future;
 use std::pin::Pin;

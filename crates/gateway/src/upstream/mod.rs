@@ -8,7 +8,8 @@
 //!
 //! RequestKey ─▶ ServerSlot::select ─▶ acquire a connection ─▶ exchange ─▶ ServerSlot::responded or failed ─▶ health
 //! ```
-//! How servers are doing is in atomics that all workers share; nothing is locked on the path of a request. Connections belong to a worker.
+//! How servers are doing is in atomics that all workers share; nothing is locked on the path of a request.
+//! Connections belong to a worker.
 
 // an upstream, its config and its parts
 mod config;

@@ -20,7 +20,8 @@ use super::statistics::UpstreamStatistics;
 /// Servers that answer the same requests. Shared by all workers.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Tells the connections to this upstream from those to others, also to one of the same name before a reload.
+    /// Tells the connections to this upstream from those to others, also to one of the same name before a
+    /// reload.
     pub(crate) id: u64,
     pub(crate) config: UpstreamConfig,
     /// Its name, for records of requests.
@@ -101,8 +102,8 @@ impl Upstream {
         self.connections.permit(worker, self.config.connections_max)
     }
 
-    /// A connection of `worker` waits to be used again, or has a stream for another request. Those of a config without a limit may be what
-    /// is waited for where the next one has a limit.
+    /// A connection of `worker` waits to be used again, or has a stream for another request. Those of a
+    /// config without a limit may be what is waited for where the next one has a limit.
     #[inline]
     pub(crate) fn notify_free_connection(&self, worker: &Worker) {
         if self.limits_connections() || self.is_replaced() {

@@ -1,5 +1,5 @@
-//! The part of a request that decides which server gets it: the hash of its key, its sticky cookie, and what the server is told about
-//! the client, because a connection is for one client then.
+//! The part of a request that decides which server gets it: the hash of its key, its sticky cookie, and what
+//! the server is told about the client, because a connection is for one client then.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use super::selection::balance::{HashBy, hash_of_client};
 /// What decides which server a request goes to, besides how the servers are doing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestKey {
-    /// Requests with the same hash go to the same server; `None` if the request does not have what is looked at.
+    /// Requests with the same hash go to the same server; `None` if the request does not have what is looked
+    /// at.
     pub(crate) hash: Option<u64>,
     /// The server that a sticky cookie names.
     pub(crate) sticky: Option<u64>,
@@ -35,7 +36,8 @@ impl RequestKey {
     }
 }
 
-/// What a PROXY header says of `connection`. Where the client has connected to is not always known; it is left open then.
+/// What a PROXY header says of `connection`. Where the client has connected to is not always known; it is
+/// left open then.
 fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
     match connection.client {
         ClientAddr::Unix => ProxyHeader::Unix,

@@ -1,14 +1,14 @@
 //! How many requests may be sent again.
 //!
-//! Retries help against one server that fails, and make it worse when all do: then each request becomes several. So they are
-//! a share of the requests of the last ten seconds, and a few more, so that there is something to begin with (the retry budget
-//! of Finagle and linkerd).
+//! Retries help against one server that fails, and make it worse when all do: then each request becomes
+//! several. So they are a share of the requests of the last ten seconds, and a few more, so that there is
+//! something to begin with (the retry budget of Finagle and linkerd).
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many requests may be sent to another server after they have failed. Those that a connection has failed which had waited
-/// for long are sent again in any case.
+/// How many requests may be sent to another server after they have failed. Those that a connection has failed
+/// which had waited for long are sent again in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryBudget {
     /// Of a hundred requests of the last ten seconds. Default 20.
@@ -23,7 +23,8 @@ impl Default for RetryBudget {
     }
 }
 
-/// What is left of a budget: for each of the last seconds what has come in and what has gone out, in hundredths of a retry.
+/// What is left of a budget: for each of the last seconds what has come in and what has gone out, in
+/// hundredths of a retry.
 #[derive(Debug)]
 pub(crate) struct BudgetBalance {
     seconds: [AtomicU64; SECONDS as usize],

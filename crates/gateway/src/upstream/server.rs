@@ -42,7 +42,8 @@ pub(crate) struct Server {
     has_logged_loop: AtomicBool,
 }
 
-/// State of a server that stays the same from one config to the next, so that what has begun before a reload is counted to its end.
+/// State of a server that stays the same from one config to the next, so that what has begun before a reload
+/// is counted to its end.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedState {
     pub(crate) health: ServerHealth,

@@ -32,16 +32,17 @@ pub(crate) struct ServerSlot {
     pub(crate) permit: RefCell<Option<Permit>>,
     admission: Admission,
     since: Duration,
-    /// When the last of the request was sent that came later than its head, or else when it began: what the client took to send it is not how
-    /// slow the server is.
+    /// When the last of the request was sent that came later than its head, or else when it began: what the
+    /// client took to send it is not how slow the server is.
     sent: Duration,
     /// The head was that of a success, and the content is still coming.
     is_succeeding: bool,
 }
 
 impl ServerSlot {
-    /// Selects the server that gets the next request, none of those `tried` if there is another. If none has room, waits until one
-    /// has, but no longer than `until`: one of those that a later config has, if that comes meanwhile.
+    /// Selects the server that gets the next request, none of those `tried` if there is another. If none has
+    /// room, waits until one has, but no longer than `until`: one of those that a later config has, if that
+    /// comes meanwhile.
     ///
     /// # Errors
     /// There is no server, or too many wait already, or none has room in time.
@@ -172,8 +173,8 @@ impl ServerSlot {
         self.sent = self.clock().now_exact();
     }
 
-    /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not
-    /// yet.
+    /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along
+    /// if it does not yet.
     pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
         let health = &self.upstream.health;
         if health.is_failure(response.status()) {
@@ -196,15 +197,16 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that the content is complete that was still coming with the head. Of content that the client did not wait for
-    /// nothing is noted.
+    /// Notes that the content is complete that was still coming with the head. Of content that the client did
+    /// not wait for nothing is noted.
     pub(crate) fn completed(&mut self) {
         if std::mem::take(&mut self.is_succeeding) {
             self.note_success();
         }
     }
 
-    /// Notes that the content will not be complete. How long it went on until then is not how slow the server is.
+    /// Notes that the content will not be complete. How long it went on until then is not how slow the server
+    /// is.
     pub(crate) fn broke_off(&self, failure: Failure) {
         if !is_fault(failure, false) {
             return;
@@ -216,7 +218,8 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that a connection was made, which is all there is to know of a server whose streams are not understood.
+    /// Notes that a connection was made, which is all there is to know of a server whose streams are not
+    /// understood.
     pub(crate) fn connected(&self) {
         self.note_success();
         if self.upstream.health.measures_latency() {
@@ -225,8 +228,8 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that there is no response, on a connection that was used before or not. A server that has closed a connection
-    /// which waited for long has done nothing wrong.
+    /// Notes that there is no response, on a connection that was used before or not. A server that has closed
+    /// a connection which waited for long has done nothing wrong.
     pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
         if !is_fault(failure, is_reused) {
             return;
@@ -238,8 +241,8 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that there is no connection, for which another request is counted already. The request that tries whether the server is back
-    /// must be reported all the same.
+    /// Notes that there is no connection, for which another request is counted already. The request that
+    /// tries whether the server is back must be reported all the same.
     pub(crate) fn failed_with_another(&self, failure: Failure) {
         if self.admission == Admission::Trial {
             self.failed(failure, false);

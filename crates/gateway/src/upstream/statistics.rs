@@ -93,8 +93,8 @@ impl UpstreamStatistics {
     }
 }
 
-/// Counts the response times of a server or an upstream. A worker counts in a shard of its own, as in a [`RouteMeter`]; there are none as
-/// long as nobody counts.
+/// Counts the response times of a server or an upstream. A worker counts in a shard of its own, as in a
+/// [`RouteMeter`]; there are none as long as nobody counts.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 

@@ -29,9 +29,11 @@ pub struct ServerStatus {
     pub connections_opened: u64,
     /// Requests that were sent on connections that others had used before, so far.
     pub connections_reused: u64,
-    /// Requests that have failed there so far, by their reasons' names in `Proxy-Status`; those that have occurred.
+    /// Requests that have failed there so far, by their reasons' names in `Proxy-Status`; those that have
+    /// occurred.
     pub failures: Vec<(&'static str, u64)>,
-    /// How long it has taken to answer, from when it got the last of a request, if that was [timed](crate::Forward::timed).
+    /// How long it has taken to answer, from when it got the last of a request, if that was
+    /// [timed](crate::Forward::timed).
     pub responses: ResponseCounts,
 }
 
@@ -82,7 +84,8 @@ impl Upstream {
         self.connections.waiting_counts()
     }
 
-    /// How many connections to its servers wait to be used again. Those of HTTP/2, which requests share, are not among them.
+    /// How many connections to its servers wait to be used again. Those of HTTP/2, which requests share, are
+    /// not among them.
     pub fn idle_connections(&self) -> usize {
         self.connections.idle.sum()
     }
@@ -102,7 +105,8 @@ impl Upstream {
         self.statistics.failures()
     }
 
-    /// How long requests have taken until they were answered by a server, if they were [timed](crate::Forward::timed).
+    /// How long requests have taken until they were answered by a server, if they were
+    /// [timed](crate::Forward::timed).
     pub fn response_counts(&self) -> ResponseCounts {
         self.statistics.responses.counts()
     }
@@ -113,15 +117,15 @@ impl Upstream {
         self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
-    /// Whether there is a server at all that requests may be sent to, however it is: names have been resolved, and not
-    /// everything is [disabled](AdminState::Disabled).
+    /// Whether there is a server at all that requests may be sent to, however it is: names have been
+    /// resolved, and not everything is [disabled](AdminState::Disabled).
     pub fn has_server(&self) -> bool {
         self.members.load().list.iter().any(|server| server.takes_new_clients())
     }
 
     /// Returns `true` if a server gets requests from new clients and is healthy: its checks do not fail, and
-    /// it is neither ejected nor [disabled](AdminState::Disabled) nor [draining](AdminState::Draining). Before
-    /// the first check has ended, a server is healthy.
+    /// it is neither ejected nor [disabled](AdminState::Disabled) nor [draining](AdminState::Draining).
+    /// Before the first check has ended, a server is healthy.
     pub fn has_healthy_server(&self) -> bool {
         let now = milliseconds(Clock::system().now());
         let is_healthy = |server: &Arc<Server>| {
@@ -130,8 +134,8 @@ impl Upstream {
         self.members.load().list.iter().any(is_healthy)
     }
 
-    /// Says whether the server at `address` may get requests, until it is said otherwise or its address is gone, for ten minutes if a name has it no longer. Whether there is
-    /// such a server.
+    /// Says whether the server at `address` may get requests, until it is said otherwise or its address is
+    /// gone, for ten minutes if a name has it no longer. Whether there is such a server.
     pub fn set_admin_state(&self, address: &UpstreamAddr, state: AdminState) -> bool {
         let servers = self.members.load();
         let mut is_there = false;

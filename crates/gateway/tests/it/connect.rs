@@ -299,7 +299,8 @@ fn policies_decide_before_anything_is_looked_up() {
     drop(backend.accept());
 }
 
-/// Once a client that might reach a private network through the gateway might reach the gateway's own listeners there.
+/// Once a client that might reach a private network through the gateway might reach the gateway's own
+/// listeners there.
 #[test]
 fn a_tunnel_does_not_lead_back_to_the_gateway() {
     let server = Server::new(|| "own").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();

@@ -145,7 +145,8 @@ impl Gateway {
         self.server.as_ref().unwrap().drain();
     }
 
-    /// The answer to a request with this control data and these further field lines, on a connection of its own.
+    /// The answer to a request with this control data and these further field lines, on a connection of its
+    /// own.
     pub(crate) fn ask(&self, method: &str, lines: &str) -> Got {
         self.begin(method, lines).end()
     }

@@ -80,7 +80,8 @@ fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
     assert_eq!(backends.iter().map(Backend::requests).sum::<usize>(), 320);
 }
 
-/// A request at a server that hangs, and one that has failed at the other and wants the same; that other one is well since.
+/// A request at a server that hangs, and one that has failed at the other and wants the same; that other one
+/// is well since.
 fn with_a_retry_that_waits(length_max: usize) -> ([Backend; 2], Gateway, [Asked; 2]) {
     let (fails, hangs) = (Backend::start(Behaviour::Closes), Backend::start(Behaviour::Holds));
     let mut config = config([&fails, &hangs]);

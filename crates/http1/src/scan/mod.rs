@@ -1,7 +1,8 @@
 //! Finds where a run of octets of one class ends, many octets at a time.
 //!
-//! A class is written three times: for one octet, for a word of eight, and for a block of sixteen where the processor
-//! has those. The tests compare all of them with the tables in `thruway_message::token`, on every octet at every place.
+//! A class is written three times: for one octet, for a word of eight, and for a block of sixteen where the
+//! processor has those. The tests compare all of them with the tables in `thruway_message::token`, on every
+//! octet at every place.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[path = "sse2.rs"]
@@ -19,8 +20,8 @@ use crate::error::Error;
 trait Class {
     /// The octets of `block` that are in the class, the first one in the lowest bit.
     fn in_block(block: &[u8; 16]) -> u32;
-    /// Marks the octets of `word` that are in the class, by their high bits. Above the lowest mark there may be wrong
-    /// ones.
+    /// Marks the octets of `word` that are in the class, by their high bits. Above the lowest mark there may
+    /// be wrong ones.
     fn in_word(word: u64) -> u64;
     /// Whether `octet` is in the class.
     fn has(octet: u8) -> bool;
@@ -63,8 +64,8 @@ pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Er
 #[inline]
 pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     let at = find::<UnusualInToken>(input, from);
-    // The rarer token characters are not worth a place in the classes of blocks and words. The colon, which is what
-    // mostly ends a name, is asked for first although the table says the same.
+    // The rarer token characters are not worth a place in the classes of blocks and words. The colon, which
+    // is what mostly ends a name, is asked for first although the table says the same.
     match input.get(at) {
         Some(octet) if *octet != b':' && token::is_token_octet(*octet) => {
             run_end(input, at + 1, token::is_token_octet)
@@ -73,7 +74,8 @@ pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     }
 }
 
-/// The first place from `from` on that holds an octet no field value may hold; `input.len()` if there is none.
+/// The first place from `from` on that holds an octet no field value may hold; `input.len()` if there is
+/// none.
 #[inline]
 pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     let at = find::<Control>(input, from);
@@ -84,21 +86,22 @@ pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     }
 }
 
-/// The first place from `from` on that holds a question mark or an octet no path of a target may hold; `input.len()` if
-/// there is none.
+/// The first place from `from` on that holds a question mark or an octet no path of a target may hold;
+/// `input.len()` if there is none.
 #[inline]
 pub(crate) fn path_end(input: &[u8], from: usize) -> usize {
     find::<NotInPath>(input, from)
 }
 
-/// The first place from `from` on that holds an octet no query of a target may hold; `input.len()` if there is none.
+/// The first place from `from` on that holds an octet no query of a target may hold; `input.len()` if there
+/// is none.
 #[inline]
 pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
     find::<NotInQuery>(input, from)
 }
 
-/// Where the run ends of octets for which `is_inside` holds, octet by octet: after a rare octet, the rest of a run may
-/// hold many more of them.
+/// Where the run ends of octets for which `is_inside` holds, octet by octet: after a rare octet, the rest of
+/// a run may hold many more of them.
 #[cold]
 fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
     let length = input[from..].iter().take_while(|octet| is_inside(**octet)).count();

@@ -1,7 +1,7 @@
 //! Classes of octets in blocks of sixteen, with SSE2, which every x86-64 processor has.
 //!
-//! The only unsafe code of this crate: the compiler wants to be told that the instructions exist. `no_blocks.rs` is the
-//! same for other processors and for miri.
+//! The only unsafe code of this crate: the compiler wants to be told that the instructions exist.
+//! `no_blocks.rs` is the same for other processors and for miri.
 #![expect(unsafe_code, reason = "vector instructions; see the comments on safety")]
 
 use core::arch::x86_64::{

@@ -1,4 +1,5 @@
-//! Every combination of what decides about a body's length, against the rules of RFC 9112 §6.3 written once more.
+//! Every combination of what decides about a body's length, against the rules of RFC 9112 §6.3 written once
+//! more.
 
 use thruway_http1::{BodyLength, Error, Limits, ResponseBody, ResponseTo};
 use thruway_message::{Method, StatusCode, Version};

@@ -1,5 +1,5 @@
-//! Heads, generated and damaged, against `httparse`: what we accept it reads in the same way, and where we refuse
-//! what it accepts there is a reason.
+//! Heads, generated and damaged, against `httparse`: what we accept it reads in the same way, and where we
+//! refuse what it accepts there is a reason.
 
 use httparse::{EMPTY_HEADER, Header, ParserConfig, Status};
 use thruway_http1::{

@@ -62,7 +62,8 @@ fn responses_are_read_as_they_were_written() {
     }
 }
 
-/// What the two directions have in common: the start line, the fields without those of the framing, the content.
+/// What the two directions have in common: the start line, the fields without those of the framing, the
+/// content.
 #[derive(PartialEq, Eq, Debug)]
 enum Simplified {
     Head(String, Fields),

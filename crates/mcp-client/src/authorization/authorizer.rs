@@ -142,7 +142,8 @@ impl Authorizer {
         Ok(request.field("Authorization", format!("DPoP {access_token}")).field("DPoP", proof))
     }
 
-    /// Gets what a server wants that has refused a request with `used`, so that the request can be sent again.
+    /// Gets what a server wants that has refused a request with `used`, so that the request can be sent
+    /// again.
     pub(crate) async fn satisfy(
         self: &Arc<Self>,
         used: &Arc<Standing>,
@@ -274,7 +275,8 @@ impl Authorizer {
         }
     }
 
-    /// What is asked for: what the server wants now or in general, what it wanted before, and what the user wants.
+    /// What is asked for: what the server wants now or in general, what it wanted before, and what the user
+    /// wants.
     fn scopes(&self, challenge: &Challenge, parties: &Parties, last: Option<&Token>) -> Scopes {
         let wanted = &self.oauth.scopes;
         let general = parties.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());
@@ -289,7 +291,8 @@ impl Authorizer {
         scopes
     }
 
-    /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what it wants.
+    /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what
+    /// it wants.
     pub(crate) async fn renew(self: &Arc<Self>, standing: &Arc<Standing>) -> Arc<Standing> {
         let mut known = self.take_turn().await;
         if !Arc::ptr_eq(&self.standing.load(), standing) {
@@ -311,7 +314,8 @@ impl Authorizer {
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
             self.refresh(&mut known, &token, metadata, turn).await
         };
-        // It may do for as long as it lasts; and where the store locks nothing, another one may have been quicker.
+        // It may do for as long as it lasts; and where the store locks nothing, another one may have been
+        // quicker.
         if renewed.await.is_err_and(|error| error.is_refusal()) && !self.take_news() {
             let token = Some(token.clone());
             self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
@@ -319,8 +323,9 @@ impl Authorizer {
         self.standing.load_full()
     }
 
-    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both. That may be done once with most
-    /// of them, and the next one is in the answer: it is taken whoever stops to wait. It is our `turn` until it is kept.
+    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both. That may be
+    /// done once with most of them, and the next one is in the answer: it is taken whoever stops to wait. It
+    /// is our `turn` until it is kept.
     async fn refresh(
         self: &Arc<Self>,
         known: &mut Known,

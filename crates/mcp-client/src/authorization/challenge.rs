@@ -15,7 +15,8 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// What the header section of a response asks for. If it leaves the choice, a token that is bound to a key is preferred.
+    /// What the header section of a response asks for. If it leaves the choice, a token that is bound to a
+    /// key is preferred.
     pub(crate) fn of(fields: FieldLines<'_>) -> Self {
         let values = fields.all("www-authenticate").filter_map(|value| value.as_str());
         let mut challenges: Vec<_> = values.flat_map(parse).collect();

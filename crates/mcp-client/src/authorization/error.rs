@@ -79,8 +79,8 @@ impl OAuthError {
         }
     }
 
-    /// Whether the token endpoint does not take what it was given, or gives nothing for it: not that it is not to be found just
-    /// now.
+    /// Whether the token endpoint does not take what it was given, or gives nothing for it: not that it is
+    /// not to be found just now.
     pub(crate) const fn is_refusal(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::TokenInvalid | Self::TokenUnbound => true,

@@ -1,5 +1,5 @@
-//! Documents and answers of servers that are not believed yet: each bounded in time and size, and never from elsewhere than was
-//! asked.
+//! Documents and answers of servers that are not believed yet: each bounded in time and size, and never from
+//! elsewhere than was asked.
 
 use std::time::Duration;
 

@@ -87,7 +87,8 @@ impl Applicant<'_> {
         Ok(self.with_scope(vec![("grant_type", JWT_BEARER.to_owned()), ("assertion", assertion)]))
     }
 
-    /// Lets an identity provider say who uses the client (RFC 8693, identity assertion JWT authorization grant).
+    /// Lets an identity provider say who uses the client (RFC 8693, identity assertion JWT authorization
+    /// grant).
     async fn exchange(&self, provider: &IdentityProvider) -> Result<String, OAuthError> {
         let id_token = (provider.id_token)(self.parties.metadata.issuer.clone()).await;
         let id_token = id_token.map_err(|error| OAuthError::AssertionUnavailable(error.kind()))?;

@@ -145,7 +145,8 @@ impl Method {
 }
 
 impl Identity {
-    /// A client with this secret, at a server that has chosen the method, or says in its metadata what it supports.
+    /// A client with this secret, at a server that has chosen the method, or says in its metadata what it
+    /// supports.
     pub(super) fn new(id: String, secret: Secret, chosen: Option<Method>, metadata: &ServerMetadata) -> Self {
         let supported = metadata.token_endpoint_auth_methods_supported.as_deref();
         // RFC 8414 §2: the default.
@@ -165,7 +166,8 @@ impl Identity {
         Self { id, secret, method }
     }
 
-    /// Says in a request to the token endpoint of `issuer` who asks: in `form`, or in the header that is returned.
+    /// Says in a request to the token endpoint of `issuer` who asks: in `form`, or in the header that is
+    /// returned.
     pub(super) fn prove(
         &self,
         issuer: &str,

@@ -1,4 +1,5 @@
-//! The token of a server where it is kept, which others may share: clients of this process, and other processes.
+//! The token of a server where it is kept, which others may share: clients of this process, and other
+//! processes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,8 +13,8 @@ pub(super) struct Kept {
     store: Arc<dyn TokenStore>,
     /// Under what it is kept.
     key: String,
-    /// What was there when it was looked at last. A store that has failed to keep our token still has an older one, whose refresh
-    /// token may have been used: that is no news.
+    /// What was there when it was looked at last. A store that has failed to keep our token still has an
+    /// older one, whose refresh token may have been used: that is no news.
     seen: Mutex<Option<StoredToken>>,
 }
 

@@ -41,7 +41,8 @@ pub trait UserAgent: Send + Sync + 'static {
         self.redirect_uri()
     }
 
-    /// Opens `url`, and returns the URL that the person was sent back to, as it is: it is checked by whoever asked.
+    /// Opens `url`, and returns the URL that the person was sent back to, as it is: it is checked by whoever
+    /// asked.
     ///
     /// # Errors
     /// The person cannot, or does not want to.
@@ -104,8 +105,8 @@ impl LoginRequest {
         Self { is_uri_of_issuer, ..self }
     }
 
-    /// The code in the URL that the person was sent back to, as a grant. Nothing in it is believed, not even an error, before it
-    /// is known whose answer it is.
+    /// The code in the URL that the person was sent back to, as a grant. Nothing in it is believed, not even
+    /// an error, before it is known whose answer it is.
     pub(super) fn grant(self, redirect: &str, metadata: &ServerMetadata) -> Result<Form, OAuthError> {
         let answer = RedirectAnswer::parse(redirect)?;
         if answer.state.as_deref() != Some(&self.state) {

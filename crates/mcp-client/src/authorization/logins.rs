@@ -44,8 +44,8 @@ impl Drop for Login<'_> {
     }
 }
 
-/// The authorizers of one [`OAuth`](super::OAuth), by the URLs of their servers. Their type is not named here, because an
-/// authorizer has such a value itself.
+/// The authorizers of one [`OAuth`](super::OAuth), by the URLs of their servers. Their type is not named
+/// here, because an authorizer has such a value itself.
 #[derive(Clone, Default)]
 pub(super) struct Authorizers(Arc<Mutex<ByServerUrl>>);
 

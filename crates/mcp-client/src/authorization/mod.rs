@@ -51,11 +51,12 @@ pub(super) use authorizer::{Attempts, Authorizer};
 
 /// How a client gets tokens for its server: who it is, who logs in, and where tokens are kept.
 ///
-/// Whose tokens the server takes is found out as the specification says: it names its authorization servers, and these what they
-/// support. A token is sent to the URL of the client and to no other. Tokens are renewed before they end, and extended when the
-/// server wants further scopes; each request may cost three of them at most. A token that the server does not take, fresh as it
-/// is, is not replaced by another. Who drops the future of a call ends a login, but not a renewal. Where the server wants it, tokens are bound to a key (DPoP). Clients that have clones of the same
-/// value share their token.
+/// Whose tokens the server takes is found out as the specification says: it names its authorization servers,
+/// and these what they support. A token is sent to the URL of the client and to no other. Tokens are renewed
+/// before they end, and extended when the server wants further scopes; each request may cost three of them at
+/// most. A token that the server does not take, fresh as it is, is not replaced by another. Who drops the
+/// future of a call ends a login, but not a renewal. Where the server wants it, tokens are bound to a key
+/// (DPoP). Clients that have clones of the same value share their token.
 ///
 /// ```
 /// use thruway_mcp_client::McpClient;
@@ -94,8 +95,8 @@ enum Grant {
 }
 
 impl Grant {
-    /// Under what a token for the server at this URL is kept: what one grant gives is not to be had by another. No server has a
-    /// fragment in its URL.
+    /// Under what a token for the server at this URL is kept: what one grant gives is not to be had by
+    /// another. No server has a fragment in its URL.
     fn store_key(&self, server_url: &str) -> String {
         match self {
             Self::Login(_) => server_url.to_owned(),
@@ -110,7 +111,8 @@ impl Grant {
 type Source = Arc<dyn Fn(String) -> Asserting + Send + Sync>;
 type Asserting = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
 
-/// The identity provider of an enterprise, which decides who may use which server (enterprise-managed authorization).
+/// The identity provider of an enterprise, which decides who may use which server (enterprise-managed
+/// authorization).
 #[derive(Clone)]
 pub struct IdentityProvider {
     token_endpoint: String,
@@ -147,8 +149,8 @@ impl OAuth {
         Self::new(Grant::ClientCredentials, Some(client))
     }
 
-    /// The client is a workload whose platform says who it is: `assertion` gives a token of the platform for the issuer that it
-    /// is called with (RFC 7523, workload identity federation).
+    /// The client is a workload whose platform says who it is: `assertion` gives a token of the platform for
+    /// the issuer that it is called with (RFC 7523, workload identity federation).
     pub fn workload<F>(
         client: RegisteredClient,
         assertion: impl Fn(String) -> F + Send + Sync + 'static,
@@ -160,7 +162,8 @@ impl OAuth {
         Self::new(Grant::Assertion(source), Some(client))
     }
 
-    /// A person has logged in to an identity provider, which says so to the authorization server that knows `client`.
+    /// A person has logged in to an identity provider, which says so to the authorization server that knows
+    /// `client`.
     pub fn enterprise(client: RegisteredClient, provider: IdentityProvider) -> Self {
         Self::new(Grant::Enterprise(provider), Some(client))
     }
@@ -195,8 +198,8 @@ impl OAuth {
         Self { client: Some(client), ..self.changed() }
     }
 
-    /// The URL of `https` where the client describes itself, which is then its id for authorization servers that support it
-    /// (client id metadata document).
+    /// The URL of `https` where the client describes itself, which is then its id for authorization servers
+    /// that support it (client id metadata document).
     #[must_use]
     pub fn metadata_document(self, url: impl Into<String>) -> Self {
         Self { metadata_document: Some(url.into()), ..self.changed() }
@@ -208,7 +211,8 @@ impl OAuth {
         Self { name: name.into(), ..self.changed() }
     }
 
-    /// Asks for these scopes besides those that the server wants. If it does not say which it wants, these are all.
+    /// Asks for these scopes besides those that the server wants. If it does not say which it wants, these
+    /// are all.
     #[must_use]
     pub fn scopes<'s>(self, scopes: impl IntoIterator<Item = &'s str>) -> Self {
         Self { scopes: Scopes::of(scopes), ..self.changed() }
@@ -220,8 +224,8 @@ impl OAuth {
         Self { store: Arc::new(store), ..self.changed() }
     }
 
-    /// Asks authorization servers by `client`, which may trust other certificates for instance. It must not be one that connects
-    /// to the same place whatever it is asked.
+    /// Asks authorization servers by `client`, which may trust other certificates for instance. It must not
+    /// be one that connects to the same place whatever it is asked.
     #[must_use]
     pub fn http_client(self, client: Client) -> Self {
         Self { http: client, ..self.changed() }

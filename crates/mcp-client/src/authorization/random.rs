@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use thruway_net::{Clock, random_bytes};
 
-/// Text that nobody can guess: 43 characters that need no escaping, which is also a verifier of RFC 7636 §4.1.
+/// Text that nobody can guess: 43 characters that need no escaping, which is also a verifier of RFC 7636
+/// §4.1.
 pub(super) fn random_text() -> String {
     URL_SAFE_NO_PAD.encode(random_bytes::<32>())
 }

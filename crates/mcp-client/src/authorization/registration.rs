@@ -22,7 +22,8 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// Registers a client of this name, which is come back to at `redirect_uri` and asks for no more than `scopes`.
+/// Registers a client of this name, which is come back to at `redirect_uri` and asks for no more than
+/// `scopes`.
 pub(super) async fn register(
     fetch: &Fetch,
     metadata: &ServerMetadata,

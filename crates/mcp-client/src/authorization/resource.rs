@@ -35,8 +35,8 @@ struct Document {
 }
 
 impl ProtectedResource {
-    /// Asks the server at `server`: where `challenge` says it, or else at its path, or else at its root. One that says nothing at
-    /// all is taken for one of 2025-03-26.
+    /// Asks the server at `server`: where `challenge` says it, or else at its path, or else at its root. One
+    /// that says nothing at all is taken for one of 2025-03-26.
     pub(super) async fn discover(
         fetch: &Fetch,
         server: &HttpUrl,

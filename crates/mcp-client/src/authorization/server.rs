@@ -49,7 +49,8 @@ impl ServerMetadata {
         }
     }
 
-    /// An authorization server of 2025-03-26, which said nothing about itself: its endpoints have fixed places.
+    /// An authorization server of 2025-03-26, which said nothing about itself: its endpoints have fixed
+    /// places.
     fn without_document(issuer: &HttpUrl) -> Self {
         let at = |path| Some(issuer.at(path).to_string());
         Self {
@@ -106,7 +107,8 @@ pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + D
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Where the document is looked for, one after the other (2026-07-28, authorization server metadata discovery).
+/// Where the document is looked for, one after the other (2026-07-28, authorization server metadata
+/// discovery).
 fn places(issuer: &HttpUrl) -> Vec<HttpUrl> {
     let mut places =
         vec![issuer.well_known(OAUTH), issuer.well_known(OPENID), issuer.well_known_below(OPENID)];

@@ -11,18 +11,19 @@ use super::identity::{Method, RegisteredClient};
 
 /// Keeps tokens. They are as good as passwords: whoever writes them down keeps them from others.
 ///
-/// To load and to save is done while a request waits, and should be quick. Who has got a token looks at what is kept before the
-/// next one is asked for: another process that shares the store may have got one.
+/// To load and to save is done while a request waits, and should be quick. Who has got a token looks at what
+/// is kept before the next one is asked for: another process that shares the store may have got one.
 pub trait TokenStore: Send + Sync + 'static {
-    /// What was kept under this key: the URL of the server, with the grant as its fragment if that is no login.
+    /// What was kept under this key: the URL of the server, with the grant as its fragment if that is no
+    /// login.
     fn load(&self, key: &str) -> Option<StoredToken>;
 
     /// Keeps a token under this key, instead of the one before.
     fn save(&self, key: &str, token: &StoredToken);
 
-    /// Waits until nobody else who shares the store renews the token under this key, and keeps others from it until what is
-    /// returned is dropped: most refresh tokens are good for one renewal, and some servers take a second one for a theft. Waiting
-    /// may be given up. Default: nobody is waited for.
+    /// Waits until nobody else who shares the store renews the token under this key, and keeps others from it
+    /// until what is returned is dropped: most refresh tokens are good for one renewal, and some servers take
+    /// a second one for a theft. Waiting may be given up. Default: nobody is waited for.
     fn lock<'a>(&'a self, key: &'a str) -> Locking<'a> {
         let _ = key;
         Box::pin(async { Box::new(()) as TokenLock })
@@ -80,9 +81,9 @@ impl StoredToken {
         self.expires_at
     }
 
-    /// Returns `true` if the token belongs to `client`, or if no client is named. A token of another client is
-    /// not used. A token of another issuer, or of any issuer if the client must name one and does not, is not
-    /// renewed: that would send the client's secret to the issuer of the token.
+    /// Returns `true` if the token belongs to `client`, or if no client is named. A token of another client
+    /// is not used. A token of another issuer, or of any issuer if the client must name one and does not, is
+    /// not renewed: that would send the client's secret to the issuer of the token.
     pub(super) fn is_for(&self, client: Option<&RegisteredClient>) -> bool {
         client.is_none_or(|client| {
             let is_of_issuer = client.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer);

@@ -7,7 +7,8 @@ use std::ops::Deref;
 use thruway_client::Url;
 use thruway_net::{carried_by, is_public};
 
-/// Whether a segment leads elsewhere than it stands: a URL below another must be there for whoever resolves it, too.
+/// Whether a segment leads elsewhere than it stands: a URL below another must be there for whoever resolves
+/// it, too.
 fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }

@@ -1,5 +1,5 @@
-//! A server that the client starts itself, and ends as the specification says: its input is closed, then it is told to end,
-//! then it is killed.
+//! A server that the client starts itself, and ends as the specification says: its input is closed, then it
+//! is told to end, then it is killed.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -34,8 +34,8 @@ impl Origin {
         Ok((origin, ends))
     }
 
-    /// Starts another child in the place of one that has died: at once, then after longer and longer pauses, then not at
-    /// all.
+    /// Starts another child in the place of one that has died: at once, then after longer and longer pauses,
+    /// then not at all.
     pub(super) async fn start_again(&mut self) -> Result<Ends, McpClientError> {
         if self.started.elapsed() > LIFE_LONG {
             self.restarts = 0;
@@ -68,7 +68,8 @@ impl Origin {
 }
 
 impl Child {
-    /// Waits until it has ended; once its input is closed, which is when `writing` ends, for no longer than it may take.
+    /// Waits until it has ended; once its input is closed, which is when `writing` ends, for no longer than
+    /// it may take.
     pub(super) async fn see_out(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
         tokio::select! {
             _ = self.process.wait() => return,

@@ -1,4 +1,5 @@
-//! Streamable HTTP: each message is a request of its own, whose response is the answer, or a stream of events that ends with it.
+//! Streamable HTTP: each message is a request of its own, whose response is the answer, or a stream of events
+//! that ends with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +81,8 @@ impl Http {
         if let Some(authorizer) = &self.authorizer {
             request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), &self.url, request)?;
         }
-        // Servers may refuse it (405), may have ended the session before (404), and nobody logs in to say good-bye (401).
+        // Servers may refuse it (405), may have ended the session before (404), and nobody logs in to say
+        // good-bye (401).
         request.send().await?;
         Ok(())
     }
@@ -263,8 +265,8 @@ fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
     outgoing.has_session && status == StatusCode::NOT_FOUND
 }
 
-/// Whether a server, or whoever is in its place, says that it is not to be had just now. Of 500 that is not known: what comes with
-/// it may be about the request.
+/// Whether a server, or whoever is in its place, says that it is not to be had just now. Of 500 that is not
+/// known: what comes with it may be about the request.
 fn is_passing(status: StatusCode) -> bool {
     matches!(
         status,

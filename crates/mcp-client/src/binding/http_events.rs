@@ -1,5 +1,5 @@
-//! Streams of events: the one that ends with an answer, and the one on which a server of the legacy era speaks by itself. Both can
-//! be taken up again where they broke, if their events have ids.
+//! Streams of events: the one that ends with an answer, and the one on which a server of the legacy era
+//! speaks by itself. Both can be taken up again where they broke, if their events have ids.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,7 +21,8 @@ use super::super::reading::Answer;
 use super::transport::{Http, Outgoing};
 
 impl Http {
-    /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go on with it.
+    /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go
+    /// on with it.
     pub(super) async fn answer_in_events(
         &self,
         conversation: &Arc<Conversation>,
@@ -129,8 +130,9 @@ impl Http {
 }
 
 impl Http {
-    /// Ends a session that cannot be used, but that its server has not said to be over, which is 404 in all revisions that have
-    /// sessions: clients that need one no longer should say so (2025-11-25, session management).
+    /// Ends a session that cannot be used, but that its server has not said to be over, which is 404 in all
+    /// revisions that have sessions: clients that need one no longer should say so (2025-11-25, session
+    /// management).
     async fn leave(&self, field_lines: &FieldLinesBuf) {
         if field_lines.field("Mcp-Session-Id").is_some() {
             // If it is over all the same, nobody minds.
@@ -139,7 +141,8 @@ impl Http {
     }
 }
 
-/// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are none of.
+/// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are
+/// none of.
 fn may_come(error: &McpClientError) -> bool {
     error.is_temporary() && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
 }
@@ -239,7 +242,8 @@ async fn take_one(
     }
 }
 
-/// How long to wait before a stream is asked for again: as it says itself, but neither in a hurry nor for ever.
+/// How long to wait before a stream is asked for again: as it says itself, but neither in a hurry nor for
+/// ever.
 fn pause(events: &Events) -> Duration {
     events.retry().unwrap_or(PAUSE).clamp(PAUSE_MIN, PAUSE_MAX)
 }

@@ -1,5 +1,5 @@
-//! HTTP with SSE, the binding of revision 2024-11-05: one stream brings everything, and its first event says where messages are
-//! to be sent.
+//! HTTP with SSE, the binding of revision 2024-11-05: one stream brings everything, and its first event says
+//! where messages are to be sent.
 
 use std::sync::{Arc, Weak};
 

@@ -50,7 +50,8 @@ impl Binding {
         }
     }
 
-    /// Sends a request and waits for its answer; on a common stream, it comes through `answer`, which there is for that.
+    /// Sends a request and waits for its answer; on a common stream, it comes through `answer`, which there
+    /// is for that.
     pub(super) async fn exchange<R: Wanted>(
         &self,
         conversation: &Arc<Conversation>,

@@ -137,8 +137,8 @@ struct Near {
 }
 
 impl Near {
-    /// Nothing comes any more: whoever waits is told. If the other end can be started again, that is done for the next
-    /// request.
+    /// Nothing comes any more: whoever waits is told. If the other end can be started again, that is done for
+    /// the next request.
     fn lose(&self) {
         static LIMIT: LogLimit = LogLimit::new();
         let Some(conversation) = self.conversation.upgrade() else { return };
@@ -192,7 +192,8 @@ async fn receive(input: &mut Input, bytes: &mut Vec<u8>) -> io::Result<usize> {
     input.read_buf(bytes).await
 }
 
-/// Writes messages until there will be no more: what is there then is written too, if the other end takes it in time.
+/// Writes messages until there will be no more: what is there then is written too, if the other end takes it
+/// in time.
 async fn write(
     mut output: Output,
     messages: mpsc::Receiver<Vec<u8>>,

@@ -30,8 +30,8 @@ struct WithMeta<'a, P> {
 }
 
 impl Legacy {
-    /// Begins a session: in `requested`, or in another revision of this era if the server wants that and `is_pinned` does not
-    /// forbid it.
+    /// Begins a session: in `requested`, or in another revision of this era if the server wants that and
+    /// `is_pinned` does not forbid it.
     pub(super) async fn initialize(
         conversation: &Arc<Conversation>,
         requested: Revision,
@@ -148,7 +148,8 @@ impl Legacy {
         }
     }
 
-    /// Reads what the server says by itself, where that comes on a stream of its own and somebody wants to hear it.
+    /// Reads what the server says by itself, where that comes on a stream of its own and somebody wants to
+    /// hear it.
     pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
         let handlers = &conversation.incoming.handlers;
         let is_wanted = handlers.answer.is_some()

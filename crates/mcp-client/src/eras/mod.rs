@@ -35,7 +35,8 @@ impl Spoken {
         }
     }
 
-    /// A request that has been written, with what stands around it; `mirrored` are the headers that mirror its arguments.
+    /// A request that has been written, with what stands around it; `mirrored` are the headers that mirror
+    /// its arguments.
     ///
     /// # Errors
     /// The method cannot stand in a header.

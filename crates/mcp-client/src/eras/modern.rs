@@ -95,7 +95,8 @@ impl Modern {
             queue: call.queue.clone(),
             party: None,
             is_forwarded: false,
-            // Over HTTP, to close the response says it; and a server that does not know the question is not told more.
+            // Over HTTP, to close the response says it; and a server that does not know the question is not
+            // told more.
             cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
         };
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)

@@ -91,8 +91,8 @@ enum Decision {
     Legacy(Revision),
 }
 
-/// How to speak to a server that has answered the probe in this way: any answer that is none of the modern era is one of the
-/// legacy era (2026-07-28, versioning), but for failures that say nothing of it.
+/// How to speak to a server that has answered the probe in this way: any answer that is none of the modern
+/// era is one of the legacy era (2026-07-28, versioning), but for failures that say nothing of it.
 fn decide(
     outcome: Result<&DiscoverResult, McpClientError>,
     is_stream: bool,

@@ -54,7 +54,8 @@ pub(super) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
 }
 
-/// Replaces what the client does not know, and leaves out what the server cannot keep; `None` if nothing has to be done.
+/// Replaces what the client does not know, and leaves out what the server cannot keep; `None` if nothing has
+/// to be done.
 fn adapt(way: Way, method: &str, answer: &Answer) -> Option<Answer> {
     let is_old = |revision: Revision| !revision.has_structured_output();
     match method {
@@ -83,8 +84,8 @@ fn has_other_structure(answer: &Answer) -> bool {
     answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
 }
 
-/// A list of tools that promise only what `may_be_promised`: servers from before there was structured content may promise
-/// it and do not send it, and clients from before 2026-07-28 know only objects.
+/// A list of tools that promise only what `may_be_promised`: servers from before there was structured content
+/// may promise it and do not send it, and clients from before 2026-07-28 know only objects.
 fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Option<Answer> {
     if !answer.get().contains("\"outputSchema\"") {
         return None;
@@ -156,7 +157,8 @@ fn cache_of(method: &str) -> Option<CacheHint> {
     is_cacheable(method).then(CacheHint::default)
 }
 
-/// The eras have different codes for a resource that is not there, and only one has one for pages that are to be visited first.
+/// The eras have different codes for a resource that is not there, and only one has one for pages that are to
+/// be visited first.
 fn translate_error(way: Way, method: &str, mut error: Error) -> Error {
     if way.near.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
         // Whoever could be asked to visit them was.

@@ -101,7 +101,8 @@ impl CallerBound {
         Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 
-    /// Returns what the `requestState` of a request is bound to. Most requests have none, so it is made when it is needed.
+    /// Returns what the `requestState` of a request is bound to. Most requests have none, so it is made when
+    /// it is needed.
     fn binding(&self, onward: &Onward) -> Result<RequestBinding, McpClientError> {
         let params = Params::parse(Some(&onward.params)).map_err(McpClientError::Server)?;
         Ok(BoundRequest::new(&self.caller, &onward.method, &params).binding())

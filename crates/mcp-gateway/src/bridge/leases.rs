@@ -118,8 +118,9 @@ impl Lease {
         self.upstream.log_from(level).await;
     }
 
-    /// Forwards the call, once more if the server wants pages to be visited first and they were. If it comes to its end, the
-    /// server can be used for another one; the server of one that was given up may still be about to ask.
+    /// Forwards the call, once more if the server wants pages to be visited first and they were. If it comes
+    /// to its end, the server can be used for another one; the server of one that was given up may still be
+    /// about to ask.
     pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {
         let mut outcome = self.upstream.client.forward(onward).await;
         if let (Err(McpClientError::Server(error)), Some(party)) = (&outcome, &onward.party)
@@ -132,7 +133,8 @@ impl Lease {
     }
 }
 
-/// Asks whoever calls to visit the pages that `error` is about, one after another; whether there are any and all were visited.
+/// Asks whoever calls to visit the pages that `error` is about, one after another; whether there are any and
+/// all were visited.
 async fn has_visited(party: &dyn Party, error: &Error) -> bool {
     let Some(pages) = required_pages(error) else { return false };
     for page in pages {

@@ -86,8 +86,8 @@ pub(super) fn handle_request(
     Some(Reply::Later(exchange))
 }
 
-/// Appends an error to `output`. Over HTTP its status is 200: in the legacy era, 404 tells a client that its session
-/// has ended (2025-11-25, session management).
+/// Appends an error to `output`. Over HTTP its status is 200: in the legacy era, 404 tells a client that its
+/// session has ended (2025-11-25, session management).
 fn refuse(output: &mut Vec<u8>, request: &Request<'_>, error: &Error) -> Reply {
     write_error(output, Some(&request.id), error);
     Reply::Now(Status::Ok)

@@ -66,9 +66,9 @@ impl LogListeners {
         self.state().all.values().filter_map(LogListener::level).min()
     }
 
-    /// Returns the handler for log messages of a server that several clients use. It delivers a message only if
-    /// no call is in flight: otherwise the message may belong to the call of one client, and it does not say
-    /// which one.
+    /// Returns the handler for log messages of a server that several clients use. It delivers a message only
+    /// if no call is in flight: otherwise the message may belong to the call of one client, and it does not
+    /// say which one.
     pub(super) fn handler(self: &Arc<Self>, dropped: &Arc<DroppedMessages>) -> OnLog {
         let (listeners, dropped) = (self.clone(), dropped.clone());
         Arc::new(move |notification, origin| {

@@ -1,7 +1,8 @@
 //! Bridges: servers whose requests are answered by another one, elsewhere and perhaps in the other era.
 //!
-//! The near side is an [`McpServer`], with all its bindings; the far side is an [`McpClient`]. What is forwarded stays the octets
-//! that it is, but for the id, the progress token, and what the eras say differently.
+//! The near side is an [`McpServer`], with all its bindings; the far side is an [`McpClient`]. What is
+//! forwarded stays the octets that it is, but for the id, the progress token, and what the eras say
+//! differently.
 
 mod options;
 mod bridge_core;
@@ -54,8 +55,8 @@ use upstreams::{Connector, Near, SessionState};
 
 pub use options::BridgeOptions;
 
-/// A server that passes all requests to another server. Clones are the same bridge. It serves its clients as any
-/// [`McpServer`] does.
+/// A server that passes all requests to another server. Clones are the same bridge. It serves its clients as
+/// any [`McpServer`] does.
 #[derive(Clone, Debug)]
 pub struct Bridge {
     server: McpServer,
@@ -67,8 +68,8 @@ pub struct Bridge {
 struct BridgeBackend(Arc<BridgeCore>);
 
 impl Bridge {
-    /// Connects to a server. `connect` makes a client of it each time one is needed: here, to learn what the server offers in
-    /// each era, and again when the server has gone or is needed for one client alone.
+    /// Connects to a server. `connect` makes a client of it each time one is needed: here, to learn what the
+    /// server offers in each era, and again when the server has gone or is needed for one client alone.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -81,10 +82,11 @@ impl Bridge {
     /// # Ok(()) }
     /// ```
     ///
-    /// Clients and servers of different eras understand each other: sessions, subscriptions, progress, log messages and
-    /// questions are translated. A server on one stream, such as a child process, that asks while it handles requests of several
-    /// clients gets an error, because it does not say which client it asks. Clients that can be asked have a server for
-    /// themselves: in the legacy era for a session, in the modern era for a call.
+    /// Clients and servers of different eras understand each other: sessions, subscriptions, progress, log
+    /// messages and questions are translated. A server on one stream, such as a child process, that asks
+    /// while it handles requests of several clients gets an error, because it does not say which client it
+    /// asks. Clients that can be asked have a server for themselves: in the legacy era for a session, in the
+    /// modern era for a call.
     ///
     /// # Errors
     /// The server cannot be reached, or does not describe itself.
@@ -134,14 +136,15 @@ impl Bridge {
         }
     }
 
-    /// Returns the number of messages that the bridge has dropped: messages that a client did not read, such as progress, log
-    /// messages and the status of tasks, and log messages of which it is unknown who may see them. The log has the reasons.
+    /// Returns the number of messages that the bridge has dropped: messages that a client did not read, such
+    /// as progress, log messages and the status of tasks, and log messages of which it is unknown who may see
+    /// them. The log has the reasons.
     pub fn dropped_messages(&self) -> u64 {
         self.core.dropped.count()
     }
 
-    /// Waits until no call is being forwarded, but no longer than `within`, and disconnects from the servers for good: further
-    /// requests are refused.
+    /// Waits until no call is being forwarded, but no longer than `within`, and disconnects from the servers
+    /// for good: further requests are refused.
     pub async fn drain(&self, within: Duration) {
         // Calls that are not answered by then are cut off.
         let _ = timeout(within, self.core.calls.none()).await;

@@ -272,7 +272,8 @@ struct Subscriber {
     log_level: Option<LoggingLevel>,
 }
 
-/// Starts a subscription at the server that will handle the calls of the client, or at the server that all clients share.
+/// Starts a subscription at the server that will handle the calls of the client, or at the server that all
+/// clients share.
 ///
 /// # Errors
 /// The client does not say correctly what it can be asked.
@@ -359,8 +360,8 @@ fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 
-/// Subscribes to the log messages of the server that belong to no call, from `level` on. Returns the server too: the
-/// subscription keeps it running.
+/// Subscribes to the log messages of the server that belong to no call, from `level` on. Returns the server
+/// too: the subscription keeps it running.
 ///
 /// # Errors
 /// The server has no capacity, or cannot be reached.

@@ -1,7 +1,7 @@
 //! Calls of clients of the modern era, and what they are asked and told meanwhile.
 //!
-//! A server of the legacy era asks by a request, in the middle of a call that goes on. A client of the modern era is asked by
-//! an answer: the call goes on without it, until it comes back with what it was asked.
+//! A server of the legacy era asks by a request, in the middle of a call that goes on. A client of the modern
+//! era is asked by an answer: the call goes on without it, until it comes back with what it was asked.
 
 use std::collections::BTreeMap;
 use std::future::Future;

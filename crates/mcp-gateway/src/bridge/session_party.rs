@@ -88,7 +88,8 @@ impl Party for SessionParty {
     }
 }
 
-/// The client of a session, asked what belongs to none of its requests: on the stream on which the server speaks by itself.
+/// The client of a session, asked what belongs to none of its requests: on the stream on which the server
+/// speaks by itself.
 pub(super) struct AbsentParty {
     pub(super) session: Weak<Session>,
     /// How long an answer is waited for.
@@ -164,7 +165,8 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     }
 }
 
-/// The question, as the client knows it. No task is to be made of its answer: servers were not told that it can be.
+/// The question, as the client knows it. No task is to be made of its answer: servers were not told that it
+/// can be.
 fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);

@@ -172,8 +172,8 @@ impl Upstream {
         }
     }
 
-    /// Asks for log messages from `level` on, unless more are asked for. A server that does not want to sends what it likes, and
-    /// no call waits for what somebody else asks.
+    /// Asks for log messages from `level` on, unless more are asked for. A server that does not want to sends
+    /// what it likes, and no call waits for what somebody else asks.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         let Ok(mut asked) = self.log_level.try_lock() else { return };
         if asked.is_none_or(|asked| level < asked) {
@@ -247,7 +247,8 @@ impl Upstream {
 }
 
 impl Drop for Upstream {
-    /// There is no other place that learns that nobody uses it any more, and a server over HTTP does not notice by itself.
+    /// There is no other place that learns that nobody uses it any more, and a server over HTTP does not
+    /// notice by itself.
     fn drop(&mut self) {
         self.client.close_apart();
     }

@@ -361,7 +361,8 @@ impl Upstreams {
     }
 }
 
-/// Lets a session hear from `upstream` what it heard from another one, which has gone. Nobody knows what was missed.
+/// Lets a session hear from `upstream` what it heard from another one, which has gone. Nobody knows what was
+/// missed.
 fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
     // All are of the same one.
@@ -444,8 +445,8 @@ const LEASE_WAIT: Duration = Duration::from_secs(30);
 /// How often it looks whether one has become free.
 const LEASE_LOOK: Duration = Duration::from_millis(50);
 
-/// State of a bridge for one session, apart from the far side. The order of the fields matters: when the session ends, the
-/// bridge cancels its tasks before it closes the server of the session.
+/// State of a bridge for one session, apart from the far side. The order of the fields matters: when the
+/// session ends, the bridge cancels its tasks before it closes the server of the session.
 #[derive(Debug)]
 pub(super) struct SessionState {
     /// `true` once the server that sessions share knows that the session wants log messages.

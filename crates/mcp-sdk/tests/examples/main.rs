@@ -51,7 +51,8 @@ async fn a_client_asks_and_is_asked() {
     assert_eq!((tools, &*answer), (vec!["ask".to_owned()], "Hello, Ada!"));
 }
 
-/// A server that wants tokens, and beside it an authorization server that gives one to a program with the right secret.
+/// A server that wants tokens, and beside it an authorization server that gives one to a program with the
+/// right secret.
 fn guarded_with_issuer() -> Router {
     use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, VerifyToken, schema::Tool};
     use thruway_server::{FieldLinesBuf, Request, Response};

@@ -1,4 +1,5 @@
-//! Questions that a server of the legacy era gives up: whoever was asked is not left with them, behind bridges either.
+//! Questions that a server of the legacy era gives up: whoever was asked is not left with them, behind
+//! bridges either.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -13,8 +14,8 @@ use tokio::time::timeout;
 use crate::client::misbehaving::on_stream_with;
 use crate::http::{self, Message};
 
-/// A server whose tool asks `first` and `second`. It gives `first` up when its tools are listed, or when `second` is answered,
-/// with which the call ends.
+/// A server whose tool asks `first` and `second`. It gives `first` up when its tools are listed, or when
+/// `second` is answered, with which the call ends.
 fn fickle(builder: McpClientBuilder) -> McpClient {
     let call = AtomicI64::default();
     on_stream_with(builder, move |message| {

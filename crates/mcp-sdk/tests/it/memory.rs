@@ -48,8 +48,8 @@ async fn a_session_keeps_no_more_than_its_client_has_sent() {
     assert!(each < 44 << 10, "{each} octets");
 }
 
-/// The arguments of legacy requests were kept for questions of the modern era, and the answers of clients as values. Handlers
-/// outlive the connections of legacy clients.
+/// The arguments of legacy requests were kept for questions of the modern era, and the answers of clients as
+/// values. Handlers outlive the connections of legacy clients.
 #[tokio::test(start_paused = true)]
 async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
     let (server, running) = with_hanging(server());
@@ -74,8 +74,8 @@ async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
     drop(waiting);
 }
 
-/// A session kept the last event of each stream whatever its size, for half an hour, and no limit counted it: 30
-/// sessions that had sent a batch with a large answer took 176 MB.
+/// A session kept the last event of each stream whatever its size, for half an hour, and no limit counted it:
+/// 30 sessions that had sent a batch with a large answer took 176 MB.
 #[tokio::test(start_paused = true)]
 async fn the_events_that_sessions_keep_are_limited() {
     let options = McpServerOptions { in_flight_bytes_max: 1 << 20, ..McpServerOptions::default() };

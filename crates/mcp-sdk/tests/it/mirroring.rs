@@ -62,8 +62,8 @@ async fn arguments_must_be_mirrored_where_the_schema_says_so() {
     }
 }
 
-/// What a value cannot hold was taken for no arguments at all, for which there are no headers; the handler, whose type passes
-/// over unknown members, read the mirrored one all the same.
+/// What a value cannot hold was taken for no arguments at all, for which there are no headers; the handler,
+/// whose type passes over unknown members, read the mirrored one all the same.
 #[tokio::test(start_paused = true)]
 async fn arguments_that_cannot_be_compared_are_refused() {
     let site = Site::new(&mirroring());
@@ -130,7 +130,8 @@ async fn header_names_have_no_case_and_values_do() {
 
 #[tokio::test(start_paused = true)]
 async fn only_names_and_arguments_are_ever_encoded() {
-    // An intermediary decides by `Mcp-Method` as it stands; had we decoded it, it would have let anything through.
+    // An intermediary decides by `Mcp-Method` as it stands; had we decoded it, it would have let anything
+    // through.
     let site = Site::new(&server());
     let message = Message::modern("tools/call", tool("progress"));
     let encoded = message.clone().with_field("Mcp-Method", "=?base64?dG9vbHMvY2FsbA==?=");

@@ -1,4 +1,5 @@
-//! Servers of 2025-11-25 that refuse calls until the user has visited pages: to clients of their own revision, and behind bridges.
+//! Servers of 2025-11-25 that refuse calls until the user has visited pages: to clients of their own
+//! revision, and behind bridges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

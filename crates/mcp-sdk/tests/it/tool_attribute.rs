@@ -208,8 +208,8 @@ async fn an_async_function_reports_progress() {
     }
 }
 
-/// A type of the same name that is written without braces would be taken for a pattern here, and in the parameters of
-/// `count` itself.
+/// A type of the same name that is written without braces would be taken for a pattern here, and in the
+/// parameters of `count` itself.
 #[tokio::test]
 async fn functions_stay_functions() {
     let add = add(1.0, 2.0).0.sum + add(3.0, 4.0).0.sum;

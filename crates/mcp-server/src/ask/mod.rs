@@ -1,8 +1,9 @@
 //! Asking the client: one way for both eras.
 //!
-//! A handler asks with `await`. In the legacy era that sends a request to the client and waits for its response. In the
-//! modern era the call ends with what was asked; the client brings the answers along when it calls again, and the handler
-//! runs again from its start: this time it finds them there. What it did before its questions it does each time.
+//! A handler asks with `await`. In the legacy era that sends a request to the client and waits for its
+//! response. In the modern era the call ends with what was asked; the client brings the answers along when it
+//! calls again, and the handler runs again from its start: this time it finds them there. What it did before
+//! its questions it does each time.
 
 mod pending_requests;
 mod request_state;

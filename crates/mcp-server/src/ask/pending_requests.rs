@@ -24,8 +24,8 @@ struct Inner {
 }
 
 impl PendingRequests {
-    /// Gives a response of the client to whoever waits for it. One that nobody waits for is passed over: its request was
-    /// cancelled, or never made.
+    /// Gives a response of the client to whoever waits for it. One that nobody waits for is passed over: its
+    /// request was cancelled, or never made.
     pub(crate) fn handle_response(&self, response: &Response<'_>) {
         let Some(Id::Integer(id)) = response.id else { return };
         let Some(waiting) = self.lock().waiting.remove(&id) else { return };
@@ -102,8 +102,8 @@ struct Forget<'a> {
     outbox: Option<&'a mpsc::Sender<Said>>,
 }
 
-/// The specification wants the client to hear of a request that is given up: that is done here because there is no other place
-/// that learns of it.
+/// The specification wants the client to hear of a request that is given up: that is done here because there
+/// is no other place that learns of it.
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         let is_unanswered = self.pending.lock().waiting.remove(&self.id).is_some();

@@ -1,5 +1,5 @@
-//! What a client keeps for the server between two rounds. The client may be anybody: what comes back is believed only if
-//! this server made it, for the same request of the same caller, not long ago.
+//! What a client keeps for the server between two rounds. The client may be anybody: what comes back is
+//! believed only if this server made it, for the same request of the same caller, not long ago.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

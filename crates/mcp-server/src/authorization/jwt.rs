@@ -24,8 +24,8 @@ pub struct JwtVerifier {
     keys: Arc<ArcSwap<JwtKeys>>,
 }
 
-/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4): those of a [`JwtVerifier`], for verifiers that get their keys in
-/// another way.
+/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4): those of a [`JwtVerifier`], for verifiers
+/// that get their keys in another way.
 #[derive(Clone, Debug)]
 pub struct AccessTokenRules(JwtRules);
 

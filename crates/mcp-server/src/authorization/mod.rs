@@ -1,4 +1,5 @@
-//! Authorization over HTTP: the server as a resource server of OAuth 2.1. It issues no tokens and passes none on.
+//! Authorization over HTTP: the server as a resource server of OAuth 2.1. It issues no tokens and passes none
+//! on.
 
 mod jwt;
 mod caller;
@@ -22,7 +23,8 @@ pub(crate) use challenge::Challenge;
 
 /// Who may use an endpoint: callers with a token that was issued for it (RFC 6750, RFC 9728).
 ///
-/// Mount [`metadata`](Self::metadata) at [`metadata_path`](Self::metadata_path), so that clients find out where to get a token.
+/// Mount [`metadata`](Self::metadata) at [`metadata_path`](Self::metadata_path), so that clients find out
+/// where to get a token.
 #[derive(Clone)]
 pub struct Authorization {
     shared: Arc<Shared>,
@@ -116,7 +118,8 @@ impl Authorization {
         self
     }
 
-    /// Where clients look for the metadata: the well-known path, and behind it that of the endpoint (RFC 9728 §3.1).
+    /// Where clients look for the metadata: the well-known path, and behind it that of the endpoint (RFC 9728
+    /// §3.1).
     pub fn metadata_path(&self) -> String {
         let resource = self.shared.resource.as_deref();
         let path = resource.and_then(path_of).unwrap_or_default().trim_end_matches('/');

@@ -36,7 +36,8 @@ struct Handling {
 pub(super) type Answered = (Vec<u8>, Status);
 
 impl Exchange {
-    /// Returns the exchange that sends `messages` until `answer` is ready, then the messages that are left, then the answer.
+    /// Returns the exchange that sends `messages` until `answer` is ready, then the messages that are left,
+    /// then the answer.
     pub fn new(
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<Said>>,
@@ -124,8 +125,9 @@ impl Handling {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
-            // After the answer, what was said before it is all there; that the task has had its share of time (of which
-            // `poll_recv` takes account) must not lose it. A clone of the context may live on elsewhere: nobody listens.
+            // After the answer, what was said before it is all there; that the task has had its share of time
+            // (of which `poll_recv` takes account) must not lose it. A clone of the context may live on
+            // elsewhere: nobody listens.
             let said = match &self.answered {
                 Some(_) => messages.try_recv().ok(),
                 None => ready!(messages.poll_recv(cx)),

@@ -30,7 +30,8 @@ pub(crate) struct LocalBackend {
 }
 
 impl LocalBackend {
-    /// Replaces the registry by an edited copy. `edit` may be called several times, with a new copy each time.
+    /// Replaces the registry by an edited copy. `edit` may be called several times, with a new copy each
+    /// time.
     pub(crate) fn change<R>(&self, mut edit: impl FnMut(&mut Registry) -> R) -> R {
         let mut outcome = None;
         self.registry.rcu(|registry| {
@@ -194,8 +195,8 @@ fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     Rounds::resume(params, &core.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
-/// Returns the arguments as a value. A handler whose type skips members that are too deep, or numbers that a value cannot hold,
-/// could still read them; their headers could not be checked then.
+/// Returns the arguments as a value. A handler whose type skips members that are too deep, or numbers that a
+/// value cannot hold, could still read them; their headers could not be checked then.
 fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
     let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");

@@ -1,5 +1,5 @@
-//! From a message to its answer. Bindings frame and deliver, and know no meanings; everything that a message means is
-//! here.
+//! From a message to its answer. Bindings frame and deliver, and know no meanings; everything that a message
+//! means is here.
 
 // what comes of a message
 mod telling;

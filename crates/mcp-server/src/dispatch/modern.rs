@@ -72,7 +72,8 @@ struct ListenParams {
     notifications: WantedNotifications,
 }
 
-/// Opens a subscription. Its first message lists the notifications that were accepted. It lasts until the client disconnects.
+/// Opens a subscription. Its first message lists the notifications that were accepted. It lasts until the
+/// client disconnects.
 fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
     let ModernRequest { core, request, params, .. } = *incoming;
     let wanted = match read_wanted(request, params) {
@@ -183,7 +184,8 @@ mod tests {
         ErrorCode(answer["error"]["code"].as_i64().unwrap_or_default())
     }
 
-    /// An unknown revision in `_meta` beside another in the header was answered as unknown, not as a mismatch.
+    /// An unknown revision in `_meta` beside another in the header was answered as unknown, not as a
+    /// mismatch.
     #[test]
     fn a_revision_is_unknown_only_if_header_and_body_agree_on_it() {
         assert_eq!(code("2026-07-28", "v999"), ErrorCode::HEADER_MISMATCH);

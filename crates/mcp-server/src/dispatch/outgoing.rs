@@ -17,8 +17,8 @@ pub enum Said {
         /// Permit for its bytes in the queue of its request.
         _capacity: OwnedSemaphorePermit,
     },
-    /// The client is to come back for the rest after this time, so that no connection is kept open for it. For bindings
-    /// where it can: others go on.
+    /// The client is to come back for the rest after this time, so that no connection is kept open for it.
+    /// For bindings where it can: others go on.
     Disconnect(Duration),
 }
 

@@ -12,7 +12,8 @@ use crate::server::ServerCore;
 pub enum Reply {
     /// The answer was appended to the output.
     Now(Status),
-    /// The answer, an error, was appended to the output: the caller would have to be given these scopes first.
+    /// The answer, an error, was appended to the output: the caller would have to be given these scopes
+    /// first.
     Forbidden(Vec<String>),
     /// The answer will come, perhaps after other messages.
     Later(Exchange),

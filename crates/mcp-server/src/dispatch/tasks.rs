@@ -77,7 +77,8 @@ impl Answering {
         Reply::Now(self.status(error))
     }
 
-    /// Drives a handler until it wants the call to be a task; or as any other, if it comes to its end or asks before.
+    /// Drives a handler until it wants the call to be a task; or as any other, if it comes to its end or asks
+    /// before.
     async fn drive_to_task(
         self,
         id: RequestId,

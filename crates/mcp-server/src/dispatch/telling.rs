@@ -1,5 +1,5 @@
-//! What a subscription tells its client. Most of the time that is nothing, to ten thousand clients: so nothing is kept but
-//! what the next message needs.
+//! What a subscription tells its client. Most of the time that is nothing, to ten thousand clients: so
+//! nothing is kept but what the next message needs.
 
 use std::any::Any;
 use std::future::Future;
@@ -115,7 +115,8 @@ async fn next_of_all(told: Told) -> (Vec<u8>, Told) {
 }
 
 impl Told {
-    /// How the next task that stands otherwise stands, unless it has been forgotten; never, if there is none to tell of.
+    /// How the next task that stands otherwise stands, unless it has been forgotten; never, if there is none
+    /// to tell of.
     async fn next_of_tasks(&self) -> Option<Vec<u8>> {
         let Some(tasks) = &self.tasks else { return std::future::pending().await };
         let task = tasks.subscription.next().await;

@@ -28,8 +28,8 @@ pub trait IntoAnswer<O> {
     fn into_answer(self) -> Result<O, HandlerError>;
 }
 
-/// A result of a tool with structured content: `T` as JSON, and the same as text for clients that know no other.
-/// The tool's output schema is that of `T`.
+/// A result of a tool with structured content: `T` as JSON, and the same as text for clients that know no
+/// other. The tool's output schema is that of `T`.
 #[derive(Clone, Copy, Debug)]
 pub struct Structured<T>(pub T);
 

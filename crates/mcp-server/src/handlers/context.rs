@@ -166,7 +166,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What an asynchronous handler knows of its request, and what it can do while it handles it. Clones are the same.
+/// What an asynchronous handler knows of its request, and what it can do while it handles it. Clones are the
+/// same.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
@@ -271,10 +272,10 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
     }
 
-    /// Closes the connection that the client waits at, if the client will come back for the rest: after `retry`, a hint that
-    /// is told in whole milliseconds. So a handler that takes minutes needs no connection that is open for as long. Only clients of
-    /// revision 2025-11-25 over HTTP do so (SEP-1699); for all others, nothing happens. What is said and answered
-    /// meanwhile is kept for them.
+    /// Closes the connection that the client waits at, if the client will come back for the rest: after
+    /// `retry`, a hint that is told in whole milliseconds. So a handler that takes minutes needs no
+    /// connection that is open for as long. Only clients of revision 2025-11-25 over HTTP do so (SEP-1699);
+    /// for all others, nothing happens. What is said and answered meanwhile is kept for them.
     pub async fn disconnect(&self, retry: Duration) {
         if matches!(self.0.asks, Asks::Legacy(_)) && self.0.revision.primes_event_streams() {
             // If nobody listens any more, the handler is about to be dropped.
@@ -282,9 +283,9 @@ impl Context {
         }
     }
 
-    /// Makes the call a task from here on, if the tool is one of those whose handlers
-    /// [say when](crate::TaskSupport::begun_by_handler) and the client knows of tasks; otherwise, nothing happens. What was
-    /// asked before has been asked in rounds, before there was a task.
+    /// Makes the call a task from here on, if the tool is one of those whose handlers [say
+    /// when](crate::TaskSupport::begun_by_handler) and the client knows of tasks; otherwise, nothing happens.
+    /// What was asked before has been asked in rounds, before there was a task.
     ///
     /// # Cancel safety
     /// The call may become a task all the same.
@@ -304,8 +305,8 @@ impl Context {
         self.task().map_or_else(|| self.0.outbox.is_closed(), Task::is_over)
     }
 
-    /// Ready when nobody waits for the answer any more. The handler itself is dropped then; this is for what it has started
-    /// elsewhere.
+    /// Ready when nobody waits for the answer any more. The handler itself is dropped then; this is for what
+    /// it has started elsewhere.
     pub async fn cancelled(&self) {
         match &self.0.task {
             None => self.0.outbox.closed().await,
@@ -321,8 +322,8 @@ impl Context {
         }
     }
 
-    /// Asks the user to fill in a form. `key` tells the questions of one request apart, and must be the same each time the
-    /// handler runs.
+    /// Asks the user to fill in a form. `key` tells the questions of one request apart, and must be the same
+    /// each time the handler runs.
     ///
     /// # Errors
     /// The client cannot do that, or answers with an error.
@@ -336,7 +337,8 @@ impl Context {
         self.ask(key, methods::ELICITATION_CREATE, &form).await
     }
 
-    /// Asks the user to visit a page, for what must not pass through the client. As [`elicit`](Self::elicit) otherwise.
+    /// Asks the user to visit a page, for what must not pass through the client. As [`elicit`](Self::elicit)
+    /// otherwise.
     ///
     /// # Errors
     /// As [`elicit`](Self::elicit).

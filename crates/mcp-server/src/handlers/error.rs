@@ -11,8 +11,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Why a handler has no answer.
 #[derive(Debug)]
 pub enum HandlerError {
-    /// What was asked for could not be done; the text is for whoever called. The result of a tool says so (`isError`), so
-    /// that a model can try otherwise; elsewhere it becomes an internal error of the protocol.
+    /// What was asked for could not be done; the text is for whoever called. The result of a tool says so
+    /// (`isError`), so that a model can try otherwise; elsewhere it becomes an internal error of the
+    /// protocol.
     Failed(String),
     /// An error of the protocol, sent as it is.
     Protocol(Error),

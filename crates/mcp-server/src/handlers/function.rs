@@ -20,8 +20,9 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 /// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answered when the future is done; may report progress, log, and ask the client |
 /// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | the same, with the input |
 ///
-/// A closure must name the types of its arguments. A function that returns at once costs least; one that waits must
-/// be `async`, because it would keep every other request of its worker waiting. `Marker` only tells the five apart.
+/// A closure must name the types of its arguments. A function that returns at once costs least; one that
+/// waits must be `async`, because it would keep every other request of its worker waiting. `Marker` only
+/// tells the five apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler that makes `{O}` of `{I}`",
     note = "a handler is a function of nothing, of its input, of its input and `&Call`, or an `async` one of `Context`, or of its input and `Context`",

@@ -14,12 +14,14 @@ use super::{Call, HandlerError, Later, Outcome};
 
 /// Does something before and after handlers, or in their place: logs, measures, refuses, changes results.
 ///
-/// A layer sees the calls of tools, prompts, resources and completions that have a handler, after the caller's
-/// [scopes](crate::McpServer::require_scopes) were checked. In the modern era a handler that asks its client runs again
-/// when the answers are there, and so does the layer. What it does before [`Next::run`] is done at once; what it has to
-/// wait for can go into the future of [`Outcome::Later`], which then comes before an `async` handler's.
+/// A layer sees the calls of tools, prompts, resources and completions that have a handler, after the
+/// caller's [scopes](crate::McpServer::require_scopes) were checked. In the modern era a handler that asks
+/// its client runs again when the answers are there, and so does the layer. What it does before [`Next::run`]
+/// is done at once; what it has to wait for can go into the future of [`Outcome::Later`], which then comes
+/// before an `async` handler's.
 ///
-/// A tool that fails, or is called with invalid arguments, has a result that says so (`is_error`): to a layer, that is `Ok`.
+/// A tool that fails, or is called with invalid arguments, has a result that says so (`is_error`): to a
+/// layer, that is `Ok`.
 ///
 /// ```
 /// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};
@@ -62,8 +64,8 @@ pub struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// Has the call answered by what is inside. A handler that is not `async` has run when this returns; an `async` one
-    /// begins when its outcome is polled.
+    /// Has the call answered by what is inside. A handler that is not `async` has run when this returns; an
+    /// `async` one begins when its outcome is polled.
     pub fn run(self) -> Outcome<ServerResult> {
         match self.layers.split_last() {
             None => (self.handle)(),

@@ -1,5 +1,6 @@
-//! HTTP with SSE, the binding of revision 2024-11-05: a GET opens a stream of events, which carries everything that the
-//! server says; what the client says comes by POST to a second endpoint, which the first event names.
+//! HTTP with SSE, the binding of revision 2024-11-05: a GET opens a stream of events, which carries
+//! everything that the server says; what the client says comes by POST to a second endpoint, which the first
+//! event names.
 //!
 //! What is said means the same as on any connection: see `connection.rs`.
 
@@ -26,8 +27,8 @@ use crate::streamable_http::{
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
 
-/// The two endpoints for clients that know no revision but 2024-11-05, or its way over HTTP: one that opens a stream and
-/// one that takes messages. Clones are the same endpoints.
+/// The two endpoints for clients that know no revision but 2024-11-05, or its way over HTTP: one that opens a
+/// stream and one that takes messages. Clones are the same endpoints.
 ///
 /// A stream is a session, and the session ends with it. It is its caller's: to others, it does not exist.
 ///
@@ -54,8 +55,9 @@ struct StreamEndpoint(SseEndpoints);
 struct MessageEndpoint(SseEndpoints);
 
 impl McpEndpoint {
-    /// The endpoints that serve old clients, open to the same hosts and callers as this one. `message_path` is where
-    /// [`messages`](SseEndpoints::messages) is mounted, as clients see it: they are told to send there.
+    /// The endpoints that serve old clients, open to the same hosts and callers as this one. `message_path`
+    /// is where [`messages`](SseEndpoints::messages) is mounted, as clients see it: they are told to send
+    /// there.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -118,7 +120,8 @@ impl StreamEndpoint {
     }
 }
 
-/// Handles what comes, and sends what is answered. Ends only by being dropped, when the client goes or the server drains.
+/// Handles what comes, and sends what is answered. Ends only by being dropped, when the client goes or the
+/// server drains.
 async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSender) {
     let (mut connection, mut messages) = Connection::new(server);
     let _cancel = connection.cancel_at_end();

@@ -115,7 +115,8 @@ impl<T: Named> List<T> {
         octets
     }
 
-    /// The members of the result for the page at `cursor`, of pages of at most `page_entries`, which is always the same.
+    /// The members of the result for the page at `cursor`, of pages of at most `page_entries`, which is
+    /// always the same.
     ///
     /// # Errors
     /// No page of this list has been given that cursor.

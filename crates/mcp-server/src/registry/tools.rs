@@ -84,8 +84,8 @@ impl ToolEntry {
         &self.param_headers
     }
 
-    /// What is wrong with arguments, as far as that is known before they are read as the handler's type: for which an array
-    /// could stand in the place of an object.
+    /// What is wrong with arguments, as far as that is known before they are read as the handler's type: for
+    /// which an array could stand in the place of an object.
     fn violations(&self, arguments: &str) -> Option<String> {
         if !arguments.starts_with('{') {
             return Some("they are no object".to_owned());

@@ -40,8 +40,9 @@ impl UriParameters {
         &self.uri
     }
 
-    /// The parameter `name`, empty if the template has none of that name. It may be any text: what was percent-encoded is
-    /// decoded, so that even `{name}` can be `../x`. Whoever makes a path of it must check it.
+    /// The parameter `name`, empty if the template has none of that name. It may be any text: what was
+    /// percent-encoded is decoded, so that even `{name}` can be `../x`. Whoever makes a path of it must check
+    /// it.
     pub fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(parameter, _)| parameter == name).map_or("", |(_, value)| value)
     }
@@ -100,8 +101,8 @@ impl UriTemplate {
     }
 }
 
-/// The value of an expression before `next`, which always is a literal, and what comes from there on. What stands at the
-/// end of the template stands at the end of the URI, even if it stands before too.
+/// The value of an expression before `next`, which always is a literal, and what comes from there on. What
+/// stands at the end of the template stands at the end of the URI, even if it stands before too.
 fn split<'u>(rest: &'u str, next: Option<&Part>, is_last: bool) -> Option<(&'u str, &'u str)> {
     let Some(Part::Literal(literal)) = next else { return Some((rest, "")) };
     let end = if is_last { rest.strip_suffix(literal.as_str())?.len() } else { rest.find(literal.as_str())? };

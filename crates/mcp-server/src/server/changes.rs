@@ -1,7 +1,7 @@
 //! Who wants to know what has changed.
 //!
-//! A change is noted with each subscription that wants it; one that is noted already is noted once. So a client that
-//! does not read costs no more than one that does.
+//! A change is noted with each subscription that wants it; one that is noted already is noted once. So a
+//! client that does not read costs no more than one that does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

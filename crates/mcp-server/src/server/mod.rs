@@ -30,8 +30,8 @@ pub use server_core::ServerCore;
 
 /// An MCP server. Clones are the same server.
 ///
-/// The methods named after what they add are for building one, and panic at mistakes; those that begin with `add_` and
-/// `remove_` are for servers that run, and tell the clients that listen.
+/// The methods named after what they add are for building one, and panic at mistakes; those that begin with
+/// `add_` and `remove_` are for servers that run, and tell the clients that listen.
 #[derive(Clone)]
 pub struct McpServer {
     pub(crate) core: Arc<ServerCore>,
@@ -55,7 +55,8 @@ impl McpServer {
         Self::build(info, options, None)
     }
 
-    /// Returns a server whose requests `backend` answers. Tools, resources and prompts that are added to it have no effect.
+    /// Returns a server whose requests `backend` answers. Tools, resources and prompts that are added to it
+    /// have no effect.
     ///
     /// # Panics
     /// The system has no random numbers.
@@ -86,9 +87,9 @@ impl McpServer {
 
     /// Offers a tool.
     ///
-    /// The arguments are read as the handler's input, whose JSON Schema is the tool's input schema unless `definition` has
-    /// one; they are checked against it in any case. The output schema is that of [`Structured`](crate::Structured)
-    /// content.
+    /// The arguments are read as the handler's input, whose JSON Schema is the tool's input schema unless
+    /// `definition` has one; they are checked against it in any case. The output schema is that of
+    /// [`Structured`](crate::Structured) content.
     ///
     /// # Panics
     /// A schema is invalid.
@@ -101,14 +102,17 @@ impl McpServer {
         self
     }
 
-    /// Offers a tool whose calls become tasks: the client is answered at once that there is one, may go, and comes back for
-    /// the result. The handler is the same as that of any other [tool](Self::tool), in four things:
+    /// Offers a tool whose calls become tasks: the client is answered at once that there is one, may go, and
+    /// comes back for the result. The handler is the same as that of any other [tool](Self::tool), in four
+    /// things:
     /// - what it asks with its [`Context`](crate::Context) is asked while it goes on; it is not run again;
     /// - what it reports as progress becomes the task's message, and its log messages are not sent;
-    /// - it is dropped when the task is cancelled, or has had its [time](McpServerOptions::tasks), not when the client goes;
+    /// - it is dropped when the task is cancelled, or has had its [time](McpServerOptions::tasks), not when
+    ///   the client goes;
     /// - one that is not `async` is answered at once all the same.
     ///
-    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). Clients that do not know it are treated as `support` says.
+    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). Clients that do not know it are treated as
+    /// `support` says.
     ///
     /// ```
     /// use thruway_mcp_server::{Context, McpServer, TaskSupport, schema::Tool};
@@ -138,10 +142,10 @@ impl McpServer {
         self
     }
 
-    /// Lets only callers call `tool` whose tokens have all of `scopes`. Over Streamable HTTP that takes an endpoint that
-    /// [asks who they are](crate::McpEndpoint::authorize): otherwise nobody has any. Those on the standard input and
-    /// output, or in this process, may do everything. The tool may be offered before or after; a name that no tool has
-    /// protects nothing.
+    /// Lets only callers call `tool` whose tokens have all of `scopes`. Over Streamable HTTP that takes an
+    /// endpoint that [asks who they are](crate::McpEndpoint::authorize): otherwise nobody has any. Those on
+    /// the standard input and output, or in this process, may do everything. The tool may be offered before
+    /// or after; a name that no tool has protects nothing.
     #[must_use]
     pub fn require_scopes<T: Into<String>>(
         self,
@@ -181,7 +185,8 @@ impl McpServer {
         self
     }
 
-    /// Offers a prompt. The arguments are read as the handler's input; if `definition` names none, they are its properties.
+    /// Offers a prompt. The arguments are read as the handler's input; if `definition` names none, they are
+    /// its properties.
     #[must_use]
     pub fn prompt<I, M>(self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>) -> Self
     where
@@ -208,7 +213,8 @@ impl McpServer {
         self
     }
 
-    /// Puts `layer` around all handlers, also those that are added later. The layer added last sees a call first.
+    /// Puts `layer` around all handlers, also those that are added later. The layer added last sees a call
+    /// first.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Self {
         let layer: Arc<dyn Layer> = Arc::new(layer);
@@ -216,7 +222,8 @@ impl McpServer {
         self
     }
 
-    /// Offers [a function with `#[tool]`](crate::tool), or another [`Offer`], in the place of what has the same name.
+    /// Offers [a function with `#[tool]`](crate::tool), or another [`Offer`], in the place of what has the
+    /// same name.
     ///
     /// # Errors
     /// It cannot be offered as it is: a schema is invalid, for instance.
@@ -241,7 +248,8 @@ impl McpServer {
         Ok(())
     }
 
-    /// Offers a tool whose calls become [tasks](Self::task_tool), or another in the place of one with the same name.
+    /// Offers a tool whose calls become [tasks](Self::task_tool), or another in the place of one with the
+    /// same name.
     ///
     /// # Errors
     /// A schema is invalid.
@@ -318,7 +326,8 @@ impl McpServer {
         self.core.announce(change);
     }
 
-    /// Removes an entry from the registry, and announces the change. Returns `false` if there is no such entry.
+    /// Removes an entry from the registry, and announces the change. Returns `false` if there is no such
+    /// entry.
     fn take_out(&self, change: &Change, edit: impl FnMut(&mut Registry) -> bool) -> bool {
         let is_removed = self.local.change(edit);
         if is_removed {
@@ -328,8 +337,8 @@ impl McpServer {
     }
 }
 
-/// What a server offers by [`McpServer::with`]: [a function with `#[tool]`](crate::tool), or a type that brings several things
-/// that belong together.
+/// What a server offers by [`McpServer::with`]: [a function with `#[tool]`](crate::tool), or a type that
+/// brings several things that belong together.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};

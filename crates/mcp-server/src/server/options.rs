@@ -13,8 +13,8 @@ use crate::tasks::TaskOptions;
 pub struct McpServerOptions {
     /// What a model should know of the server.
     pub instructions: Option<String>,
-    /// Entries of a list that are sent at once, at least 1. Default: 1000. Smaller pages cost clients more requests, larger
-    /// ones more memory.
+    /// Entries of a list that are sent at once, at least 1. Default: 1000. Smaller pages cost clients more
+    /// requests, larger ones more memory.
     pub page_entries: usize,
     /// How long clients may keep lists and resources, and for whom. Default: not at all, for nobody else.
     pub cache: CacheHint,
@@ -22,8 +22,8 @@ pub struct McpServerOptions {
     pub handler_timeout: Duration,
     /// How long tasks may take and are kept, and how many.
     pub tasks: TaskOptions,
-    /// The key that authenticates what clients keep between the rounds of a request. Default: a random one. Servers that
-    /// stand in for each other need the same.
+    /// The key that authenticates what clients keep between the rounds of a request. Default: a random one.
+    /// Servers that stand in for each other need the same.
     pub state_key: Option<[u8; 32]>,
     /// How clients of the legacy era are remembered over HTTP. Default: in sessions.
     pub legacy_sessions: LegacySessions,
@@ -31,11 +31,12 @@ pub struct McpServerOptions {
     /// use a session.
     pub session_idle: Duration,
     /// Maximum number of sessions over HTTP. Default: 10,000. Each needs up to 2 KiB of memory, plus what its
-    /// client says about itself (64 KiB at most), plus events that its client may ask for again (up to 64 KiB,
-    /// and more within [`in_flight_bytes_max`](Self::in_flight_bytes_max)). Beyond the maximum, a new session evicts another: first one
-    /// whose client sent nothing but `initialize`, then the idle one that was unused for longest. A session
-    /// in use is never evicted: if all are in use, `initialize` gets 503 with `Retry-After`. Streams of
-    /// [`SseEndpoints`](crate::SseEndpoints) count separately, with the same maxima; they are always in use.
+    /// client says about itself (64 KiB at most), plus events that its client may ask for again (up to 64
+    /// KiB, and more within [`in_flight_bytes_max`](Self::in_flight_bytes_max)). Beyond the maximum, a new
+    /// session evicts another: first one whose client sent nothing but `initialize`, then the idle one that
+    /// was unused for longest. A session in use is never evicted: if all are in use, `initialize` gets 503
+    /// with `Retry-After`. Streams of [`SseEndpoints`](crate::SseEndpoints) count separately, with the same
+    /// maxima; they are always in use.
     pub sessions_max: usize,
     /// Maximum number of sessions of one caller with a token (see
     /// [`authorize`](crate::McpEndpoint::authorize)). Default: 1000. Beyond it, the caller's own sessions are
@@ -81,8 +82,8 @@ pub struct McpServerOptions {
     /// each answer. A client that accepts only one of both formats gets that format in any case, unless the
     /// handler has more than its answer to send.
     pub prefers_event_streams: bool,
-    /// Whether tools may be added later when there are none at the start. Default: no; clients that come before are told that
-    /// there will never be any.
+    /// Whether tools may be added later when there are none at the start. Default: no; clients that come
+    /// before are told that there will never be any.
     pub may_add_tools: bool,
     /// The same of resources.
     pub may_add_resources: bool,

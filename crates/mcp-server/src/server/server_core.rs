@@ -69,8 +69,8 @@ impl ServerCore {
         self.sessions.sweep();
     }
 
-    /// Counts the bytes of a request until the returned value is dropped. Returns `None` for a small request, which does not
-    /// count.
+    /// Counts the bytes of a request until the returned value is dropped. Returns `None` for a small request,
+    /// which does not count.
     ///
     /// # Errors
     /// All requests in progress, or those of this caller, have too many bytes.

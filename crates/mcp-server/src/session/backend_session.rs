@@ -34,7 +34,8 @@ impl DroppedMessages {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts dropped messages, and logs the count at most once per 10 seconds: a client decides how many there are.
+    /// Counts dropped messages, and logs the count at most once per 10 seconds: a client decides how many
+    /// there are.
     pub fn note(&self, messages: u64, reason: &'static str) {
         if messages == 0 {
             return;
@@ -53,8 +54,8 @@ impl DroppedMessages {
 /// Shortest time between two log lines about dropped messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Messages that wait for a stream of their session: whichever comes first takes them, and no other. Questions that
-/// nobody waits for any more are passed over.
+/// Messages that wait for a stream of their session: whichever comes first takes them, and no other.
+/// Questions that nobody waits for any more are passed over.
 #[derive(Default, Debug)]
 pub struct Asides(OnceLock<Queue>);
 

@@ -126,7 +126,8 @@ impl Session {
         self.logs.push(params)
     }
 
-    /// Returns the queue for questions of the backend that belong to no request, if the session has a backend with state.
+    /// Returns the queue for questions of the backend that belong to no request, if the session has a backend
+    /// with state.
     pub fn asides(&self) -> Option<&Asides> {
         self.asides.as_ref()
     }

@@ -192,8 +192,8 @@ impl EventStream {
     }
 
     /// Adds an event. Waits while a client reads the stream and an event would be forgotten that it has not
-    /// read, for at most `wait_left`, which it reduces by the time that it waited: a client that reads a little
-    /// now and then must not keep a handler for ever.
+    /// read, for at most `wait_left`, which it reduces by the time that it waited: a client that reads a
+    /// little now and then must not keep a handler for ever.
     pub(crate) async fn send(&self, kind: EventKind, wait_left: &mut Duration) {
         let end = Instant::now() + *wait_left;
         loop {
@@ -437,12 +437,12 @@ const UNREAD_MAX: usize = 64;
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of bytes of all streams of a session that are remembered, without the last event of each
-/// stream. Includes up to a thousand streams that a client has left while their handlers go on. The limit of all
-/// sessions counts every event.
+/// stream. Includes up to a thousand streams that a client has left while their handlers go on. The limit of
+/// all sessions counts every event.
 const SESSION_BYTES_MAX: usize = 4 << 20;
 
-/// The bytes of a stream count against the limit of all sessions in steps of this size, so that short answers do
-/// not count and need no lock.
+/// The bytes of a stream count against the limit of all sessions in steps of this size, so that short answers
+/// do not count and need no lock.
 const COUNTED_STEP: usize = 4 << 10;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Standard input and output: one message a line, for servers that clients start themselves. The same for any pair of
-//! streams, such as a connection of a Unix domain socket.
+//! Standard input and output: one message a line, for servers that clients start themselves. The same for any
+//! pair of streams, such as a connection of a Unix domain socket.
 
 mod standard_streams;
 mod serve;
@@ -17,8 +17,8 @@ use serve::serve;
 use standard_streams::{Input, Output};
 
 impl McpServer {
-    /// Serves the client at the other end of the standard input and output, until it closes the input and what it has asked
-    /// for is answered. Blocks its thread, and brings a runtime of its own.
+    /// Serves the client at the other end of the standard input and output, until it closes the input and
+    /// what it has asked for is answered. Blocks its thread, and brings a runtime of its own.
     ///
     /// # Errors
     /// The system refuses a reactor, or the client does not read any more.
@@ -44,8 +44,8 @@ impl McpServer {
         serve(self.clone(), Input::stdin()?, Output::stdout()?).await
     }
 
-    /// Serves the client at the other end of a Unix domain socket in the same way, one message a line. Who may connect is
-    /// decided by the permissions of the socket's path.
+    /// Serves the client at the other end of a Unix domain socket in the same way, one message a line. Who
+    /// may connect is decided by the permissions of the socket's path.
     ///
     /// # Errors
     /// The client does not read any more.

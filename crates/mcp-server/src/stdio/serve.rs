@@ -111,6 +111,6 @@ fn append_line(answers: &mut Vec<u8>, message: Vec<u8>) {
     answers.push(b'\n');
 }
 
-/// More answers than this are sent before the next message is handled; a larger buffer is given back when there is nothing
-/// in it.
+/// More answers than this are sent before the next message is handled; a larger buffer is given back when
+/// there is nothing in it.
 const IDLE_BYTES_MAX: usize = 256 << 10;

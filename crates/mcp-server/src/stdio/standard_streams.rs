@@ -28,7 +28,8 @@ impl Input {
         let stdin: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
         let kind = File::from(stdin.try_clone()?).metadata()?.file_type();
         if kind.is_fifo() {
-            // Opened anew, so that reading without blocking is our affair alone and not that of whoever shares the pipe.
+            // Opened anew, so that reading without blocking is our affair alone and not that of whoever
+            // shares the pipe.
             let file = OpenOptions::new().read(true).open("/proc/self/fd/0")?;
             return pipe::Receiver::from_file(file).map(Self::Pipe);
         }

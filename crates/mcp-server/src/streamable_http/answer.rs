@@ -97,7 +97,8 @@ impl From<Answered> for Response {
     }
 }
 
-/// A stream that comes to an end by itself is waited for when the server drains; a subscription gets its result.
+/// A stream that comes to an end by itself is waited for when the server drains; a subscription gets its
+/// result.
 fn response_of(mut events: Events) -> Response {
     let is_finite = events.is_finite();
     if let Some(farewell) = events.take_farewell() {

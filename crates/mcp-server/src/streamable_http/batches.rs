@@ -63,7 +63,8 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
     }
 }
 
-/// Handlers may say something before they answer, so their answers come one by one; what is there already comes first.
+/// Handlers may say something before they answer, so their answers come one by one; what is there already
+/// comes first.
 fn batch_as_events(
     session: Arc<Session>,
     answers: &[Vec<u8>],

@@ -112,6 +112,6 @@ fn only_id(id: EventId) -> Event {
     Event::data("").with_id(&id.to_string())
 }
 
-/// The id that the standalone stream begins with. What is told there is noted with the session until it is sent, so a
-/// client that comes back with it just listens again.
+/// The id that the standalone stream begins with. What is told there is noted with the session until it is
+/// sent, so a client that comes back with it just listens again.
 const STANDALONE_EVENT_ID: &str = "0-0";

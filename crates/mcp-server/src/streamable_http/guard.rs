@@ -1,5 +1,5 @@
-//! Which requests may come at all. A page in a browser can send requests to servers of its user's machine, under a name
-//! that leads there (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
+//! Which requests may come at all. A page in a browser can send requests to servers of its user's machine,
+//! under a name that leads there (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
 
 use thruway_message::{Authority, FieldLines};
 

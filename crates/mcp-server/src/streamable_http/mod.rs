@@ -1,5 +1,5 @@
-//! Streamable HTTP: one endpoint that takes messages by POST and answers with JSON, or with events where a handler speaks
-//! before its answer.
+//! Streamable HTTP: one endpoint that takes messages by POST and answers with JSON, or with events where a
+//! handler speaks before its answer.
 
 mod guard;
 mod post;
@@ -29,8 +29,8 @@ pub(crate) use post::{is_json, unsupported_media_type};
 
 /// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
 ///
-/// Requests of other hosts than this one are refused, because a page in a browser could make them (DNS rebinding);
-/// [`allow_host`](Self::allow_host) names those under which the endpoint is to be reached.
+/// Requests of other hosts than this one are refused, because a page in a browser could make them (DNS
+/// rebinding); [`allow_host`](Self::allow_host) names those under which the endpoint is to be reached.
 #[derive(Clone, Debug)]
 pub struct McpEndpoint {
     endpoint: Arc<Endpoint>,
@@ -66,8 +66,8 @@ impl McpEndpoint {
         self
     }
 
-    /// Allows requests to any host and from any page. Only for endpoints that ask for credentials, or that everybody may
-    /// use.
+    /// Allows requests to any host and from any page. Only for endpoints that ask for credentials, or that
+    /// everybody may use.
     #[must_use]
     pub fn allow_any_host(mut self) -> Self {
         Arc::make_mut(&mut self.endpoint).guard = Guard::Open;

@@ -52,8 +52,8 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     }
 }
 
-/// The call of a tool that a message is, if its header says so: these come most often, and are read in one pass. Only those who
-/// send a request on need its parameters as they were sent.
+/// The call of a tool that a message is, if its header says so: these come most often, and are read in one
+/// pass. Only those who send a request on need its parameters as they were sent.
 fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Request<'a>, Params<'a>)> {
     let method = incoming.fields.field("mcp-method")?;
     if method != methods::TOOLS_CALL || incoming.server.backend.needs_params_text() {

@@ -1,4 +1,5 @@
-//! Handlers of sessions: each goes on by itself, and what it says goes into a stream that its client can take up again.
+//! Handlers of sessions: each goes on by itself, and what it says goes into a stream that its client can take
+//! up again.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -60,7 +61,8 @@ fn canceled(id: &RequestId, reason: &'static str) -> Vec<u8> {
     message
 }
 
-/// Notes that a request is being handled. Clients that leave leave their handlers behind, so there is a limit.
+/// Notes that a request is being handled. Clients that leave leave their handlers behind, so there is a
+/// limit.
 pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlightGuard, Error> {
     if session.in_flight.len() >= IN_FLIGHT_MAX {
         return Err(Error::internal("too many requests of this session are being handled"));
@@ -156,5 +158,6 @@ pub(super) fn no_such_event() -> WholeResponse {
 /// How many requests of one session are handled at a time.
 const IN_FLIGHT_MAX: usize = 1000;
 
-/// How long a handler waits in all for a client that reads its stream slowly. Events are forgotten after that.
+/// How long a handler waits in all for a client that reads its stream slowly. Events are forgotten after
+/// that.
 const WAIT_MAX: Duration = Duration::from_mins(5);

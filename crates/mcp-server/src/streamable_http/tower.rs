@@ -1,4 +1,5 @@
-//! The endpoint as a tower service, for applications of the ecosystem around the `http` crate: axum and others.
+//! The endpoint as a tower service, for applications of the ecosystem around the `http` crate: axum and
+//! others.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -45,8 +46,8 @@ struct EventBody {
 type NextEvent = Pin<Box<dyn Future<Output = (Option<Event>, Events)> + Send>>;
 
 impl McpEndpoint {
-    /// This endpoint as a tower service, to be part of an application that runs on another engine. There must be a tokio
-    /// runtime with time.
+    /// This endpoint as a tower service, to be part of an application that runs on another engine. There must
+    /// be a tokio runtime with time.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -132,8 +133,8 @@ struct Fields {
 }
 
 impl Fields {
-    /// Those of a request, with `Host` also where the version of HTTP has the authority elsewhere (RFC 9113 §8.3.1). `None`
-    /// if they are too long.
+    /// Those of a request, with `Host` also where the version of HTTP has the authority elsewhere (RFC 9113
+    /// §8.3.1). `None` if they are too long.
     fn of(parts: &Parts) -> Option<Self> {
         let mut fields = Self::default();
         for (name, value) in &parts.headers {

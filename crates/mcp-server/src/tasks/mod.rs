@@ -1,7 +1,8 @@
-//! Calls that go on when they are answered: tasks, the extension `io.modelcontextprotocol/tasks` to 2026-07-28 (SEP-2663).
+//! Calls that go on when they are answered: tasks, the extension `io.modelcontextprotocol/tasks` to
+//! 2026-07-28 (SEP-2663).
 //!
-//! A task is the future of a handler that was taken away from its request. Nothing here knows how requests are answered:
-//! that is `dispatch/tasks.rs`.
+//! A task is the future of a handler that was taken away from its request. Nothing here knows how requests
+//! are answered: that is `dispatch/tasks.rs`.
 //!
 //! ```text
 //!   Called ──▶ Beginning         the call is a request still, and may end as one

@@ -40,8 +40,8 @@ impl TaskSupport {
     /// Clients that do not know of tasks are refused: the tool takes longer than anybody would wait.
     pub const REQUIRED: Self = Self { clients: Clients::OnlyWithTasks, start: Start::AtOnce };
 
-    /// The same, where the handler says with [`Context::begin_task`](crate::Context::begin_task) when the call becomes a
-    /// task. It may answer before it does.
+    /// The same, where the handler says with [`Context::begin_task`](crate::Context::begin_task) when the
+    /// call becomes a task. It may answer before it does.
     #[must_use]
     pub const fn begun_by_handler(self) -> Self {
         Self { start: Start::WhenHandlerSays, ..self }
@@ -56,22 +56,25 @@ impl TaskSupport {
     }
 }
 
-/// How long tasks may take and are kept, and how many. They are kept in memory: they do not outlive the process.
+/// How long tasks may take and are kept, and how many. They are kept in memory: they do not outlive the
+/// process.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
-    /// How long a task is kept from its beginning on. Default: 1 hour. Longer ones give clients more time to come back, and
-    /// take up one of [`tasks_max`](Self::tasks_max) for as long.
+    /// How long a task is kept from its beginning on. Default: 1 hour. Longer ones give clients more time to
+    /// come back, and take up one of [`tasks_max`](Self::tasks_max) for as long.
     pub ttl: Duration,
-    /// The longest time a task may take, the time that its client takes to answer questions included. Default: 30 minutes;
-    /// then it fails. At most [`ttl`](Self::ttl).
+    /// The longest time a task may take, the time that its client takes to answer questions included.
+    /// Default: 30 minutes; then it fails. At most [`ttl`](Self::ttl).
     pub timeout: Duration,
-    /// How often clients are told to ask. Default: 1 second. Shorter ones cost more requests, longer ones let results wait.
+    /// How often clients are told to ask. Default: 1 second. Shorter ones cost more requests, longer ones let
+    /// results wait.
     pub poll_interval: Duration,
     /// Tasks kept at one time, those that are over included. Default: 1000; beyond, calls are answered with
     /// an error: none is forgotten before its time. A caller on another machine may have as many as it leaves
     /// for others: half if it is the only one.
     pub tasks_max: usize,
-    /// Of these, the tasks of one caller, where the endpoint [asks who calls](crate::McpEndpoint::authorize). Default: 100.
+    /// Of these, the tasks of one caller, where the endpoint [asks who calls](crate::McpEndpoint::authorize).
+    /// Default: 100.
     pub tasks_per_caller_max: usize,
     /// The longest result that is kept, in octets as JSON. Default: 4 MiB; beyond, the task fails.
     pub result_bytes_max: usize,

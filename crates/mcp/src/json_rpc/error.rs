@@ -58,9 +58,11 @@ impl ErrorCode {
     pub const INVALID_PARAMS: Self = Self(-32602);
     /// The server failed.
     pub const INTERNAL_ERROR: Self = Self(-32603);
-    /// There is no such resource: revisions up to 2025-11-25 only, later ones say [`INVALID_PARAMS`](Self::INVALID_PARAMS).
+    /// There is no such resource: revisions up to 2025-11-25 only, later ones say
+    /// [`INVALID_PARAMS`](Self::INVALID_PARAMS).
     pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
-    /// The user is to visit pages first, which the data names: 2025-11-25 only, later ones ask by their answers.
+    /// The user is to visit pages first, which the data names: 2025-11-25 only, later ones ask by their
+    /// answers.
     pub const URL_ELICITATION_REQUIRED: Self = Self(-32042);
     /// A header is missing, malformed, or says something else than the body (2026-07-28).
     pub const HEADER_MISMATCH: Self = Self(-32020);

@@ -7,8 +7,8 @@ use core::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-/// The id of a request as it stands in a message: an integer or a string of at most [`ID_BYTES_MAX`] octets, never `null`
-/// and never a fraction.
+/// The id of a request as it stands in a message: an integer or a string of at most [`ID_BYTES_MAX`] octets,
+/// never `null` and never a fraction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Id<'a> {
     /// An integer.
@@ -88,7 +88,8 @@ fn check_length<E: de::Error>(string: &str) -> Result<(), E> {
     if string.len() > ID_BYTES_MAX { Err(E::custom("a string that is too long")) } else { Ok(()) }
 }
 
-/// The longest string that is an id, in octets: ids are kept, several times, for as long as a request is handled.
+/// The longest string that is an id, in octets: ids are kept, several times, for as long as a request is
+/// handled.
 pub const ID_BYTES_MAX: usize = 1024;
 
 impl Serialize for Id<'_> {

@@ -64,8 +64,8 @@ pub struct Invalid<'a> {
 /// Parses one message.
 ///
 /// # Errors
-/// [`ErrorCode::PARSE_ERROR`] for what is not JSON or not UTF-8; [`ErrorCode::INVALID_REQUEST`] for JSON that is no
-/// JSON-RPC 2.0 message, an object in which a member of the envelope stands twice among it.
+/// [`ErrorCode::PARSE_ERROR`] for what is not JSON or not UTF-8; [`ErrorCode::INVALID_REQUEST`] for JSON that
+/// is no JSON-RPC 2.0 message, an object in which a member of the envelope stands twice among it.
 #[expect(clippy::result_large_err, reason = "no larger than a message, which is what it is returned beside")]
 pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     let text = core::str::from_utf8(octets).map_err(|_| not_json())?;
@@ -103,8 +103,8 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     }
 }
 
-/// The result in the answer to request `id`, read in one pass with the message; `None` if `octets` are anything else than such an
-/// answer, or their result is no `R`: then [`parse`] tells what they are.
+/// The result in the answer to request `id`, read in one pass with the message; `None` if `octets` are
+/// anything else than such an answer, or their result is no `R`: then [`parse`] tells what they are.
 pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Option<R> {
     let text = core::str::from_utf8(octets).ok()?;
     let envelope: Envelope<'_, IgnoredAny, Object<R>> = serde_json::from_str(text).ok()?;
@@ -119,8 +119,8 @@ pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Opt
     result.map(|Object(result)| result)
 }
 
-/// The id of a request of `method`, and its parameters, read in one pass with the message; `None` if `octets` are anything else
-/// than such a request, or its parameters are no `P`: then [`parse`] tells what they are.
+/// The id of a request of `method`, and its parameters, read in one pass with the message; `None` if `octets`
+/// are anything else than such a request, or its parameters are no `P`: then [`parse`] tells what they are.
 pub fn read_request<'a, P: Deserialize<'a>>(octets: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
     let text = core::str::from_utf8(octets).ok()?;
     let envelope: Envelope<'_, Object<P>, IgnoredAny> = serde_json::from_str(text).ok()?;
@@ -147,7 +147,8 @@ fn not_json<'a>() -> Invalid<'a> {
     Invalid { id: None, error: Error::new(ErrorCode::PARSE_ERROR, "the message is not JSON") }
 }
 
-/// What to tell who sent something that is no envelope, with the id if there is one; it was not read to its end.
+/// What to tell who sent something that is no envelope, with the id if there is one; it was not read to its
+/// end.
 fn no_envelope(text: &str) -> Invalid<'_> {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return not_json();
@@ -164,7 +165,8 @@ struct Identified<'a> {
     id: Option<Id<'a>>,
 }
 
-/// The members of all kinds of messages, the parameters as a `P` and the result as an `R`. Others are passed over.
+/// The members of all kinds of messages, the parameters as a `P` and the result as an `R`. Others are passed
+/// over.
 struct Envelope<'a, P, R> {
     jsonrpc: Option<Cow<'a, str>>,
     id: Option<&'a RawValue>,

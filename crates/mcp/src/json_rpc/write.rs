@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Error, Id};
 
-/// Appends a response whose result `result` appends. What it appends must be a JSON value; if it fails, what was
-/// appended is taken back and an error stands there instead.
+/// Appends a response whose result `result` appends. What it appends must be a JSON value; if it fails, what
+/// was appended is taken back and an error stands there instead.
 pub fn write_result(
     output: &mut Vec<u8>,
     id: &Id<'_>,
@@ -55,8 +55,8 @@ pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &i
     output.push(b'}');
 }
 
-/// Appends a request whose parameters `params` appends. What it appends must be a JSON object; if it fails, nothing is
-/// appended.
+/// Appends a request whose parameters `params` appends. What it appends must be a JSON object; if it fails,
+/// nothing is appended.
 ///
 /// # Errors
 /// That of `params`.
@@ -76,7 +76,8 @@ pub fn write_request_with<E>(
     Ok(())
 }
 
-/// Appends a request up to its parameters. What is appended next must be a JSON object, and then the last brace.
+/// Appends a request up to its parameters. What is appended next must be a JSON object, and then the last
+/// brace.
 pub(crate) fn write_request_start(output: &mut Vec<u8>, id: &Id<'_>, method: &str) {
     output.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     write_json(output, id);

@@ -13,14 +13,14 @@ use crate::param_headers::{PREFIX, ParamHeader};
 use crate::params::Params;
 use crate::schema::methods;
 
-/// Checks that a POST says in its header in which revision it is, as its body does. What the other headers must say
-/// depends on it.
+/// Checks that a POST says in its header in which revision it is, as its body does. What the other headers
+/// must say depends on it.
 pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Result<(), Error> {
     check_plain(fields, "MCP-Protocol-Version", version)
 }
 
-/// Checks that the headers of a POST say what its body says: intermediaries decide by the headers. That of the revision
-/// has been checked by [`check_meta`](super::check_meta).
+/// Checks that the headers of a POST say what its body says: intermediaries decide by the headers. That of
+/// the revision has been checked by [`check_meta`](super::check_meta).
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`]: one is missing, malformed, there twice, or says something else.
@@ -100,8 +100,8 @@ pub fn check_present_param_headers(
     headers.iter().try_for_each(|header| check_present_param_header(fields, header, arguments).map(drop))
 }
 
-/// Refuses headers `Mcp-Param-*`, for a receiver that cannot compare them: an intermediary may have decided by
-/// them.
+/// Refuses headers `Mcp-Param-*`, for a receiver that cannot compare them: an intermediary may have decided
+/// by them.
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`]: there is such a header.
@@ -132,8 +132,8 @@ fn check_present_param_header(
     }
 }
 
-/// Appends the headers of a POST that mirror its body, but for the revision, which every message of a client has, and those of
-/// arguments. `name` is the tool, prompt, resource or task that the request names.
+/// Appends the headers of a POST that mirror its body, but for the revision, which every message of a client
+/// has, and those of arguments. `name` is the tool, prompt, resource or task that the request names.
 ///
 /// # Errors
 /// The method cannot stand in a header.
@@ -162,7 +162,8 @@ fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     member.as_deref()
 }
 
-/// Checks a field that may stand there once and is never encoded: an intermediary that does not decode it must see what we see.
+/// Checks a field that may stand there once and is never encoded: an intermediary that does not decode it
+/// must see what we see.
 fn check_plain(fields: FieldLines<'_>, name: &str, expected: &str) -> Result<(), Error> {
     match once(fields, name)? {
         Some(value) if value == expected => Ok(()),

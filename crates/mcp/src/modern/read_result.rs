@@ -1,4 +1,5 @@
-//! Results in: what a result means for the request that it answers, and the answer that calls of tools have nearly always.
+//! Results in: what a result means for the request that it answers, and the answer that calls of tools have
+//! nearly always.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -10,7 +11,8 @@ use super::result::ResultType;
 use crate::json_rpc::{Id, read_result};
 use crate::schema::{CallToolResult, ContentBlock, StructuredContent, ToolResultMeta, content_blocks};
 
-/// The result says of itself something that no revision knows, or is no object: it must not be taken for an answer.
+/// The result says of itself something that no revision knows, or is no object: it must not be taken for an
+/// answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownResultType;
 
@@ -37,8 +39,9 @@ struct Said<'a> {
     result_type: Option<Cow<'a, str>>,
 }
 
-/// The complete result of a tool in the answer to request `id`, read in one pass with the message; `None` if `octets` are
-/// anything else, which is found out by [`parse`](crate::json_rpc::parse) and [`result_type`](super::result_type) then.
+/// The complete result of a tool in the answer to request `id`, read in one pass with the message; `None` if
+/// `octets` are anything else, which is found out by [`parse`](crate::json_rpc::parse) and
+/// [`result_type`](super::result_type) then.
 pub fn read_tool_result(octets: &[u8], id: &Id<'_>) -> Option<CallToolResult> {
     let Complete { content, structured_content, is_error, meta, .. } = read_result(octets, id)?;
     Some(CallToolResult { content, structured_content, is_error, meta })

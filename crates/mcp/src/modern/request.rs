@@ -14,13 +14,14 @@ use crate::params::{RequestMeta, meta_keys};
 use crate::revision::{Era, Revision};
 use crate::schema::{ClientCapabilities, Implementation, InputResponses, LoggingLevel, MetaObject};
 
-/// Checks the members of `_meta` that every request must have, and returns the revision it is in. `headers` are those of
-/// the POST that it came in, if it came in one: a revision that they contradict is none that could be spoken or not.
+/// Checks the members of `_meta` that every request must have, and returns the revision it is in. `headers`
+/// are those of the POST that it came in, if it came in one: a revision that they contradict is none that
+/// could be spoken or not.
 ///
 /// # Errors
 /// In this order: [`ErrorCode::INVALID_PARAMS`] if a member is missing; [`ErrorCode::HEADER_MISMATCH`] if
-/// `MCP-Protocol-Version` does not say the same; [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] for a revision that is
-/// unknown or of the other era.
+/// `MCP-Protocol-Version` does not say the same; [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] for a revision
+/// that is unknown or of the other era.
 pub fn check_meta(meta: &RequestMeta<'_>, headers: Option<FieldLines<'_>>) -> Result<Revision, Error> {
     let missing = |member: &str| Error::invalid_params(format!("`_meta` must have `{member}`"));
     let Some(requested) = &meta.protocol_version else {

@@ -54,7 +54,8 @@ pub struct ServerCapabilities {
     /// It logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<JsonObject>,
-    /// It makes tasks of requests: `requests` says of which, `list` and `cancel` what else can be done (2025-11-25).
+    /// It makes tasks of requests: `requests` says of which, `list` and `cancel` what else can be done
+    /// (2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<JsonObject>,
     /// Extensions, and their settings (2026-07-28).

@@ -212,8 +212,8 @@ impl<'de> Deserialize<'de> for ContentBlock {
     }
 }
 
-/// Reads a block as what it says it is, where that stands first, as nearly everybody writes it. What is derived keeps all
-/// members in memory until it has seen the type.
+/// Reads a block as what it says it is, where that stands first, as nearly everybody writes it. What is
+/// derived keeps all members in memory until it has seen the type.
 struct BlockVisitor;
 
 impl<'de> Visitor<'de> for BlockVisitor {
@@ -242,8 +242,8 @@ impl<'de> Visitor<'de> for BlockVisitor {
     }
 }
 
-/// Reads the content of a result. Nearly always it is one block: room for four, which vectors begin with, is more than what is
-/// to be had quickly.
+/// Reads the content of a result. Nearly always it is one block: room for four, which vectors begin with, is
+/// more than what is to be had quickly.
 pub(crate) fn content_blocks<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<ContentBlock>, D::Error> {

@@ -273,8 +273,8 @@ impl PrimitiveSchemaDefinition {
         Self { one_of: options.into_iter().collect(), ..Self::string() }
     }
 
-    /// One of several that have titles, in the way that clients of all revisions understand and that will be gone one
-    /// day (`enumNames`).
+    /// One of several that have titles, in the way that clients of all revisions understand and that will be
+    /// gone one day (`enumNames`).
     pub fn one_of_named(options: impl IntoIterator<Item = EnumOption>) -> Self {
         let (options, enum_names) = options.into_iter().map(|option| (option.value, option.title)).unzip();
         Self { options, enum_names, ..Self::string() }

@@ -1,4 +1,5 @@
-//! How client and server introduce themselves: the handshake of the legacy era with what belongs to its sessions, and discovery without one.
+//! How client and server introduce themselves: the handshake of the legacy era with what belongs to its
+//! sessions, and discovery without one.
 
 use alloc::string::String;
 use alloc::vec::Vec;

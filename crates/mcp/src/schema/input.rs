@@ -1,4 +1,5 @@
-//! Multi round-trip requests: what the client is to answer first (2026-07-28). And one kind of question: which directories the client works in.
+//! Multi round-trip requests: what the client is to answer first (2026-07-28). And one kind of question:
+//! which directories the client works in.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,7 +11,8 @@ use super::elicitation::{ElicitRequest, ElicitResult};
 use super::meta::{MetaObject, RequestParams};
 use super::sampling::{CreateMessageRequest, CreateMessageResult};
 
-/// That the request will be answered once the client has answered. One of the first two members must be there.
+/// That the request will be answered once the client has answered. One of the first two members must be
+/// there.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequiredResult {

@@ -1,7 +1,8 @@
 //! What messages say: the types of the schema, under its names.
 //!
-//! One type serves all revisions; what a revision does not have is absent. What the modern era writes around a result
-//! (`resultType`, `ttlMs`, `cacheScope`) is not part of the types: see [`ResultWriter`](crate::modern::ResultWriter).
+//! One type serves all revisions; what a revision does not have is absent. What the modern era writes around
+//! a result (`resultType`, `ttlMs`, `cacheScope`) is not part of the types: see
+//! [`ResultWriter`](crate::modern::ResultWriter).
 
 // what everything is made of
 pub mod methods;

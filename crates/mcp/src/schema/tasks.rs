@@ -66,8 +66,8 @@ pub struct WorkingTask {
     pub created_at: String,
     /// When this last changed, as ISO 8601 has it.
     pub last_updated_at: String,
-    /// How long it is kept from its beginning on, in milliseconds; `None`, which is written as `null`, for as long as
-    /// the server likes.
+    /// How long it is kept from its beginning on, in milliseconds; `None`, which is written as `null`, for as
+    /// long as the server likes.
     pub ttl_ms: Option<u64>,
     /// How often to ask, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -51,8 +51,8 @@ pub struct CallToolResult {
     pub meta: Option<ToolResultMeta>,
 }
 
-/// What is said about the result of a tool: an object, kept as it is written. Most results of a server say the same, and nobody
-/// looks.
+/// What is said about the result of a tool: an object, kept as it is written. Most results of a server say
+/// the same, and nobody looks.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct ToolResultMeta(StructuredContent);

@@ -182,8 +182,8 @@ impl StructuredContent {
     }
 }
 
-/// Reads structured content where serde has taken the message apart before, as it does for enums whose variants are told
-/// by a member: the text of the value is gone by then.
+/// Reads structured content where serde has taken the message apart before, as it does for enums whose
+/// variants are told by a member: the text of the value is gone by then.
 pub(super) fn structured_content<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<StructuredContent>, D::Error> {

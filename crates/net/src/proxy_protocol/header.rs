@@ -48,7 +48,8 @@ pub enum InvalidProxyHeader {
 }
 
 impl ProxyHeader {
-    /// The same with addresses of one family, as a header has only one: that of IPv4 if both have such an address.
+    /// The same with addresses of one family, as a header has only one: that of IPv4 if both have such an
+    /// address.
     pub(super) fn of_one_family(self) -> Self {
         let Self::Tcp { source, destination } = self else { return self };
         let is_v4 = [source, destination].iter().all(|address| address.ip().to_canonical().is_ipv4());

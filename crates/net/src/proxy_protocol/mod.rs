@@ -1,5 +1,6 @@
-//! The PROXY protocol, versions 1 and 2: the header in which a proxy tells who its client is, before the first octet of
-//! anything else. Additional fields (TLVs) of version 2 are passed over; checksums among them are not looked at.
+//! The PROXY protocol, versions 1 and 2: the header in which a proxy tells who its client is, before the
+//! first octet of anything else. Additional fields (TLVs) of version 2 are passed over; checksums among them
+//! are not looked at.
 //!
 //! <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>
 

@@ -24,8 +24,8 @@ pub enum ReceiveError {
     TimedOut,
 }
 
-/// Reads the header that comes first on `transport`, within `within`, and what has come behind it. While the connection drains,
-/// only for what has arrived already is waited.
+/// Reads the header that comes first on `transport`, within `within`, and what has come behind it. While the
+/// connection drains, only for what has arrived already is waited.
 ///
 /// # Errors
 /// There is no header, or not in time.

@@ -111,6 +111,6 @@ const UNIX_STREAM: u8 = 0x31;
 /// Two paths of a fixed length.
 const UNIX_BYTES: usize = 216;
 
-/// Of addresses and additional fields. What proxies add is about TLS, names and checksums, some hundred octets; 64 KiB, which
-/// the length could say, would be memory that a client gets for nothing.
+/// Of addresses and additional fields. What proxies add is about TLS, names and checksums, some hundred
+/// octets; 64 KiB, which the length could say, would be memory that a client gets for nothing.
 const LENGTH_MAX: usize = 4 << 10;

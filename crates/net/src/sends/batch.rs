@@ -41,8 +41,8 @@ thread_local! {
     pub(super) static BATCH: RefCell<Option<Batch>> = const { RefCell::new(None) };
 }
 
-/// From now on, sends of this thread are put together, and sent by the future that is returned: it never ends, and is to be run beside
-/// everything else on this thread.
+/// From now on, sends of this thread are put together, and sent by the future that is returned: it never
+/// ends, and is to be run beside everything else on this thread.
 ///
 /// # Errors
 /// The kernel has no `io_uring`, or this process may not use it.
@@ -61,7 +61,8 @@ pub(crate) fn begin() -> io::Result<impl Future<Output = ()>> {
     }))
 }
 
-/// Puts `slices` into the batch of this thread. False if there is none, or if they are better written at once.
+/// Puts `slices` into the batch of this thread. False if there is none, or if they are better written at
+/// once.
 #[inline]
 pub(crate) fn queue(socket: &Arc<Socket>, slices: &[IoSlice<'_>], length: usize) -> bool {
     if length > SEND_BYTES_MAX {
@@ -213,7 +214,8 @@ impl Socket {
         }
     }
 
-    /// Has a task of its own send `octets`. It goes on when nobody else has the socket any more: for them, all was written.
+    /// Has a task of its own send `octets`. It goes on when nobody else has the socket any more: for them,
+    /// all was written.
     #[cold]
     fn send_later(socket: &Arc<Self>, octets: &[u8]) {
         socket.outbox.set_unsent(octets);
@@ -252,6 +254,7 @@ pub(super) const SENDS_MAX: u32 = 64;
 /// Octets that are worth copying to save a system call.
 pub(super) const SEND_BYTES_MAX: usize = 16 << 10;
 
-/// For a peer that takes nothing of what is unsent, when nobody has the stream any more; then that is given up.
+/// For a peer that takes nothing of what is unsent, when nobody has the stream any more; then that is given
+/// up.
 pub(super) const STALL: Duration =
     if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };

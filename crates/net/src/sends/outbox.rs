@@ -98,7 +98,8 @@ impl Outbox {
         }
     }
 
-    /// Gives what is unsent to `poll_send`, which says how much of it was taken. Whether that was all: then whoever waits is told.
+    /// Gives what is unsent to `poll_send`, which says how much of it was taken. Whether that was all: then
+    /// whoever waits is told.
     pub(crate) fn send_rest(
         &self,
         cx: &mut Context<'_>,

@@ -54,11 +54,13 @@ impl Ring {
         self.octets.clear();
     }
 
-    /// Sends all of `sends`, of which there may be no more than the ring was made for, as far as the sockets take it without waiting. What
-    /// became of each stands in `outcomes`: how many octets were taken, or why none.
+    /// Sends all of `sends`, of which there may be no more than the ring was made for, as far as the sockets
+    /// take it without waiting. What became of each stands in `outcomes`: how many octets were taken, or why
+    /// none.
     ///
     /// # Errors
-    /// The ring does not work any more, and nothing is kept; sends of which nobody knows what became count as cancelled.
+    /// The ring does not work any more, and nothing is kept; sends of which nobody knows what became count as
+    /// cancelled.
     pub(super) fn send<'a, S: AsRawFd + 'a>(
         &mut self,
         sends: impl Iterator<Item = Send<'a, S>>,
@@ -72,8 +74,8 @@ impl Ring {
             let length = u32::try_from(octets.len()).unwrap_or(u32::MAX);
             let entry = opcode::Send::new(Fd(send.socket.as_raw_fd()), octets.as_ptr(), length).flags(flags);
             outcomes.push(Err(Errno::CANCELED));
-            // SAFETY: the octets stay where they are until `wait` has seen the end of every send, or are leaked; the sockets are open,
-            // because they are borrowed by whoever calls.
+            // SAFETY: the octets stay where they are until `wait` has seen the end of every send, or are
+            // leaked; the sockets are open, because they are borrowed by whoever calls.
             let pushed = unsafe { submission.push(&entry.build().user_data(n as u64)) };
             debug_assert!(pushed.is_ok(), "the ring is as long as the batch");
         }
@@ -84,14 +86,16 @@ impl Ring {
         })
     }
 
-    /// Has the kernel refuse what is submitted from now on: behind the descriptor of the ring there is none any more.
+    /// Has the kernel refuse what is submitted from now on: behind the descriptor of the ring there is none
+    /// any more.
     #[cfg(test)]
     pub(super) fn break_down(&self) {
         use std::mem::ManuallyDrop;
         use std::os::fd::{FromRawFd, OwnedFd};
 
         let null = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: the descriptor is open as long as the queue, which closes it: here it is only replaced, and never dropped.
+        // SAFETY: the descriptor is open as long as the queue, which closes it: here it is only replaced, and
+        // never dropped.
         let descriptor = unsafe { OwnedFd::from_raw_fd(self.queue.as_raw_fd()) };
         rustix::io::dup2(null, &mut ManuallyDrop::new(descriptor)).unwrap();
     }

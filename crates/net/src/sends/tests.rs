@@ -220,7 +220,8 @@ fn what_is_discarded_does_not_keep_the_socket() {
     });
 }
 
-/// Nobody knows what became of what was in it: connections whose octets may be lost end, and others go on without a batch.
+/// Nobody knows what became of what was in it: connections whose octets may be lost end, and others go on
+/// without a batch.
 #[test]
 fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
     run(true, || async {

@@ -8,15 +8,16 @@ use super::pool::PIPE_BYTES;
 use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 
-/// Octets on their way from one stream to another, as fast as that takes them. A tunnel has two, one for each direction,
-/// and polls both in one task.
+/// Octets on their way from one stream to another, as fast as that takes them. A tunnel has two, one for each
+/// direction, and polls both in one task.
 ///
 /// While nothing is on its way it holds neither pipe nor buffer.
 #[derive(Debug, Default)]
 pub struct Flow {
     carrier: Carrier,
     moved_bytes: u64,
-    /// Whether what was read last was as much as a buffer holds: then there is more, and pipes are worth their system calls.
+    /// Whether what was read last was as much as a buffer holds: then there is more, and pipes are worth
+    /// their system calls.
     is_bulk: bool,
     state: State,
 }
@@ -62,7 +63,8 @@ impl Flow {
         &self.carrier
     }
 
-    /// Moves what there is, or as much as is fair. Ready when `from` has said all, and `to` has got it and been told so.
+    /// Moves what there is, or as much as is fair. Ready when `from` has said all, and `to` has got it and
+    /// been told so.
     ///
     /// # Errors
     /// One of the connections failed.
@@ -93,7 +95,8 @@ impl Flow {
         }
     }
 
-    /// Reads into a buffer, or into a pipe where there is much and both sides splice. It is kept only if something came.
+    /// Reads into a buffer, or into a pipe where there is much and both sides splice. It is kept only if
+    /// something came.
     fn poll_read<F: Transport>(
         &mut self,
         cx: &mut Context<'_>,
@@ -146,7 +149,8 @@ impl Flow {
 /// How much one poll moves: there are other connections.
 const FAIR_BYTES: u64 = 1 << 20;
 
-/// What is read at a time. Messages that are smaller are put together with others and sent in one system call for all.
+/// What is read at a time. Messages that are smaller are put together with others and sent in one system call
+/// for all.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
 /// What is read at a time where there is more, and no pipe.

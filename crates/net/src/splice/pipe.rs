@@ -11,8 +11,8 @@ use super::pool::{Ends, PIPE_BYTES};
 use crate::buffers::PooledBuffer;
 use crate::thread_state::ThreadState;
 
-/// A pipe from the pool of this thread, and how many octets are in it. Goes back there when it is dropped empty; otherwise
-/// it is closed, and what was in it is lost.
+/// A pipe from the pool of this thread, and how many octets are in it. Goes back there when it is dropped
+/// empty; otherwise it is closed, and what was in it is lost.
 ///
 /// There are only so many for each thread; whoever gets none does with buffers.
 pub struct Pipe {

@@ -12,8 +12,8 @@ pub(super) struct Ends {
     pub(super) writer: OwnedFd,
 }
 
-/// A pipe of the size we like, or of half of it. None of less: users get small ones who have much in pipes already
-/// (`pipe-user-pages-soft`), and with 64 KiB a pipe costs more than a buffer does.
+/// A pipe of the size we like, or of half of it. None of less: users get small ones who have much in pipes
+/// already (`pipe-user-pages-soft`), and with 64 KiB a pipe costs more than a buffer does.
 fn open() -> io::Result<Option<Ends>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let sized = [PIPE_BYTES, PIPE_BYTES / 2].iter().any(|bytes| fcntl_setpipe_size(&writer, *bytes).is_ok());
@@ -35,7 +35,8 @@ impl PipePool {
         Self { free: Vec::new(), in_use: 0, pause: 0, is_refused: false }
     }
 
-    /// The ends of an empty pipe, unless too many are in use or the kernel gives no more that are large enough.
+    /// The ends of an empty pipe, unless too many are in use or the kernel gives no more that are large
+    /// enough.
     pub(super) fn take(&mut self) -> Option<Ends> {
         if self.is_refused || self.in_use >= PIPES_MAX {
             return None;

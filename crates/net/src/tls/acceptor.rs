@@ -28,24 +28,28 @@ use super::verifier::provider;
 /// How TLS is spoken with clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsAcceptorConfig {
-    /// The certificates, at least one. A client gets that which has the name it asks for, or a wildcard for it, or else the first.
+    /// The certificates, at least one. A client gets that which has the name it asks for, or a wildcard for
+    /// it, or else the first.
     pub certificates: Vec<CertificateFiles>,
-    /// The chains among them that need not be there yet, as they are still to be issued. As long as there is no certificate at all,
-    /// handshakes are refused with an alert (`access_denied`). Default none.
+    /// The chains among them that need not be there yet, as they are still to be issued. As long as there is
+    /// no certificate at all, handshakes are refused with an alert (`access_denied`). Default none.
     pub awaited: Vec<PathBuf>,
-    /// The names, in lower case, that those will have: they are [matched](TlsAcceptor::match_of) before the certificates are there. Default none.
+    /// The names, in lower case, that those will have: they are [matched](TlsAcceptor::match_of) before the
+    /// certificates are there. Default none.
     pub awaited_names: Vec<String>,
     /// What ACME servers are shown that validate names. Default nothing.
     pub challenges: Option<TlsAlpnChallenges>,
     /// The lowest version. Default 1.2.
     pub min_version: TlsVersion,
-    /// The protocols that are spoken, those that are preferred first (ALPN). Default `http/1.1`. A client that offers others only is refused;
-    /// one that offers none is not.
+    /// The protocols that are spoken, those that are preferred first (ALPN). Default `http/1.1`. A client
+    /// that offers others only is refused; one that offers none is not.
     pub alpn: Vec<Vec<u8>>,
-    /// Whether clients are given tickets to resume sessions with, under keys that are replaced every six hours and live for twelve. If not,
-    /// sessions are kept here, up to [`sessions_max`](Self::sessions_max). Default yes.
+    /// Whether clients are given tickets to resume sessions with, under keys that are replaced every six
+    /// hours and live for twelve. If not, sessions are kept here, up to [`sessions_max`](Self::sessions_max).
+    /// Default yes.
     pub tickets: bool,
-    /// Sessions that are kept for clients without tickets. Default 10 000; 0 for none. The one that was used least is forgotten.
+    /// Sessions that are kept for clients without tickets. Default 10 000; 0 for none. The one that was used
+    /// least is forgotten.
     pub sessions_max: usize,
     /// Whether clients show certificates. Default no.
     pub client_authentication: ClientAuthentication,
@@ -164,9 +168,10 @@ impl TlsAcceptor {
         Ok(Self { config, live: ArcSwap::from_pointee(live), staples: Mutex::default() })
     }
 
-    /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are done with what they say now. A
-    /// certificate that cannot be read or used any more is kept as it was, whatever becomes of the others: what is wrong with it is among
-    /// the [problems](Self::problems) until it can.
+    /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are
+    /// done with what they say now. A certificate that cannot be read or used any more is kept as it was,
+    /// whatever becomes of the others: what is wrong with it is among the [problems](Self::problems) until it
+    /// can.
     ///
     /// # Errors
     /// Something else than a certificate cannot be read or used any more; nothing has changed then.
@@ -225,8 +230,8 @@ impl TlsAcceptor {
         self.live.load().names.match_of(name).max(is_awaited.then_some(NameMatch::Exact))
     }
 
-    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP response in DER), unless a file
-    /// says that. `None` to give them nothing any more.
+    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP
+    /// response in DER), unless a file says that. `None` to give them nothing any more.
     pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
         let mut staples = self.staples();
         if !staples.set_fetched(certificate, response) {
@@ -238,8 +243,9 @@ impl TlsAcceptor {
         self.give(&staples);
     }
 
-    /// Has clients not be given these responses any more, each with its certificate, in DER, which are from [files](FileStaple); and all others
-    /// again. Whoever knows what such a response must be says here which are none.
+    /// Has clients not be given these responses any more, each with its certificate, in DER, which are from
+    /// [files](FileStaple); and all others again. Whoever knows what such a response must be says here which
+    /// are none.
     pub fn withhold(&self, responses: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
         let mut staples = self.staples();
         if staples.set_withheld(responses.into_iter().collect()) {
@@ -303,7 +309,8 @@ impl Live {
         };
         let names = Arc::new(by_name(config, &certificates, staples));
         let mut server = builder.with_cert_resolver(names.clone());
-        // Whom the roots of before have let in, those of now may not: sessions would let them in without asking.
+        // Whom the roots of before have let in, those of now may not: sessions would let them in without
+        // asking.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
             Some(before) => before.sessions.clone(),
@@ -339,8 +346,8 @@ fn by_name(
     CertificatesByName::new(named, config.challenges.clone())
 }
 
-/// What there was `before` of a certificate that cannot be used now, for `error`, which is noted. One that is issued by itself may not be
-/// there yet.
+/// What there was `before` of a certificate that cannot be used now, for `error`, which is noted. One that is
+/// issued by itself may not be there yet.
 fn kept_of(
     before: Option<&Live>,
     config: &TlsAcceptorConfig,

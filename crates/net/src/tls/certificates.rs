@@ -23,8 +23,8 @@ pub struct CertificateFiles {
     pub chain: PathBuf,
     /// The private key, in PEM.
     pub key: PathBuf,
-    /// What the issuer says of its revocation (an OCSP response in DER), which clients are given. Nobody looks here whether it does: see
-    /// [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
+    /// What the issuer says of its revocation (an OCSP response in DER), which clients are given. Nobody
+    /// looks here whether it does: see [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
     pub ocsp: Option<PathBuf>,
 }
 

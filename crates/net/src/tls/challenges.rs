@@ -1,4 +1,5 @@
-//! Certificates that show an ACME server who has a name (RFC 8737): only to clients that ask for nothing else.
+//! Certificates that show an ACME server who has a name (RFC 8737): only to clients that ask for nothing
+//! else.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,14 +26,16 @@ type ByName = HashMap<Box<str>, Arc<CertifiedKey>>;
 pub struct UnusableChallenge;
 
 impl TlsAlpnChallenges {
-    /// Shows `certificate`, in DER, whose key is `key` in PKCS#8, to those who validate `name`; instead of another one, if there is.
+    /// Shows `certificate`, in DER, whose key is `key` in PKCS#8, to those who validate `name`; instead of
+    /// another one, if there is.
     ///
     /// # Errors
     /// The key is none.
     pub fn show(&self, name: &str, certificate: Vec<u8>, key: Vec<u8>) -> Result<(), UnusableChallenge> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         let key = provider().key_provider.load_private_key(key).map_err(|_| UnusableChallenge)?;
-        // Not `from_der`, which reads the certificate: what must be in it is critical, and nothing that webpki knows.
+        // Not `from_der`, which reads the certificate: what must be in it is critical, and nothing that
+        // webpki knows.
         let certified = CertifiedKey::new(vec![CertificateDer::from(certificate)], key);
         let mut by_name = self.0.write().unwrap_or_else(PoisonError::into_inner);
         by_name.insert(name.to_ascii_lowercase().into(), Arc::new(certified));

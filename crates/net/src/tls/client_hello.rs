@@ -20,8 +20,9 @@ pub struct ClientHello {
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// Reads the first message of a client of TLS, within `within`, and returns it with all octets that were read: `early`, which were
-/// read before, and what has come behind. Whoever speaks TLS with the client needs them.
+/// Reads the first message of a client of TLS, within `within`, and returns it with all octets that were
+/// read: `early`, which were read before, and what has come behind. Whoever speaks TLS with the client needs
+/// them.
 ///
 /// # Errors
 /// No such message comes, or not in time.

@@ -23,7 +23,8 @@ use super::verifier::{Unverified, classical_provider, provider};
 pub struct TlsConnectorConfig {
     /// Who is trusted to say who a server is. Default those whom this system trusts.
     pub roots: Roots,
-    /// Whether servers are asked who they are. Without, anybody on the way can read and change everything. Default yes.
+    /// Whether servers are asked who they are. Without, anybody on the way can read and change everything.
+    /// Default yes.
     pub verify: bool,
     /// The certificate that is shown to servers that ask for one. Default none.
     pub client_certificate: Option<CertificateFiles>,
@@ -35,10 +36,11 @@ pub struct TlsConnectorConfig {
     pub max_version: TlsVersion,
     /// Whether a key exchange that withstands quantum computers is offered first. Default yes.
     pub post_quantum: bool,
-    /// Whether connections resume sessions of earlier ones, which spares both sides most of a handshake. Default yes.
+    /// Whether connections resume sessions of earlier ones, which spares both sides most of a handshake.
+    /// Default yes.
     pub resume: bool,
-    /// Tickets that are kept for each server, each of which resumes one connection of TLS 1.3. Default 8; more for those who open more
-    /// connections at the same time.
+    /// Tickets that are kept for each server, each of which resumes one connection of TLS 1.3. Default 8;
+    /// more for those who open more connections at the same time.
     pub tickets_max: usize,
 }
 
@@ -133,8 +135,8 @@ impl TlsConnector {
         Ok(SYSTEM.get_or_init(|| system).clone())
     }
 
-    /// Reads the files again if they have changed since. Whether they have: then connections from here on are made with what they say
-    /// now, and none resumes a session of before.
+    /// Reads the files again if they have changed since. Whether they have: then connections from here on are
+    /// made with what they say now, and none resumes a session of before.
     ///
     /// # Errors
     /// One of them cannot be read or used any more; nothing has changed then.

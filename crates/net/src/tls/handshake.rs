@@ -15,8 +15,8 @@ use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
-/// Does the handshake with the client of `transport`, of which the octets `early` were read already, within `within`. While the
-/// connection drains, only a little longer is waited.
+/// Does the handshake with the client of `transport`, of which the octets `early` were read already, within
+/// `within`. While the connection drains, only a little longer is waited.
 ///
 /// # Errors
 /// There is no connection in TLS, or not in time. A client that breaks a rule was told so.
@@ -41,7 +41,8 @@ pub async fn accept_tls<T: Transport>(
     }
 }
 
-/// Ends a connection in which nothing is to be said: sends what is left of the handshake and that nothing follows, within `within`.
+/// Ends a connection in which nothing is to be said: sends what is left of the handshake and that nothing
+/// follows, within `within`.
 ///
 /// # Cancel safety
 /// If the future is dropped, the connection is closed.
@@ -50,8 +51,9 @@ pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionG
     let _ = until(guard, within, |cx| stream.poll_close(cx).map_err(HandshakeError::Io)).await;
 }
 
-/// Waits until the client of a handshake that was refused has gone, or `within` is over, and passes over a little of what it still sends: a
-/// connection that is closed before all that came was read is reset, and the alert is lost with it.
+/// Waits until the client of a handshake that was refused has gone, or `within` is over, and passes over a
+/// little of what it still sends: a connection that is closed before all that came was read is reset, and the
+/// alert is lost with it.
 ///
 /// # Cancel safety
 /// If the future is dropped, the connection is closed.
@@ -84,8 +86,8 @@ fn poll_gone<T: Transport>(
     Poll::Ready(())
 }
 
-/// Does the handshake with the server of `transport`, which must have a certificate for `server_name`, and offers it `protocols`, or those of the
-/// connector. Whoever waits for it has the deadline.
+/// Does the handshake with the server of `transport`, which must have a certificate for `server_name`, and
+/// offers it `protocols`, or those of the connector. Whoever waits for it has the deadline.
 ///
 /// # Errors
 /// There is no connection in TLS. A server that breaks a rule was told so.
@@ -104,7 +106,8 @@ pub async fn connect_tls<T: Transport>(
     Ok(stream)
 }
 
-/// Polls `poll` until it is ready, or `within` is over. While the connection drains, it has only a little longer.
+/// Polls `poll` until it is ready, or `within` is over. While the connection drains, it has only a little
+/// longer.
 pub(super) async fn until<R>(
     guard: &ConnectionGuard,
     within: Duration,
@@ -132,7 +135,8 @@ pub(super) async fn until<R>(
 }
 
 impl<T: Transport> TlsStream<T> {
-    /// Ready when content can be written and read. The last flight of a client may be unsent then: it goes with the first content.
+    /// Ready when content can be written and read. The last flight of a client may be unsent then: it goes
+    /// with the first content.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         let mut scratch = Scratch::take();
         let outcome = self.poll_flights(cx, &mut scratch.input);

@@ -39,7 +39,8 @@ pub struct Validity {
     pub not_after: SystemTime,
 }
 
-/// A name in a certificate, beside its subject (RFC 5280 §4.2.1.6). What is a name of one kind is none of another.
+/// A name in a certificate, beside its subject (RFC 5280 §4.2.1.6). What is a name of one kind is none of
+/// another.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum CertificateName {
     /// That of a host.
@@ -52,8 +53,8 @@ pub enum CertificateName {
     Uri(String),
 }
 
-/// `text` as [`PeerCertificate::subject`] has it, of which there is one way for each subject (RFC 4514). `None` if it is no subject, or an empty
-/// one.
+/// `text` as [`PeerCertificate::subject`] has it, of which there is one way for each subject (RFC 4514).
+/// `None` if it is no subject, or an empty one.
 pub fn normal_subject(text: &str) -> Option<String> {
     let subject = RdnSequence::from_str(text).ok()?.to_string();
     // What cannot be read as text would be shown as hexadecimal digits, as no certificate's is.

@@ -23,7 +23,8 @@ pub struct TlsInfo {
     pub version: TlsVersion,
     /// The cipher suite, as IANA calls it.
     pub cipher_suite: &'static str,
-    /// The group of the key exchange, as IANA calls it; empty if there was none, as in a resumption of TLS 1.2.
+    /// The group of the key exchange, as IANA calls it; empty if there was none, as in a resumption of TLS
+    /// 1.2.
     pub key_exchange: &'static str,
     /// The name of the server that the client has asked for (SNI), in lower case.
     pub server_name: Option<Box<str>>,

@@ -5,8 +5,8 @@
 //!                                   ├─▶ TlsStream: a Transport
 //! files ─▶ TlsConnector ─▶ connect ─┘
 //! ```
-//! rustls has the protocol; here are only its octets, which lie in buffers that all connections of a thread share, the files that
-//! certificates come from, and who the other end is. Nothing here fetches anything.
+//! rustls has the protocol; here are only its octets, which lie in buffers that all connections of a thread
+//! share, the files that certificates come from, and who the other end is. Nothing here fetches anything.
 
 // what the files say
 mod certificates;

@@ -1,4 +1,5 @@
-//! Which certificate a client gets: by the name that it asks for, exactly or by a wildcard; otherwise the first.
+//! Which certificate a client gets: by the name that it asks for, exactly or by a wildcard; otherwise the
+//! first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub enum NameMatch {
 }
 
 impl CertificatesByName {
-    /// Those of `certificates`, each with its names. For a name that several have, the first counts, and the first of all is the default.
+    /// Those of `certificates`, each with its names. For a name that several have, the first counts, and the
+    /// first of all is the default.
     pub(super) fn new(
         certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>,
         challenges: Option<TlsAlpnChallenges>,

@@ -26,7 +26,8 @@ pub(super) const RECORD_BYTES_MAX: usize = RECORD_CONTENT_BYTES + 2048 + 5;
 /// What a record that we send has besides its content, in either version.
 const RECORD_EXTRA_BYTES: usize = 64;
 
-/// Records that are sent at a time. What the socket does not take of them is kept in a buffer of the pool, into which no more fits.
+/// Records that are sent at a time. What the socket does not take of them is kept in a buffer of the pool,
+/// into which no more fits.
 pub(super) const RECORDS_AT_A_TIME: usize = 3;
 
 /// The longest message of a handshake, 64 KiB, with the headers of its records.

@@ -56,8 +56,8 @@ impl Scratch {
 }
 
 impl Session {
-    /// Takes the next step with the records in `input`. How many octets of them are done with is returned, and what it came to.
-    /// Content is given to `take`, records that answer are appended to `unsent`.
+    /// Takes the next step with the records in `input`. How many octets of them are done with is returned,
+    /// and what it came to. Content is given to `take`, records that answer are appended to `unsent`.
     pub(super) fn step(
         &mut self,
         input: &mut [u8],
@@ -70,7 +70,8 @@ impl Session {
         }
     }
 
-    /// Appends to `unsent` what is to be sent though the connection has failed: the alert that tells the peer. `input` is not looked at.
+    /// Appends to `unsent` what is to be sent though the connection has failed: the alert that tells the
+    /// peer. `input` is not looked at.
     pub(super) fn last_words(&mut self, input: &mut [u8], unsent: &mut Vec<u8>) {
         while self.common().wants_write() {
             if self.step(input, |_| {}, unsent).1.is_err() {
@@ -79,7 +80,8 @@ impl Session {
         }
     }
 
-    /// Seals some of `slices` into the output of `scratch`, which comes behind `unsent`. `input` and `take` as in [`step`](Self::step).
+    /// Seals some of `slices` into the output of `scratch`, which comes behind `unsent`. `input` and `take`
+    /// as in [`step`](Self::step).
     pub(super) fn seal(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -285,7 +287,8 @@ struct Pieces<'s> {
 }
 
 impl<'s> Pieces<'s> {
-    /// What goes into the next record: from where it lies, if that is one piece; otherwise put together in `joined`.
+    /// What goes into the next record: from where it lies, if that is one piece; otherwise put together in
+    /// `joined`.
     fn next_record<'r>(&mut self, joined: &'r mut [u8]) -> &'r [u8]
     where
         's: 'r,

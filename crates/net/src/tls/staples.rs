@@ -1,5 +1,5 @@
-//! What issuers say of the revocation of certificates (RFC 6066 §8): from files, or given by who has fetched it. What it says is not looked
-//! into here.
+//! What issuers say of the revocation of certificates (RFC 6066 §8): from files, or given by who has fetched
+//! it. What it says is not looked into here.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

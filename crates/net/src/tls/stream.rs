@@ -15,9 +15,10 @@ use crate::transport::Transport;
 
 /// A connection in TLS.
 ///
-/// Content counts as written when the transport below has taken it: as long as it has not, [`poll_write`](Transport::poll_write) is
-/// pending, and whoever comes again comes with the same octets first. While nothing is on its way it owns no buffer. The end of what the
-/// peer sends is one only if the peer says so (`close_notify`); otherwise it is an error.
+/// Content counts as written when the transport below has taken it: as long as it has not,
+/// [`poll_write`](Transport::poll_write) is pending, and whoever comes again comes with the same octets
+/// first. While nothing is on its way it owns no buffer. The end of what the peer sends is one only if the
+/// peer says so (`close_notify`); otherwise it is an error.
 pub struct TlsStream<T: Transport = Stream> {
     pub(super) transport: T,
     pub(super) session: Session,
@@ -412,5 +413,6 @@ fn length_of(slices: &[IoSlice<'_>]) -> usize {
 /// What is read of a file at a time: as much as is sealed at a time.
 const FILE_BYTES: usize = 48 << 10;
 
-/// Session tickets, alerts and changes of keys are sent together with what follows; a flight of a handshake is not.
+/// Session tickets, alerts and changes of keys are sent together with what follows; a flight of a handshake
+/// is not.
 const TOGETHER_BYTES: usize = 4 << 10;

@@ -10,8 +10,8 @@ use rustls::client::{
 };
 use rustls::pki_types::ServerName;
 
-/// As many tickets for each server as are asked for; what rustls has keeps eight, which is too few for whoever opens more connections at
-/// the same time.
+/// As many tickets for each server as are asked for; what rustls has keeps eight, which is too few for
+/// whoever opens more connections at the same time.
 pub(super) struct Sessions {
     /// All but the tickets of TLS 1.3.
     others: ClientSessionMemoryCache,

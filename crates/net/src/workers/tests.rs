@@ -12,7 +12,8 @@ use crate::dispatch::Accepted;
 use crate::worker::Worker;
 use crate::workers::{Workers, WorkersConfig};
 
-/// A worker that was told to drain before its task that accepts had a turn ended without what the kernel had completed.
+/// A worker that was told to drain before its task that accepts had a turn ended without what the kernel had
+/// completed.
 #[test]
 fn what_the_kernel_has_completed_is_accepted_before_a_drain_ends() {
     let bound = bind(&"127.0.0.1:0".parse().unwrap(), 1, 16).unwrap();

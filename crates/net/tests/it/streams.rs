@@ -200,7 +200,8 @@ fn an_end_that_arrives_before_a_write_is_not_forgotten() {
 
 #[test]
 fn an_end_that_is_met_while_something_is_sent_is_not_forgotten() {
-    // It lay behind a record that filled the buffer of who read, and what was sent then opened it: later reads waited for ever.
+    // It lay behind a record that filled the buffer of who read, and what was sent then opened it: later
+    // reads waited for ever.
     let authority = Authority::new();
     let send: [fn(&mut Tls); 2] = [
         |stream| assert_eq!(write(stream, &[b"answer"]), 6),

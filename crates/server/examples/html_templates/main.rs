@@ -1,4 +1,5 @@
-//! Pages made from templates: a guest book with a form. Whatever guests write is escaped, so that it stays text.
+//! Pages made from templates: a guest book with a form. Whatever guests write is escaped, so that it stays
+//! text.
 //!
 //! ```sh
 //! cargo run --release --example html_templates
@@ -62,7 +63,8 @@ fn sign(book: &GuestBook, request: &Request<'_>) -> Result<Response, Rejection> 
     Ok(Response::redirect(StatusCode::SEE_OTHER, "/"))
 }
 
-/// The template `name`, filled in. A mistake in it is the program's: it is logged, and the client is told nothing.
+/// The template `name`, filled in. A mistake in it is the program's: it is logged, and the client is told
+/// nothing.
 fn page(templates: &Environment<'_>, name: &str, values: Value) -> Result<Response, StatusCode> {
     match templates.get_template(name).and_then(|template| template.render(values)) {
         Ok(page) => Ok(Response::html(page).with_field("Content-Security-Policy", "default-src 'self'")),

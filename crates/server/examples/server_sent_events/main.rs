@@ -42,8 +42,8 @@ fn post(messages: &Messages, request: &Request<'_>) -> StatusCode {
 
 fn listen(messages: &Messages, request: &Request<'_>) -> Response {
     let last = messages.borrow().back().map_or(0, |(last, _)| *last);
-    // A browser that reconnects says what it has seen, if only of a server that has restarted since. Others begin with
-    // what is new.
+    // A browser that reconnects says what it has seen, if only of a server that has restarted since. Others
+    // begin with what is new.
     let seen = request.field("last-event-id").and_then(|value| value.as_str()?.parse().ok());
     let seen = seen.map_or(last, |seen: u64| seen.min(last));
     let watched = messages.subscribe();

@@ -72,8 +72,8 @@ async fn talk(
     }
 }
 
-/// The handshake (RFC 6455 §4.2), and `talk` on the connection after it. Where cookies let users in, this is also the
-/// place to check `Origin`: pages of others can open it too (RFC 6455 §10.2).
+/// The handshake (RFC 6455 §4.2), and `talk` on the connection after it. Where cookies let users in, this is
+/// also the place to check `Origin`: pages of others can open it too (RFC 6455 §10.2).
 fn upgrade<F>(request: &Request<'_>, talk: impl FnOnce(WebSocket) -> F + 'static) -> Response
 where
     F: Future<Output = Result<(), Error>> + 'static,

@@ -150,8 +150,8 @@ fn shortened(octets: &[u8]) -> &[u8] {
     &octets[..octets.len().min(VALUE_BYTES_MAX)]
 }
 
-/// The same as text, without what could confuse those who look at the log: controls, and what turns the direction of
-/// writing.
+/// The same as text, without what could confuse those who look at the log: controls, and what turns the
+/// direction of writing.
 fn shown(octets: &[u8]) -> String {
     let is_harmful = |c: char| {
         c.is_control()

@@ -1,8 +1,8 @@
 //! Access logs: one line for each request, written off its path.
 //!
-//! A worker puts a line into a buffer of its own, which costs it a copy; a thread for all workers writes the buffers
-//! out a few times a second. If what it writes to is slower than the requests come, or blocked, lines are dropped and
-//! counted: nothing waits for a log.
+//! A worker puts a line into a buffer of its own, which costs it a copy; a thread for all workers writes the
+//! buffers out a few times a second. If what it writes to is slower than the requests come, or blocked, lines
+//! are dropped and counted: nothing waits for a log.
 
 mod format;
 mod masking;

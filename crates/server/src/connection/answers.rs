@@ -65,8 +65,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Writes what the handler whose turn it is has sent ahead of its answer, unless the client's version has no interim
-    /// responses (RFC 9110 §15.2).
+    /// Writes what the handler whose turn it is has sent ahead of its answer, unless the client's version has
+    /// no interim responses (RFC 9110 §15.2).
     #[inline]
     fn write_interim(&mut self) -> Step {
         let Some(exchange) = self.exchanges.front_mut().filter(|exchange| !exchange.interim.is_empty())
@@ -208,15 +208,15 @@ impl<T: Transport> Connection<T> {
         self.http1.request_count() == self.service.config.limits.requests_per_connection
     }
 
-    /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the server
-    /// drains.
+    /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the
+    /// server drains.
     #[inline]
     fn is_last_answer(&self) -> bool {
         (self.http1.is_finished() || self.guard.is_draining()) && self.exchanges.is_empty()
     }
 
-    /// Whether the content of the request that is being answered has been read, is still being read by the handler,
-    /// or is little enough to be thrown away. If not, the connection cannot go on.
+    /// Whether the content of the request that is being answered has been read, is still being read by the
+    /// handler, or is little enough to be thrown away. If not, the connection cannot go on.
     #[inline]
     fn can_content_be_finished(&mut self) -> bool {
         match &mut self.incoming {
@@ -226,7 +226,8 @@ impl<T: Transport> Connection<T> {
                     return !incoming.owes_continue && remaining <= self.service.config.discard_bytes;
                 }
                 if std::mem::take(&mut incoming.owes_continue) {
-                    // The answer begins before the content has been read: the client must not wait any longer.
+                    // The answer begins before the content has been read: the client must not wait any
+                    // longer.
                     write_continue(self.output.octets());
                 }
                 true
@@ -290,7 +291,8 @@ impl<T: Transport> Connection<T> {
         Some(streaming)
     }
 
-    /// Records the answer whose large content stood at the end of the output: all of it, or what is not there any more.
+    /// Records the answer whose large content stood at the end of the output: all of it, or what is not there
+    /// any more.
     #[inline]
     pub(super) fn record_tail(&mut self) {
         if let Some(record) = self.tail_record.take() {
@@ -327,8 +329,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Sets right what a handler may get wrong: an upgrade that was not asked for, interim responses, and a success of
-/// CONNECT without a tunnel.
+/// Sets right what a handler may get wrong: an upgrade that was not asked for, interim responses, and a
+/// success of CONNECT without a tunnel.
 #[inline]
 pub(crate) fn settle(response: &mut Response, facts: &RequestFacts) {
     if response.has_tunnel() {

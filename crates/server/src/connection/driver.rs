@@ -17,8 +17,8 @@ use crate::http2;
 use crate::record::TakeRecord;
 use crate::spoken::{Spoken, recognise};
 
-/// Drives the connections of one worker, over whatever transport: what a server does with a connection once it is
-/// accepted.
+/// Drives the connections of one worker, over whatever transport: what a server does with a connection once
+/// it is accepted.
 #[derive(Clone)]
 pub struct ConnectionDriver {
     service: Rc<Service>,
@@ -45,7 +45,8 @@ impl ConnectionDriver {
         Self { service: Rc::new(self.service.with_handler(handler)) }
     }
 
-    /// Drives a connection to its end. If the guard says that there are too many, its first request is answered 503.
+    /// Drives a connection to its end. If the guard says that there are too many, its first request is
+    /// answered 503.
     pub fn drive<T: Transport>(
         &self,
         transport: T,
@@ -55,8 +56,8 @@ impl ConnectionDriver {
         drive(Connection::new(transport, self.service.clone(), info, guard))
     }
 
-    /// Drives a connection that speaks this, of which the octets `early` were read already. The value comes from whoever has
-    /// negotiated it; who has not asks [`drive_recognised`](Self::drive_recognised).
+    /// Drives a connection that speaks this, of which the octets `early` were read already. The value comes
+    /// from whoever has negotiated it; who has not asks [`drive_recognised`](Self::drive_recognised).
     pub async fn drive_as<T: Transport>(
         &self,
         spoken: Spoken,

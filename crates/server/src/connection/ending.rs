@@ -25,8 +25,8 @@ pub(super) enum Ending {
     Close,
     /// It is handed over.
     HandOver(Box<HandOver>),
-    /// It is closed when the client has had time to read the answer: to close a socket with octets unread makes the
-    /// kernel send a reset, which takes the answer from the client's hands (RFC 9112 §9.6).
+    /// It is closed when the client has had time to read the answer: to close a socket with octets unread
+    /// makes the kernel send a reset, which takes the answer from the client's hands (RFC 9112 §9.6).
     Linger,
     /// It is broken off: the answer ends where the connection does, and must not look complete.
     Reset,
@@ -38,7 +38,8 @@ pub(super) enum Ending {
 pub(super) struct AfterAnswer {
     /// The connection goes on.
     pub(super) is_persistent: bool,
-    /// The client may be sending more: it has not asked for the end. Of one that has, what it has sent all the same is looked for.
+    /// The client may be sending more: it has not asked for the end. Of one that has, what it has sent all
+    /// the same is looked for.
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
     pub(super) tunnel: Option<Box<HandOver>>,
@@ -127,7 +128,8 @@ impl HandedOver {
         }
     }
 
-    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its end.
+    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its
+    /// end.
     fn record(&mut self, is_at_end: bool) {
         if let Some(record) = self.record.take() {
             let TailRecord { log, mut outcome } = *record;
@@ -139,7 +141,8 @@ impl HandedOver {
     }
 }
 
-/// What is dropped before its end was cut off with the drain, or its handler has panicked: nobody polls it any more, so it is recorded here.
+/// What is dropped before its end was cut off with the drain, or its handler has panicked: nobody polls it
+/// any more, so it is recorded here.
 impl Drop for HandedOver {
     fn drop(&mut self) {
         self.record(false);

@@ -38,7 +38,8 @@ impl Exchange {
     }
 }
 
-/// Asks a future for its response; if it panics, the response is 500. What it sends ahead of it goes behind `interim`.
+/// Asks a future for its response; if it panics, the response is 500. What it sends ahead of it goes behind
+/// `interim`.
 pub(crate) fn poll_later(
     later: &mut Later,
     slot: &InterimSlot,

@@ -109,8 +109,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Takes a turn, and another, until nothing moves. Ready when the connection is at its end, with what it is
-    /// handed over to.
+    /// Takes a turn, and another, until nothing moves. Ready when the connection is at its end, with what it
+    /// is handed over to.
     fn poll_turns(
         &mut self,
         cx: &mut Context<'_>,
@@ -237,8 +237,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Whether there is more from the client than was made sense of. What the socket has is known without asking the system, unless that has just
-    /// said that there is something.
+    /// Whether there is more from the client than was made sense of. What the socket has is known without
+    /// asking the system, unless that has just said that there is something.
     fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
         if self.is_input_ended() {
             return Ok(false);
@@ -355,7 +355,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Drives a connection to its end, and what it is handed over to. Not `async`: that would keep room for the connection twice.
+/// Drives a connection to its end, and what it is handed over to. Not `async`: that would keep room for the
+/// connection twice.
 pub(super) fn drive<T: Transport>(connection: Connection<T>) -> impl Future<Output = ()> {
     let mut driven = Driven(State::Connection(connection));
     poll_fn(move |cx| driven.poll(cx))
@@ -391,7 +392,8 @@ impl<T: Transport> Driven<T> {
     }
 }
 
-/// What is dropped before its end was cut off with the drain: nobody polls it any more, so what it leaves undone is seen to here.
+/// What is dropped before its end was cut off with the drain: nobody polls it any more, so what it leaves
+/// undone is seen to here.
 impl<T: Transport> Drop for Driven<T> {
     fn drop(&mut self) {
         if let State::Connection(connection) = &mut self.0 {

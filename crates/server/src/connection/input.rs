@@ -102,7 +102,8 @@ impl<T: Transport> Connection<T> {
         Ok(Step::Moved)
     }
 
-    /// Moves content into a pipe, if nothing else comes next, there is much of it, and whoever takes it takes pipes.
+    /// Moves content into a pipe, if nothing else comes next, there is much of it, and whoever takes it takes
+    /// pipes.
     fn poll_fill_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -163,8 +164,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Whether there is room for what may be parsed next: for content with its handler, for a request with the
-    /// answers before it.
+    /// Whether there is room for what may be parsed next: for content with its handler, for a request with
+    /// the answers before it.
     #[inline]
     fn may_parse(&mut self, cx: &mut Context<'_>, buffers: &Buffers, now: Duration) -> bool {
         let config = &self.service.config;
@@ -221,8 +222,8 @@ impl<T: Transport> Connection<T> {
         true
     }
 
-    /// Calls the handler. `after_head` is what has arrived behind the head; returns how much of it was the request's
-    /// content, all of which was there.
+    /// Calls the handler. `after_head` is what has arrived behind the head; returns how much of it was the
+    /// request's content, all of which was there.
     #[inline]
     fn handle_request(
         &mut self,

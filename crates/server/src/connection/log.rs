@@ -54,7 +54,8 @@ impl Outcome {
     }
 }
 
-/// What access logs say of a request whose client did not wait for the answer; never sent. The number is nginx's.
+/// What access logs say of a request whose client did not wait for the answer; never sent. The number is
+/// nginx's.
 pub(crate) const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

@@ -5,10 +5,10 @@
 //!  client ──▶│ input: read, parse ─▶ handler ─▶ answers: in order│──▶ output: one write for all ──▶ client
 //!            └───────────────────────────────────────────────────┘
 //! ```
-//! A connection is a future. Each time it is polled it takes turns until nothing moves any more: it reads into the
-//! buffer that all connections of the worker share, answers all that is in it, and writes the answers together. What
-//! remains is copied out, so that a connection that waits owns no buffer. The rules of HTTP/1.1 are in
-//! `thruway-http1`; here is only what needs a clock, a socket and handlers.
+//! A connection is a future. Each time it is polled it takes turns until nothing moves any more: it reads
+//! into the buffer that all connections of the worker share, answers all that is in it, and writes the
+//! answers together. What remains is copied out, so that a connection that waits owns no buffer. The rules of
+//! HTTP/1.1 are in `thruway-http1`; here is only what needs a clock, a socket and handlers.
 
 // shared by the connections of a worker
 mod origin_fields;

@@ -52,7 +52,8 @@ impl OriginFields {
         (HeaderValue::from_static(SERVER), date.clone())
     }
 
-    /// The header section that `make` makes of `lines` and these fields; one that was made already is used again.
+    /// The header section that `make` makes of `lines` and these fields; one that was made already is used
+    /// again.
     pub(crate) fn section(&self, lines: &'static str, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
         let mut sections = self.sections.borrow_mut();
         if let Some((_, section)) = sections.iter().find(|(of, _)| ptr::eq(*of, lines)) {

@@ -97,8 +97,8 @@ impl Output {
         self.written = 0;
     }
 
-    /// Writes until everything is written, or as much as is fair. `has_moved` says whether anything was; if not, the
-    /// task is woken when more can be.
+    /// Writes until everything is written, or as much as is fair. `has_moved` says whether anything was; if
+    /// not, the task is woken when more can be.
     #[inline]
     pub(super) fn poll_write<T: Transport>(
         &mut self,

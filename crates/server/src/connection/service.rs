@@ -90,7 +90,8 @@ impl Service {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
-    /// What records say of a request that was not answered: its client has gone, or its time was over with the drain.
+    /// What records say of a request that was not answered: its client has gone, or its time was over with
+    /// the drain.
     pub(crate) fn unanswered(&self) -> StatusCode {
         if self.worker.is_cut_off() { StatusCode::SERVICE_UNAVAILABLE } else { CLIENT_CLOSED_REQUEST }
     }
@@ -159,6 +160,6 @@ impl Buffers {
     }
 }
 
-/// The most that one read takes. Larger reads save system calls where requests are pipelined deeply or content is
-/// large; one such buffer serves all connections of a worker.
+/// The most that one read takes. Larger reads save system calls where requests are pipelined deeply or
+/// content is large; one such buffer serves all connections of a worker.
 const INPUT_BYTES: usize = 64 << 10;

@@ -41,7 +41,8 @@ enum Framing {
     Octets {
         remaining: u64,
     },
-    /// Chunks; the line end of the last one may be owed, because nothing can be put behind a large piece at once.
+    /// Chunks; the line end of the last one may be owed, because nothing can be put behind a large piece at
+    /// once.
     Chunked {
         owes_end: bool,
     },

@@ -1,7 +1,7 @@
 //! How long a connection waits for its client.
 //!
-//! At the end of a turn it is clear what the connection waits for; that sets the timers. At the start of the next one
-//! they are looked at. Nothing is registered anywhere meanwhile: see `thruway_net::Deadlines`.
+//! At the end of a turn it is clear what the connection waits for; that sets the timers. At the start of the
+//! next one they are looked at. Nothing is registered anywhere meanwhile: see `thruway_net::Deadlines`.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub(super) struct Timers {
 pub(super) enum ReadTimer {
     /// When to give up the content of a request.
     Content,
-    /// When to close a connection that has nothing to do while the server drains: soon, but not before what has
-    /// arrived was looked at.
+    /// When to close a connection that has nothing to do while the server drains: soon, but not before what
+    /// has arrived was looked at.
     DrainIdle,
     /// When to take a client for gone that has closed its sending side and awaits an answer.
     HalfClosed,

@@ -1,7 +1,8 @@
-//! Conditional requests (RFC 9110 §13): fields of a GET or HEAD and validators of a representation → a verdict.
+//! Conditional requests (RFC 9110 §13): fields of a GET or HEAD and validators of a representation → a
+//! verdict.
 //!
-//! Pure: that there is a representation at all, and that it would be sent without the fields, the caller knows
-//! (§13.2.1).
+//! Pure: that there is a representation at all, and that it would be sent without the fields, the caller
+//! knows (§13.2.1).
 
 use std::time::{Duration, SystemTime};
 
@@ -66,9 +67,9 @@ fn if_unmodified_since(fields: FieldLines<'_>, validators: &Validators) -> Optio
 
 /// Whether `Range` counts as far as `If-Range` is concerned: step 5 of §13.2.2 (RFC 9110 §13.1.5).
 ///
-/// A date counts if it is the very one that we send. That no file changes twice within a second nobody can promise;
-/// but each of our responses has a strong entity tag, and who has one must not use the date. Compression takes that tag away, and answers for
-/// those who then use the date: it hides `Range` from us.
+/// A date counts if it is the very one that we send. That no file changes twice within a second nobody can
+/// promise; but each of our responses has a strong entity tag, and who has one must not use the date.
+/// Compression takes that tag away, and answers for those who then use the date: it hides `Range` from us.
 pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> bool {
     let Some(value) = fields.field("if-range") else { return true };
     match (only(fields, "if-range"), EntityTag::parse(value.as_bytes())) {
@@ -91,7 +92,8 @@ fn matches_any(
     Some(values.any(|value| value == "*" || members(value.as_bytes()).any(&is_wanted)))
 }
 
-/// The date in the field `name`. What is no date, or more than one, is passed over (RFC 9110 §13.1.3 and §13.1.4).
+/// The date in the field `name`. What is no date, or more than one, is passed over (RFC 9110 §13.1.3 and
+/// §13.1.4).
 fn only_date(fields: FieldLines<'_>, name: &str) -> Option<SystemTime> {
     parse_http_date(only(fields, name)?.as_str()?).ok()
 }
@@ -109,8 +111,9 @@ impl Validators {
     }
 }
 
-/// The value of `Last-Modified` for a file that was modified at `modified` (RFC 9110 §8.8.2.1): whole seconds, and not
-/// later than `now`. `None` outside of the years 1970 to 9999, which is all that a date can show.
+/// The value of `Last-Modified` for a file that was modified at `modified` (RFC 9110 §8.8.2.1): whole
+/// seconds, and not later than `now`. `None` outside of the years 1970 to 9999, which is all that a date can
+/// show.
 pub(super) fn last_modified(modified: SystemTime, now: SystemTime) -> Option<SystemTime> {
     let since_epoch = modified.min(now).duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let seconds = Some(since_epoch.as_secs()).filter(|seconds| *seconds < YEAR_10000)?;

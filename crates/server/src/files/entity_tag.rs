@@ -26,8 +26,8 @@ impl<'a> EntityTag<'a> {
         }
     }
 
-    /// The tag at the start of `octets`, and what follows it. A backslash has no meaning in it, other than in quoted
-    /// strings.
+    /// The tag at the start of `octets`, and what follows it. A backslash has no meaning in it, other than in
+    /// quoted strings.
     fn take(octets: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (is_weak, tag) = match octets.strip_prefix(b"W/") {
             Some(tag) => (true, tag),

@@ -45,25 +45,26 @@ use respond::Policy;
 
 /// Serves the files of a directory to GET and HEAD, by the [path](Request::mounted_path) below its mount.
 ///
-/// - **Nothing outside of the directory** can be reached: not by `..`, not by encoded slashes, not by symbolic links,
-///   and not by exchanging one for the other meanwhile. Only regular files are served. What may not be served is
-///   answered 404 like what is not there; 403 is for what the process may not read.
-/// - **Directories** are answered with their [index](Self::index), after a redirect (301) to the path with a slash.
-/// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`) follow
-///   RFC 9110 §13. The entity tag is made of the time of the last modification and the size; whoever changes a file and
-///   keeps both is not noticed, as where a packer gives all files the same time.
-/// - **Ranges** follow RFC 9110 §14. Ranges that overlap become one, more than 64 are passed over, and so are several
-///   of an encoded file: then the whole is sent.
+/// - **Nothing outside of the directory** can be reached: not by `..`, not by encoded slashes, not by
+///   symbolic links, and not by exchanging one for the other meanwhile. Only regular files are served. What
+///   may not be served is answered 404 like what is not there; 403 is for what the process may not read.
+/// - **Directories** are answered with their [index](Self::index), after a redirect (301) to the path with a
+///   slash.
+/// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`)
+///   follow RFC 9110 §13. The entity tag is made of the time of the last modification and the size; whoever
+///   changes a file and keeps both is not noticed, as where a packer gives all files the same time.
+/// - **Ranges** follow RFC 9110 §14. Ranges that overlap become one, more than 64 are passed over, and so are
+///   several of an encoded file: then the whole is sent.
 /// - **Encoded siblings**: see [`precompressed`](Self::precompressed).
 /// - `Content-Type` follows from the extension, and text is said to be UTF-8 unless it is XML.
-///   `X-Content-Type-Options: nosniff` keeps browsers from taking a file for anything else, as with files that users
-///   have uploaded.
+///   `X-Content-Type-Options: nosniff` keeps browsers from taking a file for anything else, as with files
+///   that users have uploaded.
 ///
-/// Files up to 32 KiB are read and sent together with the head, larger ones by `sendfile`. This happens on the
-/// worker's thread: on a disk that answers slowly, the other connections of the worker wait.
+/// Files up to 32 KiB are read and sent together with the head, larger ones by `sendfile`. This happens on
+/// the worker's thread: on a disk that answers slowly, the other connections of the worker wait.
 ///
-/// The directory is opened once, here: if another is put in its place later, say by renaming a symbolic link, the old
-/// one is served until the `Files` are made anew.
+/// The directory is opened once, here: if another is put in its place later, say by renaming a symbolic link,
+/// the old one is served until the `Files` are made anew.
 #[derive(Debug)]
 pub struct Files {
     root: Root,
@@ -95,10 +96,10 @@ impl Files {
         self
     }
 
-    /// Whether files beside the one that is asked for, named the same with `.br`, `.zst` or `.gz` behind, are sent in
-    /// its place to clients that accept them (`Accept-Encoding`). Default true. A sibling that is older than its
-    /// original is passed over: it was made of something else. A client that accepts neither the codings there are nor
-    /// the file as it is, gets 406.
+    /// Whether files beside the one that is asked for, named the same with `.br`, `.zst` or `.gz` behind, are
+    /// sent in its place to clients that accept them (`Accept-Encoding`). Default true. A sibling that is
+    /// older than its original is passed over: it was made of something else. A client that accepts neither
+    /// the codings there are nor the file as it is, gets 406.
     ///
     /// If false, `Accept-Encoding` is not looked at, and responses do not vary by it.
     #[must_use]
@@ -107,32 +108,33 @@ impl Files {
         self
     }
 
-    /// Whether a layer above [compresses](crate::layers::Compression) what has no encoded sibling. Default false. If true, clients that do
-    /// not accept the file as it is get it all the same instead of 406: the layer knows better.
+    /// Whether a layer above [compresses](crate::layers::Compression) what has no encoded sibling. Default
+    /// false. If true, clients that do not accept the file as it is get it all the same instead of 406: the
+    /// layer knows better.
     #[must_use]
     pub const fn encoded_above(mut self, is_encoded: bool) -> Self {
         self.is_encoded_above = is_encoded;
         self
     }
 
-    /// Whether names that begin with a dot are served, of files and of directories. Default false. `/.well-known`
-    /// (RFC 8615) can be served without the others by `Files` of its own, mounted there.
+    /// Whether names that begin with a dot are served, of files and of directories. Default false.
+    /// `/.well-known` (RFC 8615) can be served without the others by `Files` of its own, mounted there.
     #[must_use]
     pub const fn hidden_files(mut self, are_served: bool) -> Self {
         self.serves_hidden = are_served;
         self
     }
 
-    /// Whether symbolic links are followed that stay within the directory. Default true. Those that leave it never are,
-    /// and absolute ones count as such.
+    /// Whether symbolic links are followed that stay within the directory. Default true. Those that leave it
+    /// never are, and absolute ones count as such.
     #[must_use]
     pub const fn symlinks(mut self, are_followed: bool) -> Self {
         self.root.follows_symlinks = are_followed;
         self
     }
 
-    /// The value of `Cache-Control`. Default none: a cache then guesses from `Last-Modified` how long it may keep a
-    /// file (RFC 9111 §4.2.2).
+    /// The value of `Cache-Control`. Default none: a cache then guesses from `Last-Modified` how long it may
+    /// keep a file (RFC 9111 §4.2.2).
     ///
     /// # Panics
     /// `value` is no [`FieldValue`].

@@ -83,7 +83,8 @@ impl Segment {
     }
 }
 
-/// A boundary that nobody who writes a file can know beforehand (RFC 2046 §5.1.1: it must not stand in a part).
+/// A boundary that nobody who writes a file can know beforehand (RFC 2046 §5.1.1: it must not stand in a
+/// part).
 fn new_boundary() -> String {
     unguessable_id().into()
 }

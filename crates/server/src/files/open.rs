@@ -1,7 +1,7 @@
 //! Opens files below a directory, and none elsewhere.
 //!
-//! The kernel is asked to look up the whole path and never to leave the directory on its way (`openat2`), so nobody
-//! can exchange a part of it between a check and its use. Nothing here knows HTTP.
+//! The kernel is asked to look up the whole path and never to leave the directory on its way (`openat2`), so
+//! nobody can exchange a part of it between a check and its use. Nothing here knows HTTP.
 
 use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;

@@ -1,12 +1,13 @@
-//! From the path of a request to the name of a file below the root. Pure: nothing here asks whether the file is there.
+//! From the path of a request to the name of a file below the root. Pure: nothing here asks whether the file
+//! is there.
 
 use percent_encoding::percent_decode_str;
 
-/// The path relative to the root that `mounted_path` means, decoded once; `None` if it means nothing that may be
-/// served. Empty segments do not count, as with nginx.
+/// The path relative to the root that `mounted_path` means, decoded once; `None` if it means nothing that may
+/// be served. Empty segments do not count, as with nginx.
 ///
-/// Refused are segments that would mean something else to the file system than they do in a URI: `.` and `..` (a
-/// client removes them itself, RFC 3986 §5.2.4), a slash, a backslash or NUL that was encoded, and, unless
+/// Refused are segments that would mean something else to the file system than they do in a URI: `.` and `..`
+/// (a client removes them itself, RFC 3986 §5.2.4), a slash, a backslash or NUL that was encoded, and, unless
 /// `serves_hidden`, names that begin with a dot.
 pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(mounted_path.len() + ROOM_FOR_INDEX_AND_SUFFIX);
@@ -23,8 +24,8 @@ pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<
     Some(path)
 }
 
-/// RFC 3986 §2.1: a percent sign is followed by two hexadecimal digits. What is left after one decoding is a name,
-/// whatever it looks like.
+/// RFC 3986 §2.1: a percent sign is followed by two hexadecimal digits. What is left after one decoding is a
+/// name, whatever it looks like.
 fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
     let is_encoded =
         |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));

@@ -1,4 +1,5 @@
-//! Range requests (RFC 9110 §14): the value of `Range` and a length → what of the representation to send. Pure.
+//! Range requests (RFC 9110 §14): the value of `Range` and a length → what of the representation to send.
+//! Pure.
 
 use std::fmt;
 
@@ -26,9 +27,9 @@ pub(super) enum Selection {
 
 /// What `value` asks for of a representation of `length` octets (RFC 9110 §14.2).
 ///
-/// What breaks the grammar does not count, other units do not, and neither does a set of more than [`RANGES_MAX`]
-/// ranges. Ranges that overlap become one (§15.3.7.2), so that no octet is sent twice: more than the representation
-/// itself cannot be asked for.
+/// What breaks the grammar does not count, other units do not, and neither does a set of more than
+/// [`RANGES_MAX`] ranges. Ranges that overlap become one (§15.3.7.2), so that no octet is sent twice: more
+/// than the representation itself cannot be asked for.
 pub(super) fn select(value: &[u8], length: u64) -> Selection {
     let Some(specs) = parse(value) else { return Selection::Whole };
     let mut ranges = Vec::new();

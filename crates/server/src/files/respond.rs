@@ -43,8 +43,8 @@ pub(super) fn respond(request: &Request<'_>, representation: Representation, pol
 
 /// Which part of the representation a GET asks for (RFC 9110 §14.2 and step 5 of §13.2.2).
 ///
-/// Several parts of an encoded representation are not sent: whether `Content-Encoding` would mean the parts or the
-/// multipart that holds them, nobody says, and the whole may always be sent instead.
+/// Several parts of an encoded representation are not sent: whether `Content-Encoding` would mean the parts
+/// or the multipart that holds them, nobody says, and the whole may always be sent instead.
 fn selection(request: &Request<'_>, representation: &Representation) -> Selection {
     let mut values = request.field_lines().all("range");
     let (Some(value), None) = (values.next(), values.next()) else { return Selection::Whole };
@@ -57,8 +57,8 @@ fn selection(request: &Request<'_>, representation: &Representation) -> Selectio
     }
 }
 
-/// 304 with the fields that 200 would have had and that a cache needs (RFC 9110 §15.4.5): no `Last-Modified`, because
-/// there is an entity tag.
+/// 304 with the fields that 200 would have had and that a cache needs (RFC 9110 §15.4.5): no `Last-Modified`,
+/// because there is an entity tag.
 fn not_modified(representation: &Representation, policy: &Policy) -> Response {
     with_cache_fields(Response::new(StatusCode::NOT_MODIFIED), representation, policy)
 }
@@ -125,7 +125,8 @@ fn with_content(response: Response, content: io::Result<Content>) -> Response {
     }
 }
 
-/// The response where a file could not be opened. What leads out of the root is no different from what is not there.
+/// The response where a file could not be opened. What leads out of the root is no different from what is not
+/// there.
 pub(super) fn unopened(error: Errno) -> Response {
     match error {
         Errno::NOENT
@@ -160,7 +161,8 @@ pub(super) fn not_found() -> Response {
     Response::text("nothing is here\n").with_status(StatusCode::NOT_FOUND)
 }
 
-/// 406: the client accepts none of the codings that there are, and not the file as it is either (RFC 9110 §12.5.3).
+/// 406: the client accepts none of the codings that there are, and not the file as it is either (RFC 9110
+/// §12.5.3).
 pub(super) fn not_acceptable() -> Response {
     Response::new(StatusCode::NOT_ACCEPTABLE).with_field("Vary", "Accept-Encoding")
 }
@@ -176,8 +178,8 @@ pub(super) fn without_method(method: Method<'_>) -> Response {
 
 /// To the same path with a slash behind it: 301, as nginx, because links in the page are relative to that.
 ///
-/// The path begins with one slash: with two, `Location` would name another host (RFC 3986 §4.2). Neither can a
-/// backslash do that, which browsers take for a slash: no directory was found by a path with one.
+/// The path begins with one slash: with two, `Location` would name another host (RFC 3986 §4.2). Neither can
+/// a backslash do that, which browsers take for a slash: no directory was found by a path with one.
 pub(super) fn to_directory(request: &Request<'_>) -> Response {
     let path = request.path().trim_start_matches('/');
     let location = match request.query_string() {

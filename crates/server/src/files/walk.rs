@@ -1,9 +1,9 @@
-//! Looks up a path name by name, where the kernel has no `openat2` or it is forbidden: the portable twin of what
-//! `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS` means.
+//! Looks up a path name by name, where the kernel has no `openat2` or it is forbidden: the portable twin of
+//! what `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS` means.
 //!
-//! Every name is opened in the directory that was opened before it, and never as a symbolic link: links are read and
-//! their targets walked like the rest of the path. The directories passed stay open, so that `..` in a link leads
-//! back to them, and not to wherever they have been moved meanwhile.
+//! Every name is opened in the directory that was opened before it, and never as a symbolic link: links are
+//! read and their targets walked like the rest of the path. The directories passed stay open, so that `..` in
+//! a link leads back to them, and not to wherever they have been moved meanwhile.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,6 +1,7 @@
 //! Requests as the library gives them: all that are there, before any of them is answered.
 //!
-//! Each time that it is asked for a request it writes what it was given since it was asked last. To write all answers together costs it less.
+//! Each time that it is asked for a request it writes what it was given since it was asked last. To write all
+//! answers together costs it less.
 
 use std::cell::Cell;
 use std::task::{Context, Poll};

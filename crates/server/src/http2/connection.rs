@@ -130,7 +130,8 @@ impl<T: Transport> Connection<T> {
         Poll::Pending
     }
 
-    /// Writes what the turns have left to be written, all of it at once. Ready if there is nobody any more to write to.
+    /// Writes what the turns have left to be written, all of it at once. Ready if there is nobody any more to
+    /// write to.
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.wire.poll_gathered(cx) {
             Poll::Ready(Err(error)) if matches!(self.phase, Phase::Open(_)) => {
@@ -160,7 +161,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Takes the requests that are there, and lets streams go on; what they have said is written in the next turn.
+    /// Takes the requests that are there, and lets streams go on; what they have said is written in the next
+    /// turn.
     fn poll_open(&mut self, cx: &mut Context<'_>, now: Duration) -> Turn {
         if !self.streams.is_empty() {
             self.busy_at = now;
@@ -305,7 +307,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// What is dropped before its end was cut off with the drain: nobody polls it any more, so its requests are recorded here.
+/// What is dropped before its end was cut off with the drain: nobody polls it any more, so its requests are
+/// recorded here.
 impl<T: Transport> Drop for Connection<T> {
     fn drop(&mut self) {
         self.break_off_streams();

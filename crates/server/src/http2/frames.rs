@@ -1,4 +1,5 @@
-//! The frames that pass, as far as their heads tell (RFC 9113 §4.1). What they mean is the library's business; here they are counted.
+//! The frames that pass, as far as their heads tell (RFC 9113 §4.1). What they mean is the library's
+//! business; here they are counted.
 
 /// Finds the frames in octets that pass in pieces of any size.
 #[derive(Debug)]
@@ -137,7 +138,8 @@ const HEAD_AND_CODE_BYTES: usize = HEAD_BYTES + 4;
 mod tests {
     use super::*;
 
-    /// A preface of three octets, data that ends its stream, a reset, a ping, and the beginning of a header section.
+    /// A preface of three octets, data that ends its stream, a reset, a ping, and the beginning of a header
+    /// section.
     const OCTETS: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
 
     fn frames(pieces: usize) -> Vec<Frame> {

@@ -14,7 +14,8 @@ use crate::config::{Config, Timeouts};
 use crate::connection::{IncomingContent, Service};
 use crate::request::{ContentError, RequestContent};
 
-/// Content that arrives. Nothing is read for which the handler has no room, and the client's window is opened by what is read.
+/// Content that arrives. Nothing is read for which the handler has no room, and the client's window is opened
+/// by what is read.
 pub(super) struct Incoming {
     content: IncomingContent,
     from: RecvStream,

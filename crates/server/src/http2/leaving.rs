@@ -10,7 +10,8 @@ use super::connection::{Connection, Phase, Turn};
 use crate::connection::OVER_LIMIT_PATIENCE;
 
 impl<T: Transport> Connection<T> {
-    /// Tells the client to open no further streams, if that is so: those that it has opened are answered (RFC 9113 §6.8).
+    /// Tells the client to open no further streams, if that is so: those that it has opened are answered (RFC
+    /// 9113 §6.8).
     pub(super) fn leave_if_due(&mut self, now: Duration) {
         let requests_max = self.connected.service.config.limits.requests_per_connection;
         let guard = &self.connected.guard;
@@ -72,7 +73,8 @@ impl<T: Transport> Connection<T> {
         stalled.into_iter().chain(waiting).min()
     }
 
-    /// When to close a connection without requests. Of one that takes nothing of its answers that is decided elsewhere.
+    /// When to close a connection without requests. Of one that takes nothing of its answers that is decided
+    /// elsewhere.
     fn quiet_deadline(&self) -> Option<Duration> {
         let timeouts = self.connected.service.config.timeouts;
         let times = self.wire.times();

@@ -123,7 +123,8 @@ impl HeadBuffer {
         Ok((RequestHead { method, target, version: Version::Http2, field_lines }, facts))
     }
 
-    /// Writes the header section: `Host` first, as a request of HTTP/1.1 would have it, and cookies in one line (RFC 9113 §8.2.3).
+    /// Writes the header section: `Host` first, as a request of HTTP/1.1 would have it, and cookies in one
+    /// line (RFC 9113 §8.2.3).
     fn write_field_lines(&mut self, parts: &Parts, host: &[u8], limits: &Limits) -> Result<(), Refusal> {
         self.write_line(b"host", &[host], limits)?;
         let mut has_cookies = false;

@@ -47,7 +47,8 @@ fn fields_of(response: &Response, origin: &OriginFields) -> HeaderMap {
     fields
 }
 
-/// The head of the response that makes a stream a tunnel: a success, whatever it is in HTTP/1.1 (RFC 8441 §5).
+/// The head of the response that makes a stream a tunnel: a success, whatever it is in HTTP/1.1 (RFC 8441
+/// §5).
 pub(super) fn tunnel_head(response: &Response, origin: &OriginFields) -> http::Response<()> {
     let mut head = response_head(response, ResponseBody::Absent, origin);
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -93,5 +94,6 @@ const OWN_FIELDS: usize = 3;
 /// What a line has at least, mostly: to count them would cost more than to be wrong now and then.
 const LINE_BYTES: usize = 16;
 
-/// For how many there is room from the start. A line may be so long that a guess by octets would be more than a map can hold.
+/// For how many there is room from the start. A line may be so long that a guess by octets would be more than
+/// a map can hold.
 const LINES_MAX: usize = 100;

@@ -17,7 +17,8 @@ use super::response_head::field_map;
 use crate::connection::{log_failure, poll_meanwhile, poll_piece};
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source, Told};
 
-/// An answer that is being sent: what there is of its content goes as the client's windows allow, and no more is fetched meanwhile.
+/// An answer that is being sent: what there is of its content goes as the client's windows allow, and no more
+/// is fetched meanwhile.
 pub(super) struct Sending {
     to: SendStream<Bytes>,
     from: From,
@@ -229,7 +230,8 @@ fn at_drain(stream: &mut Pin<Box<dyn ContentStream>>, is_draining: bool) -> AtDr
     if is_draining { stream.as_mut().at_drain() } else { AtDrain::Finishes }
 }
 
-/// The next piece of a file. One that has become shorter than it was is an error: the answer cannot be completed.
+/// The next piece of a file. One that has become shorter than it was is an error: the answer cannot be
+/// completed.
 fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
     if range.length == 0 {
         return Ok(None);

@@ -4,7 +4,8 @@
 //! Awaits ──▶ Sends ──▶ Ended
 //!        └──▶ Tunnels ──▶ Ended
 //! ```
-//! A stream is a future in the task of its connection: when that ends, what is done for it is given up with it.
+//! A stream is a future in the task of its connection: when that ends, what is done for it is given up with
+//! it.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -77,7 +78,8 @@ impl Stream {
         Self { connected, facts, incoming, to_tunnel, state: State::Ended, log, deadline: None }
     }
 
-    /// Sends the answer if it is there, and begins to wait for it otherwise. Ready when the stream has nothing left to do.
+    /// Sends the answer if it is there, and begins to wait for it otherwise. Ready when the stream has
+    /// nothing left to do.
     pub(super) fn answer(
         &mut self,
         respond: SendResponse<Bytes>,
@@ -197,7 +199,8 @@ impl Stream {
         }
     }
 
-    /// Tells the client to send the content, if it waits for that and the handler for content (RFC 9110 §10.1.1).
+    /// Tells the client to send the content, if it waits for that and the handler for content (RFC 9110
+    /// §10.1.1).
     fn send_continue(&mut self, now: Duration) {
         if let State::Awaits { respond, .. } = &mut self.state
             && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now))
@@ -269,7 +272,8 @@ impl Stream {
         self.record(self.connected.service.unanswered(), 0, false, told);
     }
 
-    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its end.
+    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its
+    /// end.
     fn record_tunnel(&mut self, over: HandedOver, is_at_end: bool) {
         self.record_as(Outcome {
             status: StatusCode::OK,

@@ -1,4 +1,5 @@
-//! A stream that is no longer HTTP: after an extended CONNECT (RFC 8441), or a success of CONNECT (RFC 9113 §8.5).
+//! A stream that is no longer HTTP: after an extended CONNECT (RFC 8441), or a success of CONNECT (RFC 9113
+//! §8.5).
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +28,8 @@ impl HandedOver {
         Self { running, trace, told }
     }
 
-    /// Ready when the handler is done with it. One that panics breaks off its own stream, and no other of the connection.
+    /// Ready when the handler is done with it. One that panics breaks off its own stream, and no other of the
+    /// connection.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = catch_unwind(AssertUnwindSafe(|| self.running.as_mut().poll(cx)));
         let Ok(polled) = polled else {
@@ -38,7 +40,8 @@ impl HandedOver {
         if let Some(mut octets) = self.trace.take_left()
             && !self.trace.is_broken_off()
         {
-            // Otherwise what is on its way would be given up with the stream. Fails if the handler has said the end itself.
+            // Otherwise what is on its way would be given up with the stream. Fails if the handler has said
+            // the end itself.
             let _ = octets.poll_shutdown(cx);
         }
         Poll::Ready(())

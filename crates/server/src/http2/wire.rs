@@ -1,4 +1,5 @@
-//! The octets of a connection, between its transport and the library: it reads and writes, and the connection looks on.
+//! The octets of a connection, between its transport and the library: it reads and writes, and the connection
+//! looks on.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -101,7 +102,8 @@ impl<T: Transport> Wire<T> {
         self.0.borrow().times
     }
 
-    /// Has what the library flushes from now on wait for [`poll_gathered`](Self::poll_gathered): it flushes after each request that it gives.
+    /// Has what the library flushes from now on wait for [`poll_gathered`](Self::poll_gathered): it flushes
+    /// after each request that it gives.
     pub(super) fn gather(&self) {
         self.0.borrow_mut().is_gathering = true;
     }
@@ -123,9 +125,9 @@ impl<T: Transport> Wire<T> {
         self.0.borrow_mut().transport.discard_unsent();
     }
 
-    /// Says that nothing more comes, unless the library has, and throws away what the peer still sends, `left` octets at most, until
-    /// it ends or there are no more. To close a socket with
-    /// octets unread would take from its hands what was written last.
+    /// Says that nothing more comes, unless the library has, and throws away what the peer still sends,
+    /// `left` octets at most, until it ends or there are no more. To close a socket with octets unread would
+    /// take from its hands what was written last.
     pub(super) fn poll_linger(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
         let state = &mut *self.0.borrow_mut();
         if ready!(state.poll_shutdown(cx)).is_err() {
@@ -164,8 +166,8 @@ impl<T: Transport> State<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what has come, by way of the worker's buffer: to fill `buffer` with zeros, as must be done before it can be read into, costs more
-    /// than to copy what are a few octets mostly.
+    /// Reads what has come, by way of the worker's buffer: to fill `buffer` with zeros, as must be done
+    /// before it can be read into, costs more than to copy what are a few octets mostly.
     fn poll_transport(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         let Self { transport, service, turn_left, is_dry, .. } = self;
         if *is_dry {

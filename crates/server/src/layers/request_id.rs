@@ -9,8 +9,8 @@ use super::Layer;
 use crate::handler::{Answer, Handler};
 use crate::request::Request;
 
-/// Gives each response an `X-Request-Id`: that of the request, if it has a sensible one, or a new one. A handler
-/// reads the former from the request's fields; a new one is known to the client only.
+/// Gives each response an `X-Request-Id`: that of the request, if it has a sensible one, or a new one. A
+/// handler reads the former from the request's fields; a new one is known to the client only.
 #[derive(Clone, Debug)]
 pub struct RequestId {
     /// Keyed, so that an id does not give away how many requests there were.

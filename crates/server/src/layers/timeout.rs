@@ -10,8 +10,8 @@ use crate::handler::{Answer, Handler};
 use crate::request::Request;
 use crate::response::Response;
 
-/// Answers 503 when a handler takes longer than a deadline, and drops its future. It bounds the time until the
-/// response begins; content that is streamed may take longer.
+/// Answers 503 when a handler takes longer than a deadline, and drops its future. It bounds the time until
+/// the response begins; content that is streamed may take longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     within: Duration,

@@ -11,11 +11,11 @@ use thruway_http1 as http1;
 use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
 use thruway_net::Pipe;
 
-/// The content of a request. What the handler has not taken yet stays with the client: the connection reads no
-/// further than a small window ahead.
+/// The content of a request. What the handler has not taken yet stays with the client: the connection reads
+/// no further than a small window ahead.
 ///
-/// If it is dropped before its end, what is still to come is read and thrown away up to a limit; beyond that the
-/// connection ends.
+/// If it is dropped before its end, what is still to come is read and thrown away up to a limit; beyond that
+/// the connection ends.
 #[derive(Debug)]
 pub struct RequestContent(Source);
 
@@ -50,8 +50,8 @@ struct State {
     /// How much the handler has still to take, if that is known.
     length: Option<u64>,
     pieces: VecDeque<Bytes>,
-    /// What came after the pieces and is too small to be one: a client that sends octet by octet must not be given an
-    /// allocation for each.
+    /// What came after the pieces and is too small to be one: a client that sends octet by octet must not be
+    /// given an allocation for each.
     small: BytesMut,
     queued_bytes: usize,
     /// What comes before the pieces, if it was not read.
@@ -191,8 +191,8 @@ impl RequestContent {
         }
     }
 
-    /// The same, also in pipes if `takes_pipes`: from the next time on that the connection reads large content. Whoever takes pipes empties
-    /// them soon, as there are few.
+    /// The same, also in pipes if `takes_pipes`: from the next time on that the connection reads large
+    /// content. Whoever takes pipes empties them soon, as there are few.
     pub fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,

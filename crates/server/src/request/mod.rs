@@ -25,8 +25,8 @@ pub use parameters::Parameters;
 pub(crate) use content::ContentSender;
 use parameters::OwnedParameters;
 
-/// A request that has just been parsed. Its head borrows from the connection's buffer, and so does its content if
-/// all of it has arrived: a handler that answers at once costs no copy and no allocation.
+/// A request that has just been parsed. Its head borrows from the connection's buffer, and so does its
+/// content if all of it has arrived: a handler that answers at once costs no copy and no allocation.
 ///
 /// One that answers later takes an [`OwnedRequest`], made by [`take_owned`](Self::take_owned).
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl<'a> Request<'a> {
         self.parameters = parameters;
     }
 
-    /// The next `prefix` octets of the path are not the concern of those below: for handlers that, as routers do, pass
-    /// the request on.
+    /// The next `prefix` octets of the path are not the concern of those below: for handlers that, as routers
+    /// do, pass the request on.
     pub const fn mount_below(&mut self, prefix: usize) {
         self.mount_prefix += prefix;
     }
@@ -138,7 +138,8 @@ impl<'a> Request<'a> {
         self.head.target.path()
     }
 
-    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path elsewhere.
+    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path
+    /// elsewhere.
     pub fn mounted_path(&self) -> &'a str {
         below(self.path(), self.mount_prefix)
     }
@@ -211,8 +212,8 @@ impl<'a> Request<'a> {
         self.worker
     }
 
-    /// Who asks: the other end of the connection, or, if that is a [trusted proxy](crate::Config::trusted_proxies), who it says.
-    /// The port is 0 where that is not told.
+    /// Who asks: the other end of the connection, or, if that is a [trusted
+    /// proxy](crate::Config::trusted_proxies), who it says. The port is 0 where that is not told.
     #[inline]
     pub fn client(&self) -> ClientAddr {
         self.origin().map_or(self.connection.client, |origin| origin.client)
@@ -223,7 +224,8 @@ impl<'a> Request<'a> {
         self.origin().and_then(|origin| origin.scheme).unwrap_or_else(|| self.connection.scheme())
     }
 
-    /// The host that the client asked for, with its port: as a trusted proxy says, or else that of the target or the field `Host`.
+    /// The host that the client asked for, with its port: as a trusted proxy says, or else that of the target
+    /// or the field `Host`.
     pub fn host(&self) -> &'a str {
         let said = self.origin().and_then(|origin| origin.host);
         said.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
@@ -234,8 +236,8 @@ impl<'a> Request<'a> {
         self.proxies.map(TrustedProxies::fields)
     }
 
-    /// What trusted proxies have written into the list of [`proxy_fields`](Self::proxy_fields), from the client's address on. What
-    /// stands left of that the client may have made up.
+    /// What trusted proxies have written into the list of [`proxy_fields`](Self::proxy_fields), from the
+    /// client's address on. What stands left of that the client may have made up.
     pub fn proxy_chain(&self) -> Vec<&'a [u8]> {
         let chain = |proxies: &TrustedProxies| proxies.chain(self.connection.client, self.head.field_lines);
         self.proxies.map(chain).unwrap_or_default()
@@ -266,15 +268,16 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Has content end in [`ContentError::TooLarge`] for whoever reads it when it turns out to be more than `octets`. What
-    /// has a [length](Self::content_length) is better looked at before.
+    /// Has content end in [`ContentError::TooLarge`] for whoever reads it when it turns out to be more than
+    /// `octets`. What has a [length](Self::content_length) is better looked at before.
     pub fn limit_content(&mut self, octets: u64) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.limit(octets);
         }
     }
 
-    /// Gives nobody the trailer section of content that arrives: for layers that own fields which must not come in there.
+    /// Gives nobody the trailer section of content that arrives: for layers that own fields which must not
+    /// come in there.
     pub fn drop_trailers(&mut self) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.drop_trailers();
@@ -339,7 +342,8 @@ impl<'a> Request<'a> {
 }
 
 impl OwnedRequest {
-    /// The request as one that borrows, with `head`, which is its own, and `content` as the whole of its content.
+    /// The request as one that borrows, with `head`, which is its own, and `content` as the whole of its
+    /// content.
     pub(crate) fn as_request<'s>(&'s self, head: &'s RequestHead<'s>, content: &'s [u8]) -> Request<'s> {
         Request {
             head,
@@ -383,7 +387,8 @@ impl OwnedRequest {
         self.head().target.path()
     }
 
-    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path elsewhere.
+    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path
+    /// elsewhere.
     pub fn mounted_path(&self) -> &str {
         below(self.path(), self.mount_prefix)
     }
@@ -429,7 +434,8 @@ impl OwnedRequest {
         &self.worker
     }
 
-    /// Who asks: the other end of the connection, or who a [trusted proxy](crate::Config::trusted_proxies) says.
+    /// Who asks: the other end of the connection, or who a [trusted proxy](crate::Config::trusted_proxies)
+    /// says.
     pub fn client(&self) -> ClientAddr {
         let client = self.connection.client;
         self.proxies.as_ref().map_or(client, |proxies| proxies.origin(client, self.head().field_lines).client)

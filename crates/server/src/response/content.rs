@@ -50,16 +50,17 @@ pub trait ContentStream {
     /// The next piece; `None` at the end.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
 
-    /// What comes next, in a pipe, if that is where it can be put: asked before [`poll_next`](Self::poll_next) when the
-    /// client's socket takes octets from pipes and the content has a [length](Self::length). `None` if there are no such
-    /// octets now: then `poll_next` is called.
+    /// What comes next, in a pipe, if that is where it can be put: asked before
+    /// [`poll_next`](Self::poll_next) when the client's socket takes octets from pipes and the content has a
+    /// [length](Self::length). `None` if there are no such octets now: then `poll_next` is called.
     fn poll_pipe(self: Pin<&mut Self>, _: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
         None
     }
 
-    /// Goes on with what needs no room for a piece: called in the place of the others while there is none, as the client does not read. A stream
-    /// that passes the content of its request on does that here; else a client that reads when it has sent everything, and this end, would wait
-    /// for each other. Nothing unless said otherwise.
+    /// Goes on with what needs no room for a piece: called in the place of the others while there is none, as
+    /// the client does not read. A stream that passes the content of its request on does that here; else a
+    /// client that reads when it has sent everything, and this end, would wait for each other. Nothing unless
+    /// said otherwise.
     ///
     /// # Errors
     /// The content will not be complete.
@@ -83,8 +84,8 @@ pub trait ContentStream {
 pub enum AtDrain {
     /// It is sent to its end, which the drain waits for.
     Finishes,
-    /// It is over after these octets, or at once if there are none: for a stream that would never end by itself and
-    /// that clients know how to take up again.
+    /// It is over after these octets, or at once if there are none: for a stream that would never end by
+    /// itself and that clients know how to take up again.
     Ends(Bytes),
 }
 

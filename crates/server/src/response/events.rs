@@ -35,8 +35,8 @@ impl Event {
         self
     }
 
-    /// The same with an id, which a client that reconnects sends as `Last-Event-ID`. Line ends and NUL in it are
-    /// dropped.
+    /// The same with an id, which a client that reconnects sends as `Last-Event-ID`. Line ends and NUL in it
+    /// are dropped.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
         self.push("id", &without_line_ends(id));

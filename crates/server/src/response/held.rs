@@ -11,8 +11,9 @@ use super::content::{AtDrain, BoxError, Content, ContentStream, Piece, Source};
 use super::tunnel::TunnelHandler;
 
 impl Response {
-    /// The same, with `guard` kept until the last of the content is in the hands of the system, or until nobody is there any
-    /// more to read it; of a tunnel, until that is closed. Without content it is dropped at once.
+    /// The same, with `guard` kept until the last of the content is in the hands of the system, or until
+    /// nobody is there any more to read it; of a tunnel, until that is closed. Without content it is dropped
+    /// at once.
     #[must_use]
     pub fn holding(mut self, guard: impl Send + 'static) -> Self {
         let source = match self.take_content() {

@@ -15,7 +15,8 @@ pub(crate) struct InterimResponse {
     pub(crate) field_lines: FieldLinesBuf,
 }
 
-/// The place of a worker for interim responses that are sent while it polls the future of an answer; `None` at other times.
+/// The place of a worker for interim responses that are sent while it polls the future of an answer; `None`
+/// at other times.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct InterimSlot(Rc<RefCell<Option<Vec<InterimResponse>>>>);
 
@@ -35,10 +36,11 @@ impl InterimSlot {
     }
 }
 
-/// Sends the status and the fields of `response` ahead of the answer, such as 103 with the links that a client may already
-/// follow (RFC 9110 §15.2). To be called in the future of an [`Answer::Later`](crate::Answer::Later), in its own task;
-/// anywhere else there is no request that it could be about, and nothing happens. Nor does it to a client of HTTP/1.0, which
-/// does not know of interim responses, with 101, which ends HTTP, or when too many wait for a client that does not read.
+/// Sends the status and the fields of `response` ahead of the answer, such as 103 with the links that a
+/// client may already follow (RFC 9110 §15.2). To be called in the future of an
+/// [`Answer::Later`](crate::Answer::Later), in its own task; anywhere else there is no request that it could
+/// be about, and nothing happens. Nor does it to a client of HTTP/1.0, which does not know of interim
+/// responses, with 101, which ends HTTP, or when too many wait for a client that does not read.
 pub fn send_interim(response: &Response) {
     let status = response.status();
     if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {

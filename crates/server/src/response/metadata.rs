@@ -25,7 +25,8 @@ pub struct Forwarded {
     pub request_id: Option<Box<str>>,
 }
 
-/// What has refused a request: a handler gives it to its response, with [`set_refused`](crate::Response::set_refused).
+/// What has refused a request: a handler gives it to its response, with
+/// [`set_refused`](crate::Response::set_refused).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// The name of what refused it.

@@ -33,8 +33,8 @@ pub(crate) use interim::{InterimResponse, InterimSlot};
 pub(crate) use metadata::Told;
 pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
-/// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and `Connection`,
-/// and `Date` and `Server` unless they are set here.
+/// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and
+/// `Connection`, and `Date` and `Server` unless they are set here.
 #[derive(Debug)]
 pub struct Response {
     status: StatusCode,
@@ -100,14 +100,15 @@ impl Response {
         Self { field_lines, content: content.into(), ..Self::new(StatusCode::OK) }
     }
 
-    /// A redirect to `location`. 303 asks for a GET, 307 and 308 for the same method again; 301 and 308 are for
-    /// ever (RFC 9110 §15.4).
+    /// A redirect to `location`. 303 asks for a GET, 307 and 308 for the same method again; 301 and 308 are
+    /// for ever (RFC 9110 §15.4).
     pub fn redirect(status: StatusCode, location: &str) -> Self {
         Self::new(status).with_field("Location", location)
     }
 
-    /// A stream of server-sent events that `send` sends; a comment goes out after `keep_alive` without events, so
-    /// that a client that has gone is noticed. When the server drains, the stream is over: clients connect again.
+    /// A stream of server-sent events that `send` sends; a comment goes out after `keep_alive` without
+    /// events, so that a client that has gone is noticed. When the server drains, the stream is over: clients
+    /// connect again.
     pub fn events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -115,8 +116,8 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Ends(Bytes::new()), send))
     }
 
-    /// The same, with a last event for clients that are left because the server drains; while there is `None`, the stream
-    /// goes on.
+    /// The same, with a last event for clients that are left because the server drains; while there is
+    /// `None`, the stream goes on.
     pub fn events_with_farewell<F>(
         keep_alive: Duration,
         mut farewell: impl FnMut() -> Option<Event> + Unpin + 'static,
@@ -138,8 +139,8 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Finishes, send))
     }
 
-    /// Hands the connection over to `run`: 101 with `protocol`, and what follows is no longer HTTP. To a request
-    /// that did not ask for it, the answer is 426 (RFC 9110 §7.8 and §15.5.22).
+    /// Hands the connection over to `run`: 101 with `protocol`, and what follows is no longer HTTP. To a
+    /// request that did not ask for it, the answer is 426 (RFC 9110 §7.8 and §15.5.22).
     pub fn upgrade<F>(protocol: &str, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -162,8 +163,8 @@ impl Response {
         Self::new(StatusCode::OK).with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// The same, with the connection handed over to `run`: for who relays an upgrade, or a success of CONNECT, with the
-    /// status and fields that came.
+    /// The same, with the connection handed over to `run`: for who relays an upgrade, or a success of
+    /// CONNECT, with the status and fields that came.
     #[must_use]
     pub fn into_tunnel<F>(self, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
@@ -186,8 +187,8 @@ impl Response {
         self
     }
 
-    /// The same with one more field line. If it is invalid, which is a mistake of the program or an attempt to split
-    /// the response, it becomes 500 without content.
+    /// The same with one more field line. If it is invalid, which is a mistake of the program or an attempt
+    /// to split the response, it becomes 500 without content.
     #[must_use]
     pub fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.append_field(name, value) {
@@ -205,8 +206,8 @@ impl Response {
         self.with_field("Set-Cookie", cookie.to_string())
     }
 
-    /// Adds a field line. `Content-Length`, `Transfer-Encoding` and `Keep-Alive` are passed over, and of `Connection` all
-    /// but `close`, which ends the connection after this response.
+    /// Adds a field line. `Content-Length`, `Transfer-Encoding` and `Keep-Alive` are passed over, and of
+    /// `Connection` all but `close`, which ends the connection after this response.
     ///
     /// # Errors
     /// The line is invalid; nothing was added.
@@ -217,7 +218,8 @@ impl Response {
         Ok(())
     }
 
-    /// Adds a field line that a parser has checked; some are passed over, as by [`append_field`](Self::append_field).
+    /// Adds a field line that a parser has checked; some are passed over, as by
+    /// [`append_field`](Self::append_field).
     pub fn append_line(&mut self, line: FieldLine<'_>) {
         if self.marks.take_in(line) {
             self.field_lines.append_line(line);
@@ -237,7 +239,8 @@ impl Response {
         self.field_lines.reserve(octets);
     }
 
-    /// Replaces all field lines of this name by one; some are passed over, as by [`append_field`](Self::append_field).
+    /// Replaces all field lines of this name by one; some are passed over, as by
+    /// [`append_field`](Self::append_field).
     ///
     /// # Errors
     /// The line is invalid; nothing was changed.
@@ -290,7 +293,8 @@ impl Response {
         matches!(self.content.0, Source::Tunnel(_))
     }
 
-    /// The answer to a request that should have asked for the upgrade that this response makes (RFC 9110 §15.5.22).
+    /// The answer to a request that should have asked for the upgrade that this response makes (RFC 9110
+    /// §15.5.22).
     #[cold]
     pub(crate) fn to_upgrade_required(&self) -> Self {
         let mut required = Self::new(StatusCode::UPGRADE_REQUIRED);
@@ -300,8 +304,8 @@ impl Response {
         required.with_connection_upgrade()
     }
 
-    /// The same with the connection option that goes with `Upgrade` (RFC 9110 §7.8): for who relays an answer that names other
-    /// protocols.
+    /// The same with the connection option that goes with `Upgrade` (RFC 9110 §7.8): for who relays an answer
+    /// that names other protocols.
     #[must_use]
     pub fn with_connection_upgrade(mut self) -> Self {
         // Past the check for fields that are the server's own: here the server itself speaks.

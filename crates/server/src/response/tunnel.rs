@@ -12,11 +12,12 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run on it. In TLS, octets of a write
-/// that had to wait may be on their way: what is written next must begin with the same, so a write is not to be given up for another.
+/// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run
+/// on it. In TLS, octets of a write that had to wait may be on their way: what is written next must begin
+/// with the same, so a write is not to be given up for another.
 ///
-/// What was written and not taken by the peer when it is dropped is still sent, and in TLS the peer is told that it was all, unless it was
-/// [discarded](Transport::discard_unsent).
+/// What was written and not taken by the peer when it is dropped is still sent, and in TLS the peer is told
+/// that it was all, unless it was [discarded](Transport::discard_unsent).
 pub struct Tunnel {
     /// What came together with the head.
     early: PooledBuffer,

@@ -15,12 +15,12 @@ use fixed_paths::FixedPaths;
 
 /// Finds the handler of a request by path and method.
 ///
-/// A path is written as `/users/{id}` or, for all that follows, `/files/{*path}`; the most specific route wins,
-/// whatever the order. Paths are matched as they are sent, percent-encoded; parameters are decoded when they are
-/// asked for.
+/// A path is written as `/users/{id}` or, for all that follows, `/files/{*path}`; the most specific route
+/// wins, whatever the order. Paths are matched as they are sent, percent-encoded; parameters are decoded when
+/// they are asked for.
 ///
-/// HEAD is answered as GET without content, OPTIONS with `Allow`, unless they have handlers of their own; a path
-/// without the method is answered 405 with `Allow`, an unknown path 404.
+/// HEAD is answered as GET without content, OPTIONS with `Allow`, unless they have handlers of their own; a
+/// path without the method is answered 405 with `Allow`, an unknown path 404.
 pub struct Router {
     /// From paths to places in `routes`.
     paths: matchit::Router<usize>,
@@ -111,8 +111,8 @@ impl Router {
     /// Answers `method`, any token, at `path`.
     ///
     /// # Panics
-    /// The method is no token, or the path is invalid or clashes with another: mistakes of the program. For those of
-    /// a user, see [`try_on`](Self::try_on).
+    /// The method is no token, or the path is invalid or clashes with another: mistakes of the program. For
+    /// those of a user, see [`try_on`](Self::try_on).
     #[must_use]
     pub fn on<M>(mut self, method: &str, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.try_on(method, path, handler).unwrap_or_else(|error| panic!("{error}"));
@@ -129,8 +129,9 @@ impl Router {
         self
     }
 
-    /// Hands every request at `prefix` and below to `handler`, which sees in [`Request::mounted_path`] what comes
-    /// after the prefix. For files, adapters and other routers. At the prefix itself, a route of its own comes first.
+    /// Hands every request at `prefix` and below to `handler`, which sees in [`Request::mounted_path`] what
+    /// comes after the prefix. For files, adapters and other routers. At the prefix itself, a route of its
+    /// own comes first.
     ///
     /// # Panics
     /// As [`on`](Self::on).

@@ -188,7 +188,8 @@ fn a_client_is_told_to_continue_when_the_handler_wants_its_content() {
 
 #[test]
 fn a_client_that_is_refused_is_not_told_to_continue_and_the_connection_ends() {
-    // Whether it sends the content now is for the client to decide: what follows could be content or a request.
+    // Whether it sends the content now is for the client to decide: what follows could be content or a
+    // request.
     let scene = Scene::new(|| StatusCode::UNAUTHORIZED);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");

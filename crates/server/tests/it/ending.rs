@@ -34,8 +34,8 @@ fn persistence_is_what_the_version_and_the_options_say() {
     }
 }
 
-/// A connection that its client had asked to end was closed at once: what the client sent all the same made the kernel send a reset, which
-/// takes the answer from its hands.
+/// A connection that its client had asked to end was closed at once: what the client sent all the same made
+/// the kernel send a reset, which takes the answer from its hands.
 #[test]
 fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
     let scene = Scene::new(|| "ok");
@@ -230,7 +230,8 @@ fn one_connection_too_many_has_less_time_for_its_head() {
     assert!(client.received().starts_with("HTTP/1.1 408 "));
 }
 
-/// What was written and not taken yet did not count as something to do: the timers of idle connections cut it off.
+/// What was written and not taken yet did not count as something to do: the timers of idle connections cut it
+/// off.
 #[test]
 fn neither_a_drain_nor_the_idle_timer_cuts_off_what_the_client_is_still_taking() {
     let mut config = Config::default();

@@ -1,4 +1,5 @@
-//! Files on their way to the client: whole, in part, pipelined, through a narrow connection, and while they change.
+//! Files on their way to the client: whole, in part, pipelined, through a narrow connection, and while they
+//! change.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

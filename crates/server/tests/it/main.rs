@@ -1,4 +1,5 @@
-//! The server as its clients see it: connections in memory with virtual time, and on loopback where sockets matter.
+//! The server as its clients see it: connections in memory with virtual time, and on loopback where sockets
+//! matter.
 
 mod gate;
 

@@ -32,7 +32,8 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Once it was kept for as long as the server ran, and a gateway with it an upstream, its checks and its lookups.
+/// Once it was kept for as long as the server ran, and a gateway with it an upstream, its checks and its
+/// lookups.
 #[test]
 fn what_a_removed_listener_held_goes_with_its_last_connection() {
     let held = Arc::new(());

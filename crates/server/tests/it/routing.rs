@@ -48,7 +48,8 @@ fn the_most_specific_route_wins_and_parameters_are_decoded() {
     assert!(get(&scene, "/users/").starts_with("HTTP/1.1 404 "));
 }
 
-/// Passes requests on to a handler that is there for each of them only, and says what is left of the content then.
+/// Passes requests on to a handler that is there for each of them only, and says what is left of the content
+/// then.
 struct Passing;
 
 impl Handler for Passing {

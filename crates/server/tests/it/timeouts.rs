@@ -79,7 +79,8 @@ fn content_that_drips_is_given_up() {
     scene.pass(Duration::from_secs(2));
     let answer = client.received();
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("Connection: close"), "{answer}");
-    // To close at once would let the next drop cause a reset, which may take the answer from the client's hands.
+    // To close at once would let the next drop cause a reset, which may take the answer from the client's
+    // hands.
     assert!(client.is_finished() && !client.is_closed());
     client.send("x").finish();
     assert!(client.is_closed());
@@ -223,7 +224,8 @@ impl ContentStream for Taking {
     }
 }
 
-/// A server whose answer, of a million octets, takes the content of the request, and how much of that it has taken.
+/// A server whose answer, of a million octets, takes the content of the request, and how much of that it has
+/// taken.
 pub(crate) fn taking() -> (Scene, Arc<AtomicUsize>) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
@@ -237,7 +239,8 @@ pub(crate) fn taking() -> (Scene, Arc<AtomicUsize>) {
     (scene, taken)
 }
 
-/// Once an answer that is not taken kept the content of its request from being read, and such a client was cut off while it was sending.
+/// Once an answer that is not taken kept the content of its request from being read, and such a client was
+/// cut off while it was sending.
 #[test]
 fn a_client_may_send_everything_before_it_reads() {
     for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
@@ -326,7 +329,8 @@ fn it_is_taken_for_gone_otherwise() {
     assert_eq!(gates.waiting(), 0, "what was done for it is given up");
 }
 
-/// Content that only the end of the connection ends looked complete to a client that had closed its sending side and still read.
+/// Content that only the end of the connection ends looked complete to a client that had closed its sending
+/// side and still read.
 #[test]
 fn half_of_an_answer_that_ends_with_the_connection_does_not_look_complete() {
     for (version, is_broken_off) in [("1.0", true), ("1.1", false)] {

@@ -127,7 +127,8 @@ fn forwarded_tells_of_the_hop_that_the_client_made() {
     }
 }
 
-/// Read from the left, the quotation mark would take in what the proxy has added, and the client would be the proxy.
+/// Read from the left, the quotation mark would take in what the proxy has added, and the client would be the
+/// proxy.
 #[test]
 fn a_quotation_mark_of_a_client_hides_nothing() {
     for spoofed in ["for=\"10.0.0.1", "\"", "for=\"\\", "for=10.0.0.1;x=\"a\\\""] {

@@ -135,7 +135,8 @@ fn connect_opens_a_tunnel_only_where_a_handler_makes_one() {
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
 }
 
-/// Over TLS, a tunnel whose handler just ended was closed without a word, which is an error for who reads to the end.
+/// Over TLS, a tunnel whose handler just ended was closed without a word, which is an error for who reads to
+/// the end.
 #[test]
 fn a_tunnel_that_is_dropped_ends_in_peace_unless_it_was_broken_off() {
     for (is_broken_off, is_end_told) in [(false, true), (true, false)] {

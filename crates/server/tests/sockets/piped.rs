@@ -14,7 +14,8 @@ fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
 
-/// All of the content, and how many pipes it came in. Pipes are taken as such, or, once they are there, not any more.
+/// All of the content, and how many pipes it came in. Pipes are taken as such, or, once they are there, not
+/// any more.
 async fn collect(content: &mut RequestContent, takes_pipes: bool) -> Result<(Vec<u8>, usize), ContentError> {
     let (mut octets, mut pipes) = (Vec::new(), 0);
     loop {

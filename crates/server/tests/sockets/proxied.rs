@@ -98,7 +98,8 @@ fn a_connection_that_waits_for_its_header_is_counted_and_closed_in_time() {
     site.until_open(0);
 }
 
-/// Those that say nothing took the places of those that could have been told that there are too many, for ten seconds each.
+/// Those that say nothing took the places of those that could have been told that there are too many, for ten
+/// seconds each.
 #[test]
 fn one_connection_too_many_has_less_time_to_say_who_it_is() {
     let timeouts = Timeouts { header_section: Duration::from_hours(1), ..Timeouts::default() };

@@ -8,7 +8,8 @@ use thruway_server::{Config, OwnedRequest, Request, Router};
 
 use crate::site::{GET, Site, rest};
 
-/// The beginning of what a client of TLS says first: a handshake record with a `ClientHello` (RFC 8446 §4.1.2).
+/// The beginning of what a client of TLS says first: a handshake record with a `ClientHello` (RFC 8446
+/// §4.1.2).
 const TLS_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x8a\x00\n\r\n\x00\xff\x13\x01";
 
 #[test]

@@ -150,7 +150,8 @@ fn beside_another(change: impl FnOnce(Listener) -> Listener) -> Secured {
     Secured { site: Site::start_at(listener, app(), Config::default()), authority }
 }
 
-/// Once whoever had a connection to one listener, without a certificate, was answered for the hosts of the other.
+/// Once whoever had a connection to one listener, without a certificate, was answered for the hosts of the
+/// other.
 #[test]
 fn hosts_for_which_other_certificates_are_asked_for_are_not_served() {
     let secured = beside_another(|listener| listener);

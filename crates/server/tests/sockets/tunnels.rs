@@ -12,7 +12,8 @@ use crate::site::{GET, PATIENCE, Site};
 
 const UPGRADE: &[u8] = b"GET /fill HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: fill\r\n\r\n";
 
-/// A handler that writes until nothing is taken any more, tells how much that was, and lets go of the connection.
+/// A handler that writes until nothing is taken any more, tells how much that was, and lets go of the
+/// connection.
 fn fill(told: Sender<usize>) -> Response {
     Response::upgrade("fill", async move |mut tunnel| {
         let mut written = 0;

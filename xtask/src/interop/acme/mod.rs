@@ -1,7 +1,8 @@
-//! `cargo xtask interop --acme`: certificates from Pebble, with which Let's Encrypt has clients of ACME tested.
+//! `cargo xtask interop --acme`: certificates from Pebble, with which Let's Encrypt has clients of ACME
+//! tested.
 //!
-//! It is not part of this repository: Go builds it, at the versions that `go.mod` and `go.sum` beside this file name. It looks names up at a
-//! server of its own, which says that all of them are on this machine.
+//! It is not part of this repository: Go builds it, at the versions that `go.mod` and `go.sum` beside this
+//! file name. It looks names up at a server of its own, which says that all of them are on this machine.
 
 mod pebble;
 

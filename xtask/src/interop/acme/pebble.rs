@@ -107,7 +107,8 @@ impl Pebble {
 }
 
 impl Ports {
-    /// Ports that were free a moment ago: each of both sides must be told those of the other before it starts.
+    /// Ports that were free a moment ago: each of both sides must be told those of the other before it
+    /// starts.
     fn free() -> anyhow::Result<Self> {
         let listeners: Result<Vec<_>, _> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
         let listeners = listeners?;

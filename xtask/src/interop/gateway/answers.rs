@@ -9,7 +9,8 @@ pub(super) struct Answer {
     pub(super) content: Vec<u8>,
 }
 
-/// Splits what came on a connection that has ended. `is_to_head` says of each final answer whether it has no content.
+/// Splits what came on a connection that has ended. `is_to_head` says of each final answer whether it has no
+/// content.
 ///
 /// # Errors
 /// An answer that is not whole, or octets that belong to none.

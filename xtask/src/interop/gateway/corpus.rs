@@ -1,7 +1,9 @@
-//! The corpus of framing tricks through the gateway: an upstream sees the requests that the gateway saw, and no others.
+//! The corpus of framing tricks through the gateway: an upstream sees the requests that the gateway saw, and
+//! no others.
 //!
-//! Each case is sent on a connection of its own, and after it, on another, a request that the upstream's log ends with. What the
-//! gateway sees in a case is known by the parser that it stands on; what the upstream sees, by its log and its answers.
+//! Each case is sent on a connection of its own, and after it, on another, a request that the upstream's log
+//! ends with. What the gateway sees in a case is known by the parser that it stands on; what the upstream
+//! sees, by its log and its answers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -46,7 +48,8 @@ impl Place<'_> {
     /// Sends all cases.
     ///
     /// # Errors
-    /// The first case in which gateway and upstream differ, or too few requests passed for the cases to be worth something.
+    /// The first case in which gateway and upstream differ, or too few requests passed for the cases to be
+    /// worth something.
     pub(super) fn check_all(&mut self, cases: &Cases) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         let (generated, pass_min) = match cases {
@@ -141,19 +144,21 @@ impl Place<'_> {
 enum Arrival {
     /// The upstream answered it.
     Certain,
-    /// It was refused, or stood behind one that was and whose client asked whether to go on: the gateway does not.
+    /// It was refused, or stood behind one that was and whose client asked whether to go on: the gateway does
+    /// not.
     Possible,
     /// The gateway answered it: `OPTIONS *` asks the server that gets it, and no route takes it.
     Never,
 }
 
-/// Whether a client that sends this may be left without answers after a refusal: whether its content will follow nobody knows.
+/// Whether a client that sends this may be left without answers after a refusal: whether its content will
+/// follow nobody knows.
 fn asks_to_continue(octets: &[u8]) -> bool {
     octets.windows(EXPECT.len()).any(|octets| octets.eq_ignore_ascii_case(EXPECT))
 }
 
-/// What the answers say of each request, all of which are answered unless the gateway `may_close` the connection after a
-/// refusal.
+/// What the answers say of each request, all of which are answered unless the gateway `may_close` the
+/// connection after a refusal.
 fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Result<Vec<Arrival>> {
     let mut arrivals = Vec::new();
     for (n, request) in sight.complete.iter().enumerate() {
@@ -172,7 +177,8 @@ fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Resul
     Ok(arrivals)
 }
 
-/// Which of the requests an upstream saw: in their order, none twice, and no others; `None` if that is not so.
+/// Which of the requests an upstream saw: in their order, none twice, and no others; `None` if that is not
+/// so.
 fn which_were_seen(
     requests: &[sight::Seen],
     arrivals: &[Arrival],
@@ -196,7 +202,8 @@ fn mark(n: usize) -> Seen {
     Seen { method: text("GET"), target: format!("/mark/{n}"), host: text("mark.example"), content: text("") }
 }
 
-/// Sends octets piece by piece, says that that was all, and takes what comes until the other side has said all.
+/// Sends octets piece by piece, says that that was all, and takes what comes until the other side has said
+/// all.
 fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address).context("the gateway takes no connection")?;
     stream.set_read_timeout(Some(PATIENCE))?;

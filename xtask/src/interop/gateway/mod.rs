@@ -1,6 +1,7 @@
 //! `cargo xtask interop --gateway`: `thruway serve` between clients and upstreams that others wrote.
 //!
-//! The corpus of framing tricks goes through it to each upstream, and the clients of the other checks go through it to the demo.
+//! The corpus of framing tricks goes through it to each upstream, and the clients of the other checks go
+//! through it to the demo.
 
 // the corpus
 mod seen;
@@ -139,7 +140,8 @@ fn serve(program: &Path, config: &Path, directory: &Path, stop: &Stop) -> anyhow
 const ACCESS_LOG: &str = "access.log";
 const WEBSOCKET: &str = include_str!("../upstreams/websocket.mjs");
 
-/// One worker, one request of a connection after the other, each sent once, so that all logs have the same order.
+/// One worker, one request of a connection after the other, each sent once, so that all logs have the same
+/// order.
 const IN_ORDER: &str = r#"
 workers = 1
 

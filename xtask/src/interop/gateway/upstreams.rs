@@ -1,5 +1,5 @@
-//! The upstreams that others wrote, and ours: each tells in its log, and all but nginx in their answers too, what they were
-//! asked.
+//! The upstreams that others wrote, and ours: each tells in its log, and all but nginx in their answers too,
+//! what they were asked.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! gRPC: clients of `grpcio` (Python) and `grpc-go` ask servers of both through a gateway, and ours, in clear and in TLS.
+//! gRPC: clients of `grpcio` (Python) and `grpc-go` ask servers of both through a gateway, and ours, in clear
+//! and in TLS.
 
 // the server that is ours
 mod ours;

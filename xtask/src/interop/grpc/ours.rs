@@ -1,5 +1,5 @@
-//! Our own engine as a server of gRPC: the same calls as those of the others, by a handler that frames messages and says in trailers how a
-//! call has ended.
+//! Our own engine as a server of gRPC: the same calls as those of the others, by a handler that frames
+//! messages and says in trailers how a call has ended.
 
 use std::collections::VecDeque;
 use std::path::Path;

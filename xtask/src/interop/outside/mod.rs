@@ -1,8 +1,9 @@
 //! `cargo xtask interop --outside`: test suites of other gateways, run against Thruway.
 //!
-//! HAProxy's scenarios and nginx's tests write a config of their own gateway and start it. A program in Python stands in for
-//! that gateway: it translates the config and starts `thruway serve`. The payloads of the HTTP Garden go through the gateway to
-//! each upstream of `--gateway`. Each suite is a checkout that the caller names; none is part of this repository.
+//! HAProxy's scenarios and nginx's tests write a config of their own gateway and start it. A program in
+//! Python stands in for that gateway: it translates the config and starts `thruway serve`. The payloads of
+//! the HTTP Garden go through the gateway to each upstream of `--gateway`. Each suite is a checkout that the
+//! caller names; none is part of this repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Certificates as authorities hand them out today, made with `openssl`: judges look at how long they are good, and for what.
+//! Certificates as authorities hand them out today, made with `openssl`: judges look at how long they are
+//! good, and for what.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! `cargo xtask interop --tls`: what others think of TLS as `thruway serve` speaks it.
 //!
-//! Each judge looks at a server with a certificate of one kind. What it finds and is not in `expected_findings.toml` fails, and so
-//! does what is listed there and not found any more.
+//! Each judge looks at a server with a certificate of one kind. What it finds and is not in
+//! `expected_findings.toml` fails, and so does what is listed there and not found any more.
 
 // what is judged
 mod certificates;

@@ -1,5 +1,5 @@
-//! A million requests, over HTTP/1.1 and HTTP/2, on connections that stay and on new ones, while certificates and keys of tickets change
-//! several times a second: none may fail, and nothing may grow.
+//! A million requests, over HTTP/1.1 and HTTP/2, on connections that stay and on new ones, while certificates
+//! and keys of tickets change several times a second: none may fail, and nothing may grow.
 
 use std::fs;
 use std::path::{Path, PathBuf};

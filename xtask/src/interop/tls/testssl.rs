@@ -23,8 +23,9 @@ struct Finding {
 }
 
 impl Finding {
-    /// Whether it says nothing of the server: that its own `openssl` lacks something, or has got no ticket. Tickets go with the first answer, and
-    /// this client asks for nothing: whether one comes before it goes is chance.
+    /// Whether it says nothing of the server: that its own `openssl` lacks something, or has got no ticket.
+    /// Tickets go with the first answer, and this client asks for nothing: whether one comes before it goes
+    /// is chance.
     fn is_chance(&self) -> bool {
         self.severity == "WARN" && ["engine_problem", "sessionresumption_ticket"].contains(&self.id.as_str())
     }

@@ -1,7 +1,7 @@
 //! `tlsfuzzer`: conversations that say what a server must answer, to what is right and to what is not.
 //!
-//! It is in no registry, so it takes a checkout; which of its scripts are run, how, and where we differ from what they expect is
-//! `tlsfuzzer.toml`.
+//! It is in no registry, so it takes a checkout; which of its scripts are run, how, and where we differ from
+//! what they expect is `tlsfuzzer.toml`.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Samples that the product makes itself: for older revisions, of errors, and of lists that are written before.
+//! Samples that the product makes itself: for older revisions, of errors, and of lists that are written
+//! before.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Samples of everything that we write, written as the product writes it.
 //!
-//! `samples.json` lists them, with the revisions that have them. Each is read as our type and must be written as it was. Samples of
-//! conversions between revisions come from the product itself.
+//! `samples.json` lists them, with the revisions that have them. Each is read as our type and must be written
+//! as it was. Samples of conversions between revisions come from the product itself.
 
 mod writer;
 mod table;

@@ -74,7 +74,8 @@ impl Conversation {
         }
     }
 
-    /// Appends request `number` as a line; its id is returned. Over pipes, the session begins before the load.
+    /// Appends request `number` as a line; its id is returned. Over pipes, the session begins before the
+    /// load.
     #[inline]
     pub(crate) fn write_line(&self, number: u64, output: &mut Vec<u8>) -> u64 {
         self.messages.write_line(number, output);

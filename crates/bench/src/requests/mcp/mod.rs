@@ -1,4 +1,5 @@
-//! Messages of MCP, over Streamable HTTP and over pipes: operations by weight, sessions around them, answers read as messages.
+//! Messages of MCP, over Streamable HTTP and over pipes: operations by weight, sessions around them, answers
+//! read as messages.
 //!
 //! Nothing here is sent, and no tree is built of what comes.
 

@@ -1,7 +1,7 @@
 //! What a message says: whose answer it is, and whether it is a good one.
 //!
-//! Most answers begin with their id and `result`, which is seen at their beginning; the rest is only searched for what would make
-//! an answer of a tool a bad one. Whatever looks otherwise is parsed.
+//! Most answers begin with their id and `result`, which is seen at their beginning; the rest is only searched
+//! for what would make an answer of a tool a bad one. Whatever looks otherwise is parsed.
 
 use memchr::memmem;
 use serde::Deserialize;

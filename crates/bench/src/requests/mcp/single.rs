@@ -58,5 +58,6 @@ impl SingleMessage {
     }
 }
 
-/// The largest integer that every reader of JSON understands. Ids of operations are counted from the other end.
+/// The largest integer that every reader of JSON understands. Ids of operations are counted from the other
+/// end.
 const LAST_ID: u64 = (1 << 53) - 1;

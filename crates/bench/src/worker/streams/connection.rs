@@ -1,7 +1,8 @@
-//! A connection of HTTP/2: many requests at the same time, each on a stream of its own, answered in any order.
+//! A connection of HTTP/2: many requests at the same time, each on a stream of its own, answered in any
+//! order.
 //!
-//! Frames are the library's (`h2`). It is polled within the task of its connection and wakes nobody: whatever it would wake is looked
-//! at before the turn ends.
+//! Frames are the library's (`h2`). It is polled within the task of its connection and wakes nobody: whatever
+//! it would wake is looked at before the turn ends.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -211,7 +212,8 @@ impl<T: Transport> Streams<T> {
         }
     }
 
-    /// Whether the load is over, or the server has had its time for some requests. Their streams are reset, the others go on.
+    /// Whether the load is over, or the server has had its time for some requests. Their streams are reset,
+    /// the others go on.
     fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
         let timeout = worker.manner.timeout;
         if worker.phase.get() == Phase::Over {
@@ -277,14 +279,15 @@ impl<T: Transport> Streams<T> {
         let Http2Request { head, content } = worker.requests.http2(ticket.number)?;
         let (response, mut stream) = self.send.send_request(head, content.is_empty()).ok()?;
         if !content.is_empty() {
-            // Kept until the server's windows are open. Fails if the stream has ended, which the answer tells.
+            // Kept until the server's windows are open. Fails if the stream has ended, which the answer
+            // tells.
             let _ = stream.send_data(content, true);
         }
         Some(Exchange::new(ticket, *worker.requests.expected(ticket.number), response))
     }
 
-    /// The connection has ended. Where anything was answered on it, what the server has not looked at is sent again on another one;
-    /// otherwise that might go on for ever.
+    /// The connection has ended. Where anything was answered on it, what the server has not looked at is sent
+    /// again on another one; otherwise that might go on for ever.
     fn conclude(&mut self, worker: &Worker) -> Ended {
         let now = worker.clock.now_exact();
         let failure = self.end.take().unwrap_or(Failure::of(FailureKind::GoneAway));

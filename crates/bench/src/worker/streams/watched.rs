@@ -1,4 +1,5 @@
-//! A transport below the library: counted, read in turns, and waking the task of the connection whomever the library would wake.
+//! A transport below the library: counted, read in turns, and waking the task of the connection whomever the
+//! library would wake.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -16,7 +17,8 @@ pub(super) struct Watched<T> {
     ahead: Option<Ahead>,
 }
 
-/// What was read beyond what the library has asked for: it reads a few KiB at a time, and answers come in dozens.
+/// What was read beyond what the library has asked for: it reads a few KiB at a time, and answers come in
+/// dozens.
 struct Ahead {
     octets: Box<[u8]>,
     taken: usize,
@@ -39,7 +41,8 @@ impl SpareBuffer {
 
 /// What is seen of a connection.
 pub(super) struct Sight {
-    /// The task of the connection. The library is polled with another waker, so that what it does itself wakes nobody.
+    /// The task of the connection. The library is polled with another waker, so that what it does itself
+    /// wakes nobody.
     task: RefCell<Waker>,
     /// What may still be read in this turn.
     turn_left: Cell<usize>,
@@ -195,7 +198,8 @@ impl<T: Transport> Transport for Watched<T> {
     }
 }
 
-/// How much one turn reads: there are other connections, and what is read waits in memory until it is looked at.
+/// How much one turn reads: there are other connections, and what is read waits in memory until it is looked
+/// at.
 const TURN_BYTES: usize = 256 << 10;
 
 /// How much is read at a time.

@@ -31,12 +31,14 @@ pub(crate) struct McpArgs {
     /// The resource that is read, or of which subscribers are told
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
-    /// Let so many subscribe to `--uri`, call `--tool`, which changes it, and measure the time until the last of them was told
+    /// Let so many subscribe to `--uri`, call `--tool`, which changes it, and measure the time until the last
+    /// of them was told
     #[arg(long, value_name = "N", requires_all = ["tool", "uri"], value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "pipeline", "is_not_persistent"])]
     pub(crate) subscribers: Option<u32>,
 
-    /// `modern`, `legacy`, or the date of a revision [default: modern if the server speaks it, otherwise legacy]
+    /// `modern`, `legacy`, or the date of a revision [default: modern if the server speaks it, otherwise
+    /// legacy]
     #[arg(long, value_name = "ERA", value_parser = parse_era)]
     pub(crate) era: Option<Revision>,
     /// How long sessions of the legacy era are over HTTP [default: per-connection]

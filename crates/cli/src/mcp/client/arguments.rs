@@ -56,7 +56,8 @@ fn split(pair: &str) -> Result<(&str, &str), Failure> {
     pair.split_once('=').ok_or_else(|| Failure::new(format!("`{pair}`: an argument is typed as `key=value`")))
 }
 
-/// Text where the schema allows text, otherwise what the text says as JSON; where nothing is said, whatever it looks like.
+/// Text where the schema allows text, otherwise what the text says as JSON; where nothing is said, whatever
+/// it looks like.
 fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure> {
     let types = types(schema);
     let parsed = serde_json::from_str::<Value>(text);

@@ -1,4 +1,5 @@
-//! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts`, `get`, `complete`, `listen` and `tasks`: a server, seen from a terminal.
+//! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts`, `get`, `complete`,
+//! `listen` and `tasks`: a server, seen from a terminal.
 
 mod target;
 pub(super) mod login;
@@ -141,7 +142,8 @@ fn tell(progress: &ProgressNotificationParams) {
     print::to_stderr(&format!("{}{total} {message}", progress.progress));
 }
 
-/// What the server refuses is an answer too, and not one to go on with; anything else means that there is no server.
+/// What the server refuses is an answer too, and not one to go on with; anything else means that there is no
+/// server.
 fn refusal(error: &McpClientError) -> Option<String> {
     match error {
         McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => Some(

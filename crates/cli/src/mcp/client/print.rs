@@ -158,7 +158,8 @@ impl Printer<'_> {
         }
     }
 
-    /// What cannot be shown is written into a file, if one is wanted, and named. The size of Base64 is a third more.
+    /// What cannot be shown is written into a file, if one is wanted, and named. The size of Base64 is a
+    /// third more.
     fn binary(self, kind: &str, name: &str, mime_type: &str, base64: &str) -> String {
         let padding = base64.len() - base64.trim_end_matches('=').len();
         let size = (base64.len() / 4 * 3).saturating_sub(padding);
@@ -202,7 +203,8 @@ fn row_of(status: TaskStatus, task: &WorkingTask) -> [String; 3] {
     [task.task_id.clone(), status.as_str().unwrap_or("?").to_owned(), message]
 }
 
-/// A text of a server without what a terminal would obey, or show otherwise than it is (Unicode's marks of direction).
+/// A text of a server without what a terminal would obey, or show otherwise than it is (Unicode's marks of
+/// direction).
 pub(super) fn shown(text: &str) -> String {
     let is_plain = |character: char| {
         matches!(character, '\n' | '\t')
@@ -268,7 +270,8 @@ impl<'a> SaveDirectory<'a> {
         Self { directory, paths: RefCell::new(Vec::new()), has_failed: Cell::new(false) }
     }
 
-    /// Writes what is Base64 into a file of its own; `None`, and an error that is told, if that cannot be done.
+    /// Writes what is Base64 into a file of its own; `None`, and an error that is told, if that cannot be
+    /// done.
     pub(super) fn save(&self, kind: &str, mime_type: &str, base64: &str) -> Option<PathBuf> {
         let saved = save(self.directory, kind, mime_type, base64);
         let saved = saved.inspect_err(|error| {
@@ -292,7 +295,8 @@ impl<'a> SaveDirectory<'a> {
     }
 }
 
-/// Writes what is Base64 into a file of its own in `directory`, which is made if it is not there. Nothing is overwritten.
+/// Writes what is Base64 into a file of its own in `directory`, which is made if it is not there. Nothing is
+/// overwritten.
 fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Result<PathBuf> {
     let octets = STANDARD.decode(base64).map_err(|_| io::ErrorKind::InvalidData)?;
     fs::create_dir_all(directory)?;

@@ -13,7 +13,8 @@ use tokio::task::spawn_blocking;
 
 use super::print::shown;
 
-/// Lets the server ask, if there is somebody at a terminal. Otherwise it is told from the beginning that it cannot.
+/// Lets the server ask, if there is somebody at a terminal. Otherwise it is told from the beginning that it
+/// cannot.
 pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return builder.answers(capabilities, |_| async { Err(nobody()) });

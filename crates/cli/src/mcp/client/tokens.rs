@@ -60,8 +60,8 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// A file beside this one that is locked instead of it, because this one is replaced. It stays: whoever removed it would let
-    /// two in, one with the file that is gone.
+    /// A file beside this one that is locked instead of it, because this one is replaced. It stays: whoever
+    /// removed it would let two in, one with the file that is gone.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(Path::new("/")))?;
@@ -133,8 +133,8 @@ impl LockFile {
     }
 }
 
-/// A name for what may be too long for one (FNV-1a): the same in all versions, so that they wait for each other. Those that share
-/// one wait for each other as well.
+/// A name for what may be too long for one (FNV-1a): the same in all versions, so that they wait for each
+/// other. Those that share one wait for each other as well.
 fn digest(text: &str) -> u64 {
     let step = |digest: u64, octet| (digest ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -21,7 +21,8 @@ pub struct DocumentConfig {
     /// failure, information that the server has withdrawn stays in use for as long. A time below `kept_for`
     /// shortens that one too.
     pub age_max: Duration,
-    /// From one time that it is fetched to the next, at least, whatever is missed in it and however often it fails. Default 10 s.
+    /// From one time that it is fetched to the next, at least, whatever is missed in it and however often it
+    /// fails. Default 10 s.
     pub rest: Duration,
     /// How long it may take to fetch it. Default 10 s.
     pub within: Duration,
@@ -40,7 +41,8 @@ pub struct DocumentUrl(String);
 /// A URL that a document is not fetched from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidDocumentUrl {
-    /// It begins with `http://`, and its host is not this machine: anybody on the way could say something else.
+    /// It begins with `http://`, and its host is not this machine: anybody on the way could say something
+    /// else.
     NotSecured,
     /// It is no URL with a scheme, which is `https`, and a host.
     Syntax,

@@ -1,4 +1,5 @@
-//! Small documents of other servers that are kept: fetched again as they get old, and when something is missed in them.
+//! Small documents of other servers that are kept: fetched again as they get old, and when something is
+//! missed in them.
 //!
 //! ```text
 //!               for a while              asked for, or old
@@ -135,8 +136,8 @@ impl<T> KeptDocument<T> {
         self.shared.fetched.load_full().map(FetchedDocument)
     }
 
-    /// Has it fetched, as something is missed in it. When the future is over, that is done, whatever came of it. `None` if it was fetched so
-    /// recently that it is not fetched again.
+    /// Has it fetched, as something is missed in it. When the future is over, that is done, whatever came of
+    /// it. `None` if it was fetched so recently that it is not fetched again.
     ///
     /// # Cancel safety
     /// It is fetched all the same if the future is dropped.
@@ -172,8 +173,8 @@ fn run<T, E: fmt::Display>(
     }
 }
 
-/// What `build` makes, as soon as it can: descriptors may be used up for a while, and nobody is kept waiting for that. `None` if nobody keeps
-/// the document any more.
+/// What `build` makes, as soon as it can: descriptors may be used up for a while, and nobody is kept waiting
+/// for that. `None` if nobody keeps the document any more.
 fn runtime<T>(
     shared: &Weak<Shared<T>>,
     rest: Duration,

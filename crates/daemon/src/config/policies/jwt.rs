@@ -17,10 +17,11 @@ use crate::config::values::{Period, Span, Spanned};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawJwt {
-    /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the config.
+    /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the
+    /// config.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// Where the issuer has its public keys, as a JSON Web Key Set: `https://…`. They are fetched again when they are old, and when a token names one
-    /// that is not there.
+    /// Where the issuer has its public keys, as a JSON Web Key Set: `https://…`. They are fetched again when
+    /// they are old, and when a token names one that is not there.
     pub(in crate::config) keys_url: Option<Spanned<String>>,
     /// Time until the keys at `keys_url` are fetched again. Default 10m. The server can shorten it
     /// (`Cache-Control`), not extend it.

@@ -27,7 +27,8 @@ use crate::config::values::{Span, Spanned};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPolicy {
-    /// Clients that may ask, by address: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, `unix`. Others are answered 403.
+    /// Clients that may ask, by address: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, `unix`. Others are
+    /// answered 403.
     pub(in crate::config) allow: Option<Spanned<Vec<Spanned<String>>>>,
     /// Clients that may not, whatever `allow` says.
     pub(in crate::config) deny: Option<Spanned<Vec<Spanned<String>>>>,
@@ -37,7 +38,8 @@ pub(in crate::config) struct RawPolicy {
     pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
     /// Clients with a JSON Web Token; others are answered 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
-    /// Clients with a certificate, on listeners that ask for one: `true` for any that the listener trusts, or a table; others are answered 403.
+    /// Clients with a certificate, on listeners that ask for one: `true` for any that the listener trusts, or
+    /// a table; others are answered 403.
     pub(in crate::config) client_certificate: Option<RawClientCertificate>,
     /// How many requests there may be in a time; those beyond are answered 429.
     pub(in crate::config) rate_limit: Option<RawRateLimit>,

@@ -34,20 +34,23 @@ use crate::config::{Http2, Upstreams};
 pub(in crate::config) struct RawUpstream {
     /// At least one.
     pub(in crate::config) servers: Vec<Spanned<TextOrTable<RawServer>>>,
-    /// Who is asked for the addresses of names: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default `system`.
+    /// Who is asked for the addresses of names: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default
+    /// `system`.
     pub(in crate::config) resolver: Option<TextOrTable<RawResolver>>,
     /// After how long names of servers are resolved again where nobody says for how long an answer holds.
     pub(in crate::config) resolve_interval: Option<Spanned<Period>>,
-    /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default `round_robin`.
+    /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default
+    /// `round_robin`.
     pub(in crate::config) balance: Option<Spanned<TextOrTable<RawBalance>>>,
     /// Brings a client to the same server again. Default not.
     pub(in crate::config) sticky: Option<RawSticky>,
     /// How many requests each server may be answering at a time; 0 for any number, which is the default.
     pub(in crate::config) server_requests_max: Option<usize>,
-    /// How many requests all servers together may be answering at a time; 0 for any number, which is the default.
+    /// How many requests all servers together may be answering at a time; 0 for any number, which is the
+    /// default.
     pub(in crate::config) requests_max: Option<usize>,
-    /// How many connections there may be to all servers together, idle ones included, of which each worker has its share, at least one; 0 for any
-    /// number, which is the default.
+    /// How many connections there may be to all servers together, idle ones included, of which each worker
+    /// has its share, at least one; 0 for any number, which is the default.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
     /// What requests do for which no server has room.
     #[serde(default)]
@@ -65,24 +68,28 @@ pub(in crate::config) struct RawUpstream {
     pub(in crate::config) required_for_ready: Option<bool>,
     /// For how long a server that has come back gets less than its share.
     pub(in crate::config) slow_start: Option<Spanned<Period>>,
-    /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
+    /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the
+    /// client is. Default none.
     pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
-    /// Whether its servers speak HTTP/2: with `tls` that is negotiated, without they are taken to know it. `auto`, with `tls`: each server chooses
-    /// between HTTP/2 and HTTP/1.1. Default no: HTTP/1.1.
+    /// Whether its servers speak HTTP/2: with `tls` that is negotiated, without they are taken to know it.
+    /// `auto`, with `tls`: each server chooses between HTTP/2 and HTTP/1.1. Default no: HTTP/1.1.
     pub(in crate::config) http2: Option<Spanned<RawUpstreamHttp2>>,
     /// How TLS is spoken with the servers: `true`, or a table. Default not.
     pub(in crate::config) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
     /// For a server to accept a connection, and as long again for the handshake of TLS.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
-    /// From the end of a request to the head of its response; then another server is asked if that is safe, or the answer is 504.
+    /// From the end of a request to the head of its response; then another server is asked if that is safe,
+    /// or the answer is 504.
     pub(in crate::config) head_timeout: Option<Spanned<Period>>,
     /// For the next octet of a response's content; then it is broken off.
     pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
-    /// The same for streams of events (`text/event-stream`), which say nothing against their server by being silent.
+    /// The same for streams of events (`text/event-stream`), which say nothing against their server by being
+    /// silent.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
     /// For a server to take the next octet of a request.
     pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
-    /// For a request and its response as a whole: to wait for a server, to connect, and to be sent again included. Default none.
+    /// For a request and its response as a whole: to wait for a server, to connect, and to be sent again
+    /// included. Default none.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
     /// Octets of a response's header section; more is answered 502.
     pub(in crate::config) response_header_section_bytes: Option<Spanned<u32>>,
@@ -91,9 +98,11 @@ pub(in crate::config) struct RawUpstream {
     /// Which connections wait for the next request.
     #[serde(default)]
     pub(in crate::config) pool: RawPool,
-    /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets; then it is closed.
+    /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets;
+    /// then it is closed.
     pub(in crate::config) tunnel_idle_timeout: Option<Spanned<Period>>,
-    /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed = "…" }`. Default `preserve`.
+    /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed =
+    /// "…" }`. Default `preserve`.
     pub(in crate::config) host: Option<Spanned<TextOrTable<RawHost>>>,
     /// Which fields tell of the client: `x-forwarded`, `forwarded`, `both` or `none`. Default `x-forwarded`.
     pub(in crate::config) forwarded: Option<RawForwarded>,
@@ -171,7 +180,8 @@ pub(in crate::config) struct RawQueue {
     pub(in crate::config) timeout: Option<Spanned<Period>>,
 }
 
-/// Which connections wait for the next request, in each worker. Defaults are those of `thruway_gateway::UpstreamConfig`.
+/// Which connections wait for the next request, in each worker. Defaults are those of
+/// `thruway_gateway::UpstreamConfig`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPool {
@@ -351,7 +361,8 @@ fn resolve_resolver(resolver: &mut Resolver<'_>, raw: RawResolver) -> ResolverCo
     ResolverConfig::Dns(parsed.collect())
 }
 
-/// Servers are told from each other by their addresses, in cookies, metrics and towards those who operate them.
+/// Servers are told from each other by their addresses, in cookies, metrics and towards those who operate
+/// them.
 fn resolve_upstream_servers(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<TextOrTable<RawServer>>>,

@@ -11,10 +11,11 @@ use crate::PathMatch;
 use crate::forward::fields::read_alike;
 use crate::forward::request_id::RequestId;
 
-/// Which fields of a message are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`,
-/// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`
-/// and the parameters of the route's pattern, all of them the request's; `{{` and `}}` are braces.
-/// `{tls_client_names}` shows each name with its type, and percent-encodes commas within names:
+/// Which fields of a message are removed, set and added, in this order. Values may have places: `{client}`,
+/// `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`,
+/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the parameters
+/// of the route's pattern, all of them the request's; `{{` and `}}` are braces. `{tls_client_names}` shows
+/// each name with its type, and percent-encodes commas within names:
 /// `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
@@ -82,7 +83,8 @@ impl FieldRewrite {
         self.dropped.iter().any(|dropped| read_alike(name.as_bytes(), dropped.as_bytes()))
     }
 
-    /// Appends the lines that are set and added. A value that a client has made unfit for a field is left out.
+    /// Appends the lines that are set and added. A value that a client has made unfit for a field is left
+    /// out.
     pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>, id: &RequestId) {
         for (name, value) in &self.lines {
             let value = value.fill(request, id);
@@ -119,8 +121,8 @@ impl fmt::Display for FieldRewrite {
     }
 }
 
-/// Fields of the connection (RFC 9110 §7.6.1), of the framing, those that have a key of their own, and those that the server knows
-/// better.
+/// Fields of the connection (RFC 9110 §7.6.1), of the framing, those that have a key of their own, and those
+/// that the server knows better.
 const OWN_FIELDS: [&str; 19] = [
     "connection",
     "content-length",

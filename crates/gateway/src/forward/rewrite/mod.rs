@@ -1,7 +1,8 @@
 //! What is changed in requests and responses on their way: the path, and fields.
 //!
-//! All of it is checked when it is made. What comes from a client goes where it is put as it came, percent-encoded; nothing is decoded
-//! and encoded again. Fields of a connection and those that frame messages are out of reach.
+//! All of it is checked when it is made. What comes from a client goes where it is put as it came,
+//! percent-encoded; nothing is decoded and encoded again. Fields of a connection and those that frame
+//! messages are out of reach.
 
 mod template;
 mod path;
@@ -24,7 +25,8 @@ pub struct Rewrite {
     pub request: FieldRewrite,
     /// Fields of final responses, also of those that say that the upstream has failed.
     pub response: FieldRewrite,
-    /// Whether a path in `Location` is left as the upstream says it, though the path of the request was changed.
+    /// Whether a path in `Location` is left as the upstream says it, though the path of the request was
+    /// changed.
     pub keeps_location: bool,
 }
 

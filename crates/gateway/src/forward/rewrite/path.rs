@@ -11,8 +11,8 @@ use super::template::{Place, Template};
 use crate::PathMatch;
 use crate::routes::has_dot_segment;
 
-/// What path the upstream is asked for: a template with `{path}`, `{rest}`, which is what comes after the prefix of the route, and the
-/// parameters of the route's pattern.
+/// What path the upstream is asked for: a template with `{path}`, `{rest}`, which is what comes after the
+/// prefix of the route, and the parameters of the route's pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathRewrite(Template);
 

@@ -9,7 +9,8 @@ use super::super::request_id::RequestId;
 use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;
 
-/// What is changed in the response to one request: values have been filled from the request, which is gone when the response comes.
+/// What is changed in the response to one request: values have been filled from the request, which is gone
+/// when the response comes.
 #[derive(Debug)]
 pub(in super::super) struct ResponseRewrite {
     config: Arc<ForwardConfig>,
@@ -68,8 +69,8 @@ impl ResponseRewrite {
     }
 }
 
-/// What the path of `request` begins with until its route ends, in the spelling of routes: as it was sent it may lead elsewhere when it
-/// stands in a response (`//a.example/../api`).
+/// What the path of `request` begins with until its route ends, in the spelling of routes: as it was sent it
+/// may lead elsewhere when it stands in a response (`//a.example/../api`).
 fn prefix_of(request: &Request<'_>) -> String {
     let sent = request.path().get(..request.mount_prefix()).unwrap_or_default();
     normalized_path(sent).unwrap_or_default()

@@ -221,7 +221,8 @@ impl Parameter {
         })
     }
 
-    /// What stands there in `path`, as it was sent: which place that is says the spelling that the route was compared with.
+    /// What stands there in `path`, as it was sent: which place that is says the spelling that the route was
+    /// compared with.
     fn of(self, path: &str) -> Option<&str> {
         let normal = NormalPath::of(path.as_bytes()).ok()?;
         let octets = normal.octets();

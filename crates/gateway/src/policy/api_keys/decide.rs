@@ -65,8 +65,8 @@ impl<'r> From<Presented<'r>> for Key<'r> {
 }
 
 impl KeyPlace {
-    /// There is no registered scheme for keys elsewhere than in `Authorization`, but a challenge there must be (RFC 9110
-    /// §15.5.2).
+    /// There is no registered scheme for keys elsewhere than in `Authorization`, but a challenge there must
+    /// be (RFC 9110 §15.5.2).
     pub(super) const fn challenge(&self, is_missing: bool) -> Refusal {
         let (scheme, parameters) = match self {
             Self::Bearer if is_missing => ("Bearer", ""),

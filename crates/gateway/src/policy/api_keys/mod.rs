@@ -1,8 +1,8 @@
 //! Clients that show a key.
 //!
-//! Only SHA-256 digests of keys are known here. What a client shows is digested too, and once more with a key of the process:
-//! how long it takes to find the latter says nothing about the former. Keys must be random, as generated ones are: a digest of a
-//! word can be found by trying words.
+//! Only SHA-256 digests of keys are known here. What a client shows is digested too, and once more with a key
+//! of the process: how long it takes to find the latter says nothing about the former. Keys must be random,
+//! as generated ones are: a digest of a word can be found by trying words.
 
 mod decide;
 #[cfg(test)]
@@ -26,7 +26,8 @@ pub use decide::KeyPlace;
 pub struct ApiKeysConfig {
     /// Where clients show their keys.
     pub place: KeyPlace,
-    /// The names of those who have a key, and its digest. The same name may have several: then keys can be changed.
+    /// The names of those who have a key, and its digest. The same name may have several: then keys can be
+    /// changed.
     pub keys: Vec<(String, KeyDigest)>,
     /// Which field says to the upstream whose key it was. Default none.
     pub user_field: Option<String>,

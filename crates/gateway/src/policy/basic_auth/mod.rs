@@ -1,8 +1,9 @@
 //! Users who say their names and passwords (RFC 7617).
 //!
-//! Passwords are known by slow hashes only, which take a thread of their own some tens of milliseconds: few are made at a time, a
-//! number of requests waits, and others are answered 503. Of a password that was found right, a digest with a key of the process is
-//! kept, so that the next request with it takes no longer than any other. A name that is not known takes as long as one that is.
+//! Passwords are known by slow hashes only, which take a thread of their own some tens of milliseconds: few
+//! are made at a time, a number of requests waits, and others are answered 503. Of a password that was found
+//! right, a digest with a key of the process is kept, so that the next request with it takes no longer than
+//! any other. A name that is not known takes as long as one that is.
 
 mod password;
 pub(super) mod state;
@@ -93,8 +94,8 @@ struct Unusable {
     is_missing: bool,
 }
 
-/// Name and password, decoded in `buffer`. Control characters are in neither (RFC 7617 §2), and no password is longer than
-/// what bcrypt looks at: otherwise there were several right ones.
+/// Name and password, decoded in `buffer`. Control characters are in neither (RFC 7617 §2), and no password
+/// is longer than what bcrypt looks at: otherwise there were several right ones.
 fn credentials<'b>(
     head: &RequestHead<'_>,
     buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],

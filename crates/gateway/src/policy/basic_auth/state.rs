@@ -26,7 +26,8 @@ pub(super) struct Users {
 
 struct User {
     hash: PasswordHash,
-    /// The digest of name and password, once it was verified. There is one right password, so one digest is enough.
+    /// The digest of name and password, once it was verified. There is one right password, so one digest is
+    /// enough.
     verified: OnceLock<Digest>,
 }
 
@@ -71,8 +72,8 @@ impl Users {
         bool::from(verified.ct_eq(digest)).then_some(name)
     }
 
-    /// Checks a password; the name, if it is right. A name that is not known has the hash of another user, always the same,
-    /// checked in its place.
+    /// Checks a password; the name, if it is right. A name that is not known has the hash of another user,
+    /// always the same, checked in its place.
     pub(super) fn check(&self, job: &Job) -> Option<Arc<str>> {
         let Some((name, user)) = self.by_name.get_key_value(&*job.name) else {
             let place = self.hasher.hash_one(&job.name) % u64::try_from(self.names.len().max(1)).unwrap_or(1);
@@ -113,7 +114,8 @@ impl Job {
         Self { users, name: name.into(), password: password.into(), digest }
     }
 
-    /// Runs on a thread of its own, which keeps `permits` until it is done: a client that goes does not free them before.
+    /// Runs on a thread of its own, which keeps `permits` until it is done: a client that goes does not free
+    /// them before.
     async fn run(
         self,
         permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),

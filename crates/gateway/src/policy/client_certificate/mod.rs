@@ -1,7 +1,8 @@
 //! Clients that show a certificate.
 //!
-//! Whom listeners let in with which certificates is said there: what is shown was issued by somebody who is trusted, and was valid at the
-//! handshake. Where clients need not show one, this is what closes a route to those that do not, and to those whose certificate is another's.
+//! Whom listeners let in with which certificates is said there: what is shown was issued by somebody who is
+//! trusted, and was valid at the handshake. Where clients need not show one, this is what closes a route to
+//! those that do not, and to those whose certificate is another's.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +33,8 @@ pub enum CertificateMatch {
     Subject(String),
 }
 
-/// The SHA-256 digest of a certificate, written `sha256:` and 64 hexadecimal digits, with or without colons between pairs.
+/// The SHA-256 digest of a certificate, written `sha256:` and 64 hexadecimal digits, with or without colons
+/// between pairs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFingerprint(String);
 
@@ -78,7 +80,8 @@ impl CertificateMatch {
     }
 }
 
-/// Names of hosts are the same in capital letters (RFC 4343), and so are those in mail addresses; what stands before `@` need not be.
+/// Names of hosts are the same in capital letters (RFC 4343), and so are those in mail addresses; what stands
+/// before `@` need not be.
 fn is_same(name: &CertificateName, other: &CertificateName) -> bool {
     match (name, other) {
         (CertificateName::Dns(name), CertificateName::Dns(other)) => name.eq_ignore_ascii_case(other),

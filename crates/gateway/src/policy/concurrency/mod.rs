@@ -1,4 +1,5 @@
-//! Only so many requests at a time. One is over when the last of its response is on its way, or when its client has gone.
+//! Only so many requests at a time. One is over when the last of its response is on its way, or when its
+//! client has gone.
 
 pub(super) mod state;
 #[cfg(test)]

@@ -9,8 +9,8 @@ use thruway_jwt::{JwtError, JwtKeys, JwtRules};
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::{OwnedField, Told};
 
-/// Returns the facts for the upstream if `token` is valid. `certificate` is the fingerprint of the client certificate,
-/// if there is one.
+/// Returns the facts for the upstream if `token` is valid. `certificate` is the fingerprint of the client
+/// certificate, if there is one.
 pub(super) fn told<'p>(
     token: &[u8],
     rules: &JwtRules,

@@ -1,7 +1,7 @@
 //! Clients that show a JSON Web Token (RFC 7519) as `Authorization: Bearer`.
 //!
-//! A key says which algorithms it is for, and a token is only ever checked by keys that are for its algorithm: a public key cannot
-//! become a secret, and there is no algorithm `none`.
+//! A key says which algorithms it is for, and a token is only ever checked by keys that are for its
+//! algorithm: a public key cannot become a secret, and there is no algorithm `none`.
 
 mod decide;
 pub(super) mod source;

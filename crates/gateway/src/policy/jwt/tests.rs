@@ -324,7 +324,8 @@ fn keys_that_cannot_be_fetched_again_become_too_old() {
     until(&scene, &signed("one", 1), "200");
 }
 
-/// Once another config began without keys, and all requests were answered 503 if the issuer was away just then.
+/// Once another config began without keys, and all requests were answered 503 if the issuer was away just
+/// then.
 #[test]
 fn a_policy_that_changes_keeps_the_keys_that_were_fetched_from_the_same_place() {
     let issuer = Issuer::start(Some(only("one", 1)));

@@ -1,7 +1,8 @@
 //! Only so many requests in a time: a bucket of tokens for each key, which are put back at a steady rate.
 //!
-//! A bucket is one number, the time at which it will be full again. What is remembered is of a size that does not change: where
-//! there is no room for a new key, the one that is nearest to a full bucket is forgotten, and begins with a full one.
+//! A bucket is one number, the time at which it will be full again. What is remembered is of a size that does
+//! not change: where there is no room for a new key, the one that is nearest to a full bucket is forgotten,
+//! and begins with a full one.
 
 #[cfg(test)]
 mod tests;
@@ -100,8 +101,8 @@ impl Rate {
         Self { interval, all: interval.saturating_mul(burst.max(1).into()) }
     }
 
-    /// Takes a token from a bucket that will be full at `full_at`: when it will be full then, or how long it takes until there
-    /// is a token.
+    /// Takes a token from a bucket that will be full at `full_at`: when it will be full then, or how long it
+    /// takes until there is a token.
     fn take(self, full_at: u64, now: u64) -> Result<u64, Duration> {
         let full_at = full_at.max(now).saturating_add(self.interval);
         match (full_at - now).checked_sub(self.all) {
@@ -168,5 +169,6 @@ impl fmt::Display for RateLimitConfig {
 /// A policy is seldom that of more routes; if it is, some of their buckets may be forgotten.
 const ROUTES_MAX: usize = 4096;
 
-/// Buckets in a set. Eight are two cache lines, and enough that few keys are forgotten before the table is full.
+/// Buckets in a set. Eight are two cache lines, and enough that few keys are forgotten before the table is
+/// full.
 const WAYS: usize = 8;

@@ -1,4 +1,5 @@
-//! Routes agree with a reading of their rules one by one, in which every route is looked at for every request.
+//! Routes agree with a reading of their rules one by one, in which every route is looked at for every
+//! request.
 
 use std::cmp::Reverse;
 

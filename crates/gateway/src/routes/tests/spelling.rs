@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A route of its own could be passed by: the catch-all took `/%61dmin`, and its upstream answered it as `/admin`.
+/// A route of its own could be passed by: the catch-all took `/%61dmin`, and its upstream answered it as
+/// `/admin`.
 #[test]
 fn no_spelling_of_a_path_reaches_another_route() {
     let routes = routes(&[at("/"), at("/admin"), at("/exact$"), at("/users/{id}"), at("/@me")]);

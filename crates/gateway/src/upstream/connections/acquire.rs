@@ -1,4 +1,5 @@
-//! Connections for requests: one that waits to be used again, and permission to open one or to share one where connections are limited.
+//! Connections for requests: one that waits to be used again, and permission to open one or to share one
+//! where connections are limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +52,8 @@ impl Acquired {
         }
     }
 
-    /// Begins an exchange. `write` appends the bytes of the request's head, and of content that is there already.
+    /// Begins an exchange. `write` appends the bytes of the request's head, and of content that is there
+    /// already.
     pub(crate) fn start(
         self,
         request: RequestToSend,
@@ -78,8 +80,8 @@ impl ServerSlot {
         take_idle(&self.worker, self.pool_key(), now)
     }
 
-    /// Lets a connection to the server wait for the next request; unless the server has chosen another version since, in which the next
-    /// ones are sent.
+    /// Lets a connection to the server wait for the next request; unless the server has chosen another
+    /// version since, in which the next ones are sent.
     pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
         let (upstream, config) = (&self.upstream, &self.upstream.config);
         if config.negotiates_http2 && self.server.chosen_version() == ChosenVersion::Http2 {
@@ -109,17 +111,18 @@ impl ServerSlot {
         }
     }
 
-    /// `true` if other requests may use its HTTP/2 connection. They may not if the server knows by a header of the PROXY protocol whose
-    /// connection it is, or if the pool keeps no connections.
+    /// `true` if other requests may use its HTTP/2 connection. They may not if the server knows by a header
+    /// of the PROXY protocol whose connection it is, or if the pool keeps no connections.
     pub(crate) fn shares_connections(&self) -> bool {
         let pool = &self.upstream.config.pool;
         self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0
     }
 }
 
-/// Waits for a connection to the server of `slot` within the limit of its upstream, but no longer than `until`. Returns one that was used
-/// before, if one waits and it need not be new. Otherwise there is one to share, or one more may be opened now; or another server than
-/// those `tried` has one to share, and is that of the slot from here on.
+/// Waits for a connection to the server of `slot` within the limit of its upstream, but no longer than
+/// `until`. Returns one that was used before, if one waits and it need not be new. Otherwise there is one to
+/// share, or one more may be opened now; or another server than those `tried` has one to share, and is that
+/// of the slot from here on.
 ///
 /// # Errors
 /// Too many requests wait already, or there is no room in time.
@@ -143,7 +146,8 @@ pub(crate) async fn acquire_within_limit(
     Ok(None)
 }
 
-/// How there is a connection now. A request that shares one notifies those that wait behind it: there may be room for more.
+/// How there is a connection now. A request that shares one notifies those that wait behind it: there may be
+/// room for more.
 fn way(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Way> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {
@@ -162,7 +166,8 @@ fn may_share(slot: &ServerSlot) -> bool {
         && find(&slot.worker, slot.wanted(), None).is_some()
 }
 
-/// Another server that has a stream, if any will do: rather than waiting for a connection to this one, while others are used all the time.
+/// Another server that has a stream, if any will do: rather than waiting for a connection to this one, while
+/// others are used all the time.
 fn elsewhere(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
     if !slot.shares_connections() {
         return None;

@@ -11,7 +11,8 @@ use crate::upstream::address::ServerAddr;
 use crate::upstream::config::UpstreamTls;
 use crate::upstream::server_slot::ServerSlot;
 
-/// A new connection to the server of a slot, in TLS if that is wanted, with these `protocols` on offer there or those of the config.
+/// A new connection to the server of a slot, in TLS if that is wanted, with these `protocols` on offer there
+/// or those of the config.
 pub(crate) async fn connect_secured(
     slot: &ServerSlot,
     protocols: Option<&[&[u8]]>,

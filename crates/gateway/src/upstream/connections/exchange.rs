@@ -162,7 +162,8 @@ impl Exchange {
         }
     }
 
-    /// Ends the exchange. Returns the connection if that is to wait for the next one; one of HTTP/2 is shared, and stays where it is.
+    /// Ends the exchange. Returns the connection if that is to wait for the next one; one of HTTP/2 is
+    /// shared, and stays where it is.
     pub(crate) fn finish(self) -> Option<Connection> {
         match self {
             Self::Http1(exchange) => exchange.finish(),
@@ -196,7 +197,8 @@ impl Turn<'_> {
         }
     }
 
-    /// All of the content that is still to come, where that is known to have arrived: the response is complete then.
+    /// All of the content that is still to come, where that is known to have arrived: the response is
+    /// complete then.
     #[inline]
     pub(crate) fn take_content(&mut self) -> Option<&[u8]> {
         match self {

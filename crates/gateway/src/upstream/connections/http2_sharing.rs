@@ -1,7 +1,7 @@
 //! The HTTP/2 connections of one worker: each is shared by as many requests as its server allows.
 //!
-//! A server that is found down or ejected may be back at the same address as another one. So a connection of an earlier health epoch gets
-//! no new requests, and its server is asked soon whether it is still there.
+//! A server that is found down or ejected may be back at the same address as another one. So a connection of
+//! an earlier health epoch gets no new requests, and its server is asked soon whether it is still there.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -100,7 +100,8 @@ pub(crate) fn next_number(worker: &Worker) -> u64 {
     last.get()
 }
 
-/// Lets others share a connection until that has ended. `connections` is the id of the upstream's connections.
+/// Lets others share a connection until that has ended. `connections` is the id of the upstream's
+/// connections.
 pub(crate) fn keep(
     worker: &Rc<Worker>,
     key: SharedKey,
@@ -125,7 +126,8 @@ pub(crate) fn keep(
     });
 }
 
-/// Has a server asked whether it is still there when it was found down or was ejected, as long as the connection is there.
+/// Has a server asked whether it is still there when it was found down or was ejected, as long as the
+/// connection is there.
 async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, doubt: Doubt) {
     while !doubt.is_over() {
         if state.health.epoch() != epoch {
@@ -156,7 +158,8 @@ impl Driving {
     }
 }
 
-/// Closes the unused connection that was opened first of an upstream's connections on this worker. Returns `false` if there is none.
+/// Closes the unused connection that was opened first of an upstream's connections on this worker. Returns
+/// `false` if there is none.
 pub(crate) fn close_idle(worker: &Worker, connections: u64) -> bool {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let open = servers.values_mut().flat_map(|shared| &mut shared.open);
@@ -172,7 +175,8 @@ impl Open {
         self.connection.has_room()
     }
 
-    /// `true` if it may get requests: its server was well ever since, or there may be no other before those on it have ended.
+    /// `true` if it may get requests: its server was well ever since, or there may be no other before those
+    /// on it have ended.
     fn is_trusted(&self, wanted: Wanted) -> bool {
         self.epoch == wanted.epoch || (wanted.keeps_used && !self.connection.is_idle())
     }
@@ -192,7 +196,8 @@ pub(crate) fn with_room(worker: &Worker, upstream: u64) -> Vec<usize> {
     with_room.collect()
 }
 
-/// A connection with room that was opened later than the one of this number, or what to wait for; `None` if there is neither.
+/// A connection with room that was opened later than the one of this number, or what to wait for; `None` if
+/// there is neither.
 pub(crate) fn find(
     worker: &Worker,
     wanted: Wanted,

@@ -1,7 +1,9 @@
-//! How many requests and connections the servers of an upstream have at a time, where that is limited, and the requests that wait.
+//! How many requests and connections the servers of an upstream have at a time, where that is limited, and
+//! the requests that wait.
 //!
-//! Each worker has its share of the connections: a connection that becomes free is used by the requests that wait for it beside it. No
-//! request waits for a connection that lies idle with another worker, or has it closed.
+//! Each worker has its share of the connections: a connection that becomes free is used by the requests that
+//! wait for it beside it. No request waits for a connection that lies idle with another worker, or has it
+//! closed.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +30,8 @@ pub(crate) struct Connections {
     shares: OnceLock<Box<[Share]>>,
 }
 
-/// Connections of one worker, and the requests that wait for one, or for a stream of one. Other workers only look.
+/// Connections of one worker, and the requests that wait for one, or for a stream of one. Other workers only
+/// look.
 #[derive(Debug, Default)]
 struct Share {
     open: AtomicUsize,
@@ -56,8 +59,8 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Counts one more request that the servers are answering, until it [ends](Self::end_request). Returns `false` if it would be more
-    /// than `requests_max`, unless that is 0.
+    /// Counts one more request that the servers are answering, until it [ends](Self::end_request). Returns
+    /// `false` if it would be more than `requests_max`, unless that is 0.
     #[inline]
     pub(crate) fn begin_request(&self, requests_max: usize) -> bool {
         if requests_max == 0 {
@@ -112,7 +115,8 @@ impl Connections {
         self.share(worker).0.queue.notify_capacity();
     }
 
-    /// Counts one more connection, if this worker has one left of `connections_max`. An unused connection is closed for it.
+    /// Counts one more connection, if this worker has one left of `connections_max`. An unused connection is
+    /// closed for it.
     pub(crate) fn permit(self: &Arc<Self>, worker: &Worker, connections_max: usize) -> Option<Permit> {
         let (share, place) = self.share(worker);
         let most = share_of(connections_max, self.shares().len(), place);

@@ -1,7 +1,8 @@
 //! Opens a connection for a request, in the version that its server speaks, or shares one.
 //!
-//! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: no request waits for a connection that
-//! could not be shared. A request whose expectation was wrong takes the connection as it is.
+//! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: no request
+//! waits for a connection that could not be shared. A request whose expectation was wrong takes the
+//! connection as it is.
 
 use std::time::Duration;
 
@@ -40,7 +41,8 @@ enum Opened {
     Http2(Box<SharedConnection>, Driver),
 }
 
-/// A connection to the server of `slot`, unless there is one only when nothing is `left` of the request's time.
+/// A connection to the server of `slot`, unless there is one only when nothing is `left` of the request's
+/// time.
 pub(crate) async fn open_within(
     left: Option<Duration>,
     slot: &ServerSlot,
@@ -95,9 +97,10 @@ fn not_opened(failure: impl Into<Failure>) -> NotOpened {
     NotOpened { failure: failure.into(), is_counted: false }
 }
 
-/// A connection to the server of `slot` with room for one more exchange, which was opened later than the one of this number. A server that
-/// refuses streams or leaves does so to many requests at once: what they are sent again on is one connection too. Where the server may choose,
-/// it can be one of HTTP/1.1, for this request alone. So is every connection if requests [share none](ServerSlot::shares_connections).
+/// A connection to the server of `slot` with room for one more exchange, which was opened later than the one
+/// of this number. A server that refuses streams or leaves does so to many requests at once: what they are
+/// sent again on is one connection too. Where the server may choose, it can be one of HTTP/1.1, for this
+/// request alone. So is every connection if requests [share none](ServerSlot::shares_connections).
 async fn share(
     slot: &ServerSlot,
     http2: &Http2Config,
@@ -205,7 +208,8 @@ mod tests {
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
     }
 
-    /// Once requests went on being sent on a connection to a server that was found down, for twenty seconds after it was back elsewhere.
+    /// Once requests went on being sent on a connection to a server that was found down, for twenty seconds
+    /// after it was back elsewhere.
     #[tokio::test]
     async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

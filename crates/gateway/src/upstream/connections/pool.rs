@@ -1,9 +1,10 @@
 //! Pools of the HTTP/1.1 connections of one worker that wait to be used again.
 //!
-//! Where servers are told about clients, by a header of the PROXY protocol, a connection is for the client that it tells of, and waits
-//! for that one only.
+//! Where servers are told about clients, by a header of the PROXY protocol, a connection is for the client
+//! that it tells of, and waits for that one only.
 //!
-//! Connections belong to the thread whose reactor watches them, so each worker has pools of its own, and no lock.
+//! Connections belong to the thread whose reactor watches them, so each worker has pools of its own, and no
+//! lock.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,7 +17,8 @@ use thruway_client::{Connection, Pool, PoolConfig, ReadBuffers, UpstreamStream};
 use thruway_net::{ProxyHeader, Worker, spawn};
 use tokio::time::sleep;
 
-/// State of a worker: its pools, whether they are swept, and the buffers that exchanges on their connections read into.
+/// State of a worker: its pools, whether they are swept, and the buffers that exchanges on their connections
+/// read into.
 #[derive(Default)]
 struct Pools {
     of_upstreams: RefCell<Vec<UpstreamPool>>,
@@ -141,7 +143,8 @@ pub(crate) fn put_idle(
     }
 }
 
-/// Closes the connection that has waited longest of an upstream's connections on this worker. Returns `false` if there is none.
+/// Closes the connection that has waited longest of an upstream's connections on this worker. Returns `false`
+/// if there is none.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
     // Those of an earlier config are further in front.
@@ -153,8 +156,8 @@ pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     })
 }
 
-/// A task of this worker that closes idle connections which have waited too long, or which their servers have closed, whatever requests
-/// come: until this is dropped.
+/// A task of this worker that closes idle connections which have waited too long, or which their servers have
+/// closed, whatever requests come: until this is dropped.
 struct Sweeping(Rc<Worker>);
 
 impl Sweeping {
@@ -192,8 +195,8 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     });
 }
 
-/// Nobody else can use a connection whose client has gone, which is not known here: so these do not wait for long, and all together
-/// are no more than a server has otherwise.
+/// Nobody else can use a connection whose client has gone, which is not known here: so these do not wait for
+/// long, and all together are no more than a server has otherwise.
 fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     PoolConfig {
         idle_max: config.idle_max.min(config.idle_per_address_max),

@@ -65,7 +65,8 @@ struct Place<'q> {
 impl Queue {
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        // In one order with what servers count: who frees a place sees who waits, or who waits sees the place.
+        // In one order with what servers count: who frees a place sees who waits, or who waits sees the
+        // place.
         self.waiting.load(Ordering::SeqCst)
     }
 
@@ -115,10 +116,12 @@ impl Drop for Place<'_> {
 }
 
 impl Queue {
-    /// What `attempt` comes to. If there is no room for it, waits until it is tried again with more luck, but no longer than `until`.
+    /// What `attempt` comes to. If there is no room for it, waits until it is tried again with more luck, but
+    /// no longer than `until`.
     ///
-    /// Who tries for the first time passes nobody that does so too, as each of them can use whatever room there is. A retry may want a server that
-    /// hangs, while others have room: it holds nobody up, and has been waiting longer than those who wait for their first try.
+    /// Who tries for the first time passes nobody that does so too, as each of them can use whatever room
+    /// there is. A retry may want a server that hangs, while others have room: it holds nobody up, and has
+    /// been waiting longer than those who wait for their first try.
     ///
     /// # Errors
     /// There is nobody to wait for, or too many wait already, or there is no room in time.
@@ -198,7 +201,8 @@ pub(crate) struct WaitingTimes(Histogram<BUCKETS>);
 /// How many requests have waited for a server with room, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WaitingCounts {
-    /// Those that have waited no longer than each of [`WaitingCounts::BOUNDS`], and longer than the one before; then all others.
+    /// Those that have waited no longer than each of [`WaitingCounts::BOUNDS`], and longer than the one
+    /// before; then all others.
     pub buckets: [u64; BUCKETS],
     /// For how long all together.
     pub time: Duration,

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether a server may get requests, whatever its health. What it is answering already, it answers to the end.
+/// Whether a server may get requests, whatever its health. What it is answering already, it answers to the
+/// end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum AdminState {

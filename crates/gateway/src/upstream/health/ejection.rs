@@ -7,8 +7,8 @@
 //! │                           └──── it fails: twice as long ─────┤
 //! └──────────────────────────────── it succeeds ─────────────────┘
 //! ```
-//! When no other server is left, those that are out are asked too: see the tiers of `select`. Then each success ends an
-//! ejection, and failures make none longer.
+//! When no other server is left, those that are out are asked too: see the tiers of `select`. Then each
+//! success ends an ejection, and failures make none longer.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,17 +20,18 @@ use crate::upstream::health::status_range::StatusRange;
 /// When a server that fails gets no more requests, and for how long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EjectionConfig {
-    /// After so many failures in a row: there was no connection, no response in time, or none that could be understood. With
-    /// 0, never. Default 5.
+    /// After so many failures in a row: there was no connection, no response in time, or none that could be
+    /// understood. With 0, never. Default 5.
     pub failures: u32,
-    /// Statuses that count as failures too. Default none: a 500 is about the request as often as about the server.
+    /// Statuses that count as failures too. Default none: a 500 is about the request as often as about the
+    /// server.
     pub statuses: Vec<StatusRange>,
     /// For how long, the first time. Each time after that it is twice as long. Default 10 s.
     pub time: Duration,
     /// The longest time; a server that has been back for as long begins anew. Default 1 min.
     pub time_max: Duration,
-    /// How many servers of a hundred may be out at the same time, for whatever reason; at least one, and never all. Default
-    /// 70.
+    /// How many servers of a hundred may be out at the same time, for whatever reason; at least one, and
+    /// never all. Default 70.
     pub percent_max: u32,
 }
 
@@ -96,8 +97,8 @@ impl Ejection {
         self.until.load(Ordering::Relaxed) <= now
     }
 
-    /// What a request is that wants to begin. If it is a trial that nobody hears of again, the next may follow after the time
-    /// of an ejection.
+    /// What a request is that wants to begin. If it is a trial that nobody hears of again, the next may
+    /// follow after the time of an ejection.
     #[inline]
     pub(crate) fn admit(&self, config: &EjectionConfig, now: u64) -> Admission {
         let until = self.until.load(Ordering::Relaxed);
@@ -146,8 +147,8 @@ impl Ejection {
         }
     }
 
-    /// Puts the server out, which has been in since `back_since`. Returns for how many milliseconds; `None` if somebody else
-    /// was faster.
+    /// Puts the server out, which has been in since `back_since`. Returns for how many milliseconds; `None`
+    /// if somebody else was faster.
     pub(crate) fn eject(
         &self,
         config: &EjectionConfig,

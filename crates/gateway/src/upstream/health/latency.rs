@@ -1,13 +1,14 @@
 //! How fast a server answers: a peak-sensitive moving average of its response times.
 //!
-//! A response that is slower than the average becomes the average at once; faster ones bring it down by and by, and so does
-//! time without any: a server that was slow is looked at again. This is the measure of Finagle and linkerd.
+//! A response that is slower than the average becomes the average at once; faster ones bring it down by and
+//! by, and so does time without any: a server that was slow is looked at again. This is the measure of
+//! Finagle and linkerd.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The average and when it was made, in one number, so that it is replaced as a whole: the upper half is the average in
-/// microseconds, the lower one the time in milliseconds, which wraps after seven weeks.
+/// The average and when it was made, in one number, so that it is replaced as a whole: the upper half is the
+/// average in microseconds, the lower one the time in milliseconds, which wraps after seven weeks.
 #[derive(Debug, Default)]
 pub(crate) struct Latency(AtomicU64);
 
@@ -24,8 +25,8 @@ impl Latency {
         self.update(|average| average.with(sample, now));
     }
 
-    /// Notes that a request failed after `elapsed`: as if it had taken ten times as long as requests do here. Once is
-    /// forgotten soon, again and again makes the server the slowest of all.
+    /// Notes that a request failed after `elapsed`: as if it had taken ten times as long as requests do here.
+    /// Once is forgotten soon, again and again makes the server the slowest of all.
     pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
         let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.update(|average| {

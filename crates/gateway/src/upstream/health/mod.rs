@@ -1,4 +1,5 @@
-//! Health: which servers may get requests, by checks, by failed requests, by their own wish and by the operator.
+//! Health: which servers may get requests, by checks, by failed requests, by their own wish and by the
+//! operator.
 
 pub(crate) mod status_range;
 pub(crate) mod ejection;

@@ -52,7 +52,8 @@ impl HealthMonitor {
         }
     }
 
-    /// Records a failure of a request with this `admission`. Ejects the server if that is enough of them, and `members` can spare it.
+    /// Records a failure of a request with this `admission`. Ejects the server if that is enough of them, and
+    /// `members` can spare it.
     pub(crate) fn failed(&self, members: &Membership, server: &Server, admission: Admission, clock: &Clock) {
         if server.health().ejection.failed(&self.ejection, admission) {
             self.eject(members, server, admission, milliseconds(clock.now()));
@@ -96,8 +97,8 @@ impl HealthMonitor {
     }
 }
 
-/// `true` if the status says that nothing could answer (RFC 9110 §15.6.3 to §15.6.5). Other failures are about the request as often as
-/// about the server.
+/// `true` if the status says that nothing could answer (RFC 9110 §15.6.3 to §15.6.5). Other failures are
+/// about the request as often as about the server.
 const fn is_gateway_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

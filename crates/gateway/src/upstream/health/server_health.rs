@@ -1,5 +1,5 @@
-//! Health of one server, as all workers see it. It stays the same from one config to the next. Times are milliseconds of the clock,
-//! which all workers read alike.
+//! Health of one server, as all workers see it. It stays the same from one config to the next. Times are
+//! milliseconds of the clock, which all workers read alike.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -80,8 +80,8 @@ impl ServerHealth {
         self.admin_state.set(state);
     }
 
-    /// Number of the health epoch. A connection that was opened in an earlier epoch may lead nowhere: the server was found down or was
-    /// ejected since.
+    /// Number of the health epoch. A connection that was opened in an earlier epoch may lead nowhere: the
+    /// server was found down or was ejected since.
     pub(crate) fn epoch(&self) -> usize {
         self.epoch.load(Ordering::Relaxed)
     }
@@ -106,8 +106,8 @@ impl ServerHealth {
         self.back_since.load(Ordering::Relaxed)
     }
 
-    /// Slow-start share of the server's normal traffic, in percent, when a slow start takes `slow_start` milliseconds. At least a tenth,
-    /// as nobody learns that a server can do more from one that does nothing.
+    /// Slow-start share of the server's normal traffic, in percent, when a slow start takes `slow_start`
+    /// milliseconds. At least a tenth, as nobody learns that a server can do more from one that does nothing.
     #[inline]
     pub(crate) fn percent_wanted(&self, slow_start: u64, now: u64) -> u64 {
         let back_since = if slow_start == 0 { 0 } else { self.back_since() };

@@ -1,7 +1,8 @@
 //! Names of servers to their addresses, at the start and again and again.
 //!
-//! The system does not say for how long an answer holds, so the interval is configured; servers of names do, and are asked again when
-//! it does no longer. A lookup that fails changes nothing, and what stays in an answer keeps its state, or is back in one before long.
+//! The system does not say for how long an answer holds, so the interval is configured; servers of names do,
+//! and are asked again when it does no longer. A lookup that fails changes nothing, and what stays in an
+//! answer keeps its state, or is back in one before long.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};

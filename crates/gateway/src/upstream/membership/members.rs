@@ -39,8 +39,8 @@ impl Membership {
         Self { servers: ArcSwap::from_pointee(ServerList::new(servers)), removed: Arc::default() }
     }
 
-    /// The servers of `config`, in the place of `self`, which belongs to the config `before`. Servers that stay keep their state, and
-    /// names have the addresses that they had until they are looked up.
+    /// The servers of `config`, in the place of `self`, which belongs to the config `before`. Servers that
+    /// stay keep their state, and names have the addresses that they had until they are looked up.
     pub(crate) fn after(&self, before: &UpstreamConfig, config: &UpstreamConfig) -> Self {
         let servers_before = self.servers.load();
         let retained = |origin, address: &UpstreamAddr, state: Arc<RetainedState>| {
@@ -76,7 +76,8 @@ impl Membership {
         self.servers.load_full()
     }
 
-    /// Puts servers at `addresses` in the place of those that come from the configured server `origin`. `None` if nothing changes.
+    /// Puts servers at `addresses` in the place of those that come from the configured server `origin`.
+    /// `None` if nothing changes.
     pub(crate) fn replace(
         &self,
         config: &UpstreamConfig,
@@ -106,8 +107,8 @@ impl Membership {
 /// Servers.
 type List = Vec<Arc<Server>>;
 
-/// The list in which those of `origin` are at `addresses`, in the order of their origins, and those among them that `make` made.
-/// `None` if nothing changes.
+/// The list in which those of `origin` are at `addresses`, in the order of their origins, and those among
+/// them that `make` made. `None` if nothing changes.
 fn replaced(
     list: &[Arc<Server>],
     origin: usize,

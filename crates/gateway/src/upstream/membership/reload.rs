@@ -15,9 +15,9 @@ use crate::upstream::parts::Upstream;
 use crate::upstream::request_key::RequestKey;
 
 impl Upstream {
-    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they are, and lookups of
-    /// names, before the first of which there are no servers behind them. That ends when the upstream is dropped. To be called
-    /// once.
+    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they
+    /// are, and lookups of names, before the first of which there are no servers behind them. That ends when
+    /// the upstream is dropped. To be called once.
     pub fn start(self: &Arc<Self>) -> dns::FirstLookup {
         self.start_with(self.config.resolver.resolver())
     }
@@ -28,10 +28,10 @@ impl Upstream {
         dns::start(self, resolver)
     }
 
-    /// The upstream that `config` describes, in the place of `before`: servers that stay are known as they were, requests that they are
-    /// answering included, and names have the addresses that they had until they are looked up. Requests that servers are answering
-    /// go on in `before`, until all of them have ended. Nothing changes there until this is [started](Self::start), and [`replace`](Self::replace)
-    /// was called.
+    /// The upstream that `config` describes, in the place of `before`: servers that stay are known as they
+    /// were, requests that they are answering included, and names have the addresses that they had until they
+    /// are looked up. Requests that servers are answering go on in `before`, until all of them have ended.
+    /// Nothing changes there until this is [started](Self::start), and [`replace`](Self::replace) was called.
     pub fn after(config: UpstreamConfig, before: &Self) -> Self {
         let members = before.members.after(&before.config, &config);
         Self {
@@ -43,7 +43,8 @@ impl Upstream {
         }
     }
 
-    /// Is in the place of `before` from here on, which is no longer looked after. Who waits there for a server is given one of these.
+    /// Is in the place of `before` from here on, which is no longer looked after. Who waits there for a
+    /// server is given one of these.
     pub fn replace(self: &Arc<Self>, before: &Self) {
         *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
         before.is_replaced.store(true, Ordering::Relaxed);
@@ -57,8 +58,8 @@ impl Upstream {
         }
     }
 
-    /// The upstream that a request of `key` is for now: if another is in the place of this one, that; unless it wants to know what was not asked of
-    /// the client, or has no server yet.
+    /// The upstream that a request of `key` is for now: if another is in the place of this one, that; unless
+    /// it wants to know what was not asked of the client, or has no server yet.
     pub(crate) fn in_place(self: &Arc<Self>, key: &RequestKey) -> Cow<'_, Arc<Self>> {
         if !self.is_replaced() {
             return Cow::Borrowed(self);

@@ -1,7 +1,7 @@
 //! Recently removed servers: those whose addresses their names do not have any more.
 //!
-//! Names of many servers are often answered with some of them, others each time. A server that is left out once is the same one when it is back: it
-//! was disabled, fails, or is still answering requests.
+//! Names of many servers are often answered with some of them, others each time. A server that is left out
+//! once is the same one when it is back: it was disabled, fails, or is still answering requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! Balancing methods, as the config names them, and the hashes of request keys. The methods themselves are in `pick`.
+//! Balancing methods, as the config names them, and the hashes of request keys. The methods themselves are in
+//! `pick`.
 
 use std::net::IpAddr;
 
@@ -13,21 +14,22 @@ pub enum Balance {
     RoundRobin,
     /// The one that is answering the fewest requests, in relation to its weight.
     LeastConnections,
-    /// The one of two that is answering fewer requests, in relation to its weight. The two are drawn, a heavy server more
-    /// often. Nearly as even as [`LeastConnections`](Self::LeastConnections), looks at two servers only, and several
-    /// gateways do not all take the same one.
+    /// The one of two that is answering fewer requests, in relation to its weight. The two are drawn, a heavy
+    /// server more often. Nearly as even as [`LeastConnections`](Self::LeastConnections), looks at two
+    /// servers only, and several gateways do not all take the same one.
     RandomOfTwo,
-    /// The one of two that would answer sooner: by a moving average of its response times, in which failures count as slow,
-    /// and by how many requests it is answering. A server that answers 503 with `Retry-After` gets nothing until then, for
-    /// 10 s at most.
+    /// The one of two that would answer sooner: by a moving average of its response times, in which failures
+    /// count as slow, and by how many requests it is answering. A server that answers 503 with `Retry-After`
+    /// gets nothing until then, for 10 s at most.
     PeakEwma,
-    /// Requests with the same key go to the same server, as long as it is there and not too busy. When a server goes, only
-    /// its keys go elsewhere.
+    /// Requests with the same key go to the same server, as long as it is there and not too busy. When a
+    /// server goes, only its keys go elsewhere.
     Hash {
         /// What is the key. Requests without it go to one of two, as with [`RandomOfTwo`](Self::RandomOfTwo).
         by: HashBy,
-        /// How much a server may have to do with, in hundredths of its share of all requests that are being answered; beyond,
-        /// the next server gets them. From 100 on: less spreads more evenly, more keeps keys together. Default 125.
+        /// How much a server may have to do with, in hundredths of its share of all requests that are being
+        /// answered; beyond, the next server gets them. From 100 on: less spreads more evenly, more keeps
+        /// keys together. Default 125.
         load_max_percent: u32,
     },
 }
@@ -50,7 +52,8 @@ impl Balance {
 /// What requests have in common that go to the same server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HashBy {
-    /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy says.
+    /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy
+    /// says.
     ClientAddress,
     /// The cookie of this name.
     Cookie(String),
@@ -85,8 +88,8 @@ fn hash_of_address(address: IpAddr) -> u64 {
     }
 }
 
-/// FNV-1a: the same in every process, so that several gateways agree. Clients may choose what is hashed: that all of it
-/// falls to one server is what the bound on a server's load is for.
+/// FNV-1a: the same in every process, so that several gateways agree. Clients may choose what is hashed: that
+/// all of it falls to one server is what the bound on a server's load is for.
 pub(crate) fn hash(octets: &[u8]) -> u64 {
     let step = |hash: u64, octet: &u8| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
     octets.iter().fold(0xcbf2_9ce4_8422_2325, step)

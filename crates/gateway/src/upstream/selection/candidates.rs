@@ -54,7 +54,8 @@ impl<'s> Candidates<'s> {
             && !(is_untried && self.tried.contains(&server.number))
     }
 
-    /// Whether the server at `place` is one, and wants this request: while it starts slowly, it wants some only.
+    /// Whether the server at `place` is one, and wants this request: while it starts slowly, it wants some
+    /// only.
     #[inline]
     pub(crate) fn accept(&self, place: usize) -> bool {
         let wants = || match self.servers.list[place].percent_wanted(self.now) {
@@ -69,9 +70,9 @@ const fn tier(is_backup: bool, is_available: bool, is_untried: bool) -> Tier {
     Tier { is_backup, is_available, is_untried }
 }
 
-/// Backups stand in when no other may get requests. When nobody may, everybody is asked all the same: that all are out says
-/// more about how we look at them than about them, and worse than an error it cannot become. A server is asked twice for the
-/// same request only if there is no other.
+/// Backups stand in when no other may get requests. When nobody may, everybody is asked all the same: that
+/// all are out says more about how we look at them than about them, and worse than an error it cannot become.
+/// A server is asked twice for the same request only if there is no other.
 pub(crate) const TIERS: [Tier; 8] = [
     tier(false, true, true),
     tier(true, true, true),

@@ -1,6 +1,8 @@
-//! Balancing methods: which of the candidates gets the next request. To add one, extend [`Balance`] and [`pick`].
+//! Balancing methods: which of the candidates gets the next request. To add one, extend [`Balance`] and
+//! [`pick`].
 //!
-//! All of them only read; nothing is changed but the turn of a round. Nothing is locked and nothing allocated.
+//! All of them only read; nothing is changed but the turn of a round. Nothing is locked and nothing
+//! allocated.
 
 use std::cmp;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +11,8 @@ use super::balance::{Balance, mix};
 use super::candidates::Candidates;
 use crate::upstream::server::Server;
 
-/// Returns the place of the next candidate by `balance`; `None` if there is none. `turn` is the position of round robin, and `key` the
-/// hash of the request's key.
+/// Returns the place of the next candidate by `balance`; `None` if there is none. `turn` is the position of
+/// round robin, and `key` the hash of the request's key.
 pub(crate) fn pick(
     balance: &Balance,
     candidates: &Candidates<'_>,
@@ -28,8 +30,8 @@ pub(crate) fn pick(
 
 // One after the other.
 
-/// The candidate whose turn it is. A turn of somebody who is none is passed over for good: if the next one had it too, it would
-/// get twice as much as the others.
+/// The candidate whose turn it is. A turn of somebody who is none is passed over for good: if the next one
+/// had it too, it would get twice as much as the others.
 fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let round = candidates.round();
     let next = || turn.fetch_add(1, Ordering::Relaxed);
@@ -92,8 +94,8 @@ fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
     places.find(|place| Some(*place) != other && candidates.include(*place))
 }
 
-/// Compares how long the next request would take: the average response time, once more for each request that the server
-/// is answering for each unit of weight.
+/// Compares how long the next request would take: the average response time, once more for each request that
+/// the server is answering for each unit of weight.
 fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
     cost(a, now).cmp(&cost(b, now))
 }
@@ -111,11 +113,13 @@ fn cost(server: &Server, now: u64) -> u64 {
 
 // The same server for the same key: weighted rendezvous hashing with bounded load.
 //
-// Each server has a score for each key, and the highest wins. A server that goes takes nothing along but its own keys, and they spread
-// over all others; there is no table that would have to be made again. Beyond its bound, a server is passed over for the one with the
-// next score, so that one popular key does not bring it down.
+// Each server has a score for each key, and the highest wins. A server that goes takes nothing along but its
+// own keys, and they spread over all others; there is no table that would have to be made again. Beyond its
+// bound, a server is passed over for the one with the next score, so that one popular key does not bring it
+// down.
 
-/// The candidate with the highest score for `key` among those within `load_max_percent` of their share of the load.
+/// The candidate with the highest score for `key` among those within `load_max_percent` of their share of the
+/// load.
 fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> Option<usize> {
     let servers = candidates.servers();
     let places = (0..servers.len()).filter(|&place| candidates.include(place));
@@ -137,14 +141,15 @@ fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> O
     chosen.map(|(_, place)| place)
 }
 
-/// How many requests `server` may be answering when one more comes to the `load` of all, who have `weight` together.
+/// How many requests `server` may be answering when one more comes to the `load` of all, who have `weight`
+/// together.
 fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
     let share = (load + 1).saturating_mul(u64::from(server.weight)).saturating_mul(u64::from(percent));
     share.div_ceil(weight.max(1).saturating_mul(100))
 }
 
-/// How much `server` wants `key`. Whoever has twice the weight wins twice as often; who starts slowly, at `percent` of it, gets back more and
-/// more of its keys, and keeps those that it has got.
+/// How much `server` wants `key`. Whoever has twice the weight wins twice as often; who starts slowly, at
+/// `percent` of it, gets back more and more of its keys, and keeps those that it has got.
 #[expect(clippy::cast_precision_loss, reason = "53 bits are what the type holds")]
 fn score(server: &Server, key: u64, percent: u64) -> f64 {
     let uniform = ((mix(key ^ server.seed) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;

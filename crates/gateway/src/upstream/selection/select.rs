@@ -1,5 +1,5 @@
-//! Selects the server that gets the next request: the one that a sticky cookie names, or the one that the balancing method picks from
-//! the first tier of candidates.
+//! Selects the server that gets the next request: the one that a sticky cookie names, or the one that the
+//! balancing method picks from the first tier of candidates.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -32,8 +32,8 @@ pub(crate) enum Selected<'s> {
 }
 
 impl Selection {
-    /// Selects who gets the next request and lets it [begin](Server::begin): none of those `tried` if there is another. Of
-    /// those of the first tier that is not empty, `balance` picks one.
+    /// Selects who gets the next request and lets it [begin](Server::begin): none of those `tried` if there
+    /// is another. Of those of the first tier that is not empty, `balance` picks one.
     pub(crate) fn select<'s>(
         &self,
         servers: &'s ServerList,
@@ -66,8 +66,8 @@ impl Selection {
     }
 }
 
-/// The server that a cookie names, if it may get requests. It needs no weight: to take that away lets a server end what it
-/// has begun.
+/// The server that a cookie names, if it may get requests. It needs no weight: to take that away lets a
+/// server end what it has begun.
 fn sticky_server<'s>(
     servers: &'s ServerList,
     token: u64,

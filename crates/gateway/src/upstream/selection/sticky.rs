@@ -1,7 +1,7 @@
 //! Cookies that bring a client to the same server again.
 //!
-//! A cookie holds a token: a keyed hash of the server's address, from which nobody without the key learns the address. It is
-//! no proof of anything; whoever makes one up is given a server as if there were none.
+//! A cookie holds a token: a keyed hash of the server's address, from which nobody without the key learns the
+//! address. It is no proof of anything; whoever makes one up is given a server as if there were none.
 
 use std::sync::OnceLock;
 
@@ -16,8 +16,8 @@ use thruway_server::Request;
 pub struct Sticky {
     /// The name of the cookie.
     pub cookie: String,
-    /// What tokens are made with. Gateways with the same secret know each other's cookies, and a gateway knows its own after
-    /// a restart. Default one that is made when the process starts.
+    /// What tokens are made with. Gateways with the same secret know each other's cookies, and a gateway
+    /// knows its own after a restart. Default one that is made when the process starts.
     pub secret: Option<String>,
 }
 

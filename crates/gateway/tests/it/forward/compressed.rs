@@ -60,7 +60,8 @@ fn what_the_upstream_has_compressed_is_neither_unpacked_nor_compressed_again() {
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{ACCEPT}\r\n"));
     let mut accepted = script.accept();
     accepted.head();
-    // It says that it is gzip, and would fail to unpack; whether it would also fill the memory is no concern of the gateway.
+    // It says that it is gzip, and would fail to unpack; whether it would also fill the memory is no concern
+    // of the gateway.
     let bomb = vec![0x1f; 100_000];
     accepted.send(format!("{TYPE}Content-Encoding: gzip\r\nETag: \"a\"\r\nContent-Length: 100000\r\n\r\n"));
     accepted.send(&bomb);

@@ -189,8 +189,8 @@ fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
     }
 }
 
-/// Such an upstream closes with octets unread, which resets the connection: the refusal was cut off or replaced by 502, and what
-/// stood behind it in the pipeline was never answered.
+/// Such an upstream closes with octets unread, which resets the connection: the refusal was cut off or
+/// replaced by 502, and what stood behind it in the pipeline was never answered.
 #[test]
 fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
     for n in 0..20 {
@@ -254,7 +254,8 @@ fn a_request_whose_client_leaves_is_counted_too() {
     assert_eq!(meter.counts().classes, [0, 0, 0, 2, 0]);
 }
 
-/// The refusal of the gateway itself comes behind the answer that the upstream still owes, wherever the octets are cut.
+/// The refusal of the gateway itself comes behind the answer that the upstream still owes, wherever the
+/// octets are cut.
 #[test]
 fn a_refusal_behind_a_request_that_is_forwarded_is_never_lost() {
     const GOOD: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";

@@ -100,7 +100,8 @@ fn other_fields_about_the_way_are_not_for_the_client_to_say() {
     assert_eq!(names, [&["host", "x-forwarded", "x-forward-auth"][..], &written].concat());
 }
 
-/// Servers that hand fields to programs as variables, as CGI and WSGI do, cannot tell the two spellings apart.
+/// Servers that hand fields to programs as variables, as CGI and WSGI do, cannot tell the two spellings
+/// apart.
 #[test]
 fn an_underscore_is_no_way_around_that() {
     let recorder = Recorder::start();

@@ -54,7 +54,8 @@ fn each_connection_tells_of_its_client_and_serves_no_other() {
         of_two.send(OK);
         assert_eq!(two.answer(false).status, 200);
 
-        // Another request of the same client finds the connection that told of it, and there is no second header.
+        // Another request of the same client finds the connection that told of it, and there is no second
+        // header.
         one.send("GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(of_one.head().starts_with("GET /again "));
         of_one.send(OK);

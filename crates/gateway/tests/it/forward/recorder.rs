@@ -1,4 +1,5 @@
-//! An upstream that parses strictly, by rules of its own, and remembers every request that it has read to its end.
+//! An upstream that parses strictly, by rules of its own, and remembers every request that it has read to its
+//! end.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -186,8 +187,8 @@ fn read_lines(reader: &mut impl BufRead) -> io::Result<Option<Vec<(String, Strin
     }
 }
 
-/// A line that ends with CR LF and has no control character in it but tabs; `None` if the connection ends before. Octets
-/// beyond ASCII are kept as the characters of Latin 1.
+/// A line that ends with CR LF and has no control character in it but tabs; `None` if the connection ends
+/// before. Octets beyond ASCII are kept as the characters of Latin 1.
 fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line)?;

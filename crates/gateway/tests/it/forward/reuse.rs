@@ -1,5 +1,5 @@
-//! Connections that end just as they are used again: no client notices where the request may be sent once more, and none
-//! that may not is.
+//! Connections that end just as they are used again: no client notices where the request may be sent once
+//! more, and none that may not is.
 
 use std::io::Read;
 

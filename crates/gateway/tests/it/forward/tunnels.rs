@@ -106,7 +106,8 @@ fn an_upgrade_that_is_declined_leaves_http_behind_for_nobody() {
     assert_eq!(client.answer(false).status, 204);
 }
 
-/// uvicorn with httptools takes such a request for complete at the end of its head, and its content for the next request.
+/// uvicorn with httptools takes such a request for complete at the end of its head, and its content for the
+/// next request.
 #[test]
 fn an_upgrade_of_a_request_with_content_is_not_passed_on() {
     let script = Script::start();
@@ -205,7 +206,8 @@ fn an_upgrade_that_is_required_is_named_to_the_client() {
     }
 }
 
-/// What stood behind such a request was thrown away with the end of what the client sends, while the answer was streamed.
+/// What stood behind such a request was thrown away with the end of what the client sends, while the answer
+/// was streamed.
 #[test]
 fn what_stands_behind_an_upgrade_that_is_declined_is_answered_though_its_client_has_finished() {
     let script = Script::start();

@@ -87,7 +87,8 @@ fn a_client_that_leaves_in_large_content_leaves_an_incomplete_request() {
     assert!(left.len() <= 1_000_000, "{}", left.len());
 }
 
-/// An answer that comes before all was read is the last that is heard of such a server, and reaches a client that still sends.
+/// An answer that comes before all was read is the last that is heard of such a server, and reaches a client
+/// that still sends.
 #[test]
 fn an_upstream_that_refuses_in_the_middle_of_large_content_is_heard() {
     let script = Script::start();

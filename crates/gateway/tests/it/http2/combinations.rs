@@ -187,7 +187,8 @@ fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
     }
 }
 
-/// Once they shared one connection, whatever its window: a hundred clients that did not read kept the content of all others away.
+/// Once they shared one connection, whatever its window: a hundred clients that did not read kept the content
+/// of all others away.
 #[test]
 fn clients_that_do_not_read_keep_the_content_of_nobody_away() {
     let origin = Origin::without_limit();

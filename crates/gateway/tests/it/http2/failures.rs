@@ -99,7 +99,8 @@ fn what_was_refused_together_is_sent_again_on_one_connection() {
     }
 }
 
-/// Once each request that had waited for the connection counted: so many failures in a row, and the server was ejected.
+/// Once each request that had waited for the connection counted: so many failures in a row, and the server
+/// was ejected.
 #[test]
 fn a_connection_that_is_not_made_is_one_failure_however_many_wait_for_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

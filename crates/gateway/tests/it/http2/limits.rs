@@ -19,8 +19,8 @@ fn two_connections<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Upstrea
     UpstreamConfig { servers, http2, connections_max: 2, ..UpstreamConfig::new("a", []) }
 }
 
-/// Once each request wanted a connection of its own, as over HTTP/1.1. Those that a new connection refuses, whose streams nobody knew of yet, are
-/// sent on it again.
+/// Once each request wanted a connection of its own, as over HTTP/1.1. Those that a new connection refuses,
+/// whose streams nobody knew of yet, are sent on it again.
 #[test]
 fn who_finds_no_stream_waits_for_one_where_there_may_be_no_other_connection() {
     let origin = Origin::with_streams(2);

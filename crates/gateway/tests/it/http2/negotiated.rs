@@ -56,8 +56,8 @@ impl Place {
         Secured(Some(Server::new(Echo(Arc::default())).workers(1).listen_on(listener).start().unwrap()))
     }
 
-    /// Does this with each connection to a server that chooses among `protocols`, and with the number of the connection, from 0. Nothing was said
-    /// on it yet.
+    /// Does this with each connection to a server that chooses among `protocols`, and with the number of the
+    /// connection, from 0. Nothing was said on it yet.
     pub(super) fn each_connection(
         &self,
         protocols: &[&str],

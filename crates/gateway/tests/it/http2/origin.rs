@@ -177,8 +177,8 @@ pub(super) enum Refusal {
     Streams,
 }
 
-/// An upstream that refuses so many requests of its first connection, together, and answers all others with 200. How many connections there
-/// were is counted.
+/// An upstream that refuses so many requests of its first connection, together, and answers all others with
+/// 200. How many connections there were is counted.
 pub(super) fn refusing(requests: usize, refusal: Refusal) -> (SocketAddr, Arc<AtomicUsize>) {
     each_connection(move |stream, is_first| {
         let mut refused = Vec::new();
@@ -201,8 +201,9 @@ pub(super) fn refusing(requests: usize, refusal: Refusal) -> (SocketAddr, Arc<At
     })
 }
 
-/// An upstream that says `first` to the first request of its first connection and 200 to all others. It closes the first connection then, but
-/// for a request that it has refused, as that says nothing of others. How many connections there were is counted.
+/// An upstream that says `first` to the first request of its first connection and 200 to all others. It
+/// closes the first connection then, but for a request that it has refused, as that says nothing of others.
+/// How many connections there were is counted.
 pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     each_connection(move |stream, is_first| {
         let mut first = is_first.then_some(first);
@@ -217,7 +218,8 @@ pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
 /// The first stream is refused.
 pub(super) const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07";
 
-/// An upstream that does this with each of its connections, of which the first is told apart; and how many there were.
+/// An upstream that does this with each of its connections, of which the first is told apart; and how many
+/// there were.
 fn each_connection(
     serve: impl Fn(TcpStream, bool) -> io::Result<()> + Clone + Send + 'static,
 ) -> (SocketAddr, Arc<AtomicUsize>) {

@@ -274,7 +274,8 @@ fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
     assert_eq!((status.state, status.failures), (ServerState::Up, vec![("http_upgrade_failed", 3)]));
 }
 
-/// A server in TLS that chooses among `protocols` and takes no upgrades over HTTP/2. Over HTTP/1.1 it switches, and says back what it is told.
+/// A server in TLS that chooses among `protocols` and takes no upgrades over HTTP/2. Over HTTP/1.1 it
+/// switches, and says back what it is told.
 fn old_server(place: &Place, protocols: &[&str]) {
     place.each_connection(protocols, |mut stream, _| {
         if stream.conn.complete_io(&mut stream.sock).is_err() {

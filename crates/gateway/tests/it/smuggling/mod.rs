@@ -1,8 +1,8 @@
 //! Whatever octets a client sends: the upstream gets the requests that the gateway saw, and no others.
 //!
-//! Each case is sent on a connection of its own. What the gateway sees in it is known without the gateway: by the parser
-//! that it stands on. What the upstream sees is known from one that parses strictly and by other code, and that tells in
-//! its answers what it was asked. All three must be the same.
+//! Each case is sent on a connection of its own. What the gateway sees in it is known without the gateway: by
+//! the parser that it stands on. What the upstream sees is known from one that parses strictly and by other
+//! code, and that tells in its answers what it was asked. All three must be the same.
 
 use thruway_gateway::{ForwardConfig, ForwardedFields, HostRewrite, PathMatch, PathRewrite, Rewrite};
 use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
@@ -16,7 +16,8 @@ fn recorded(request: Recorded) -> Seen {
     (format!("{} {}", request.method, request.target), request.content)
 }
 
-/// What the client is told: what the upstream says that it was asked, and the statuses of the gateway's own answers.
+/// What the client is told: what the upstream says that it was asked, and the statuses of the gateway's own
+/// answers.
 fn told(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>) {
     let (mut answers, mut refusals) = (Vec::new(), Vec::new());
     loop {
@@ -87,7 +88,8 @@ impl Place {
         }
     }
 
-    /// Sends `octets`, and looks at what all three make of them. Returns how many requests went through, and the refusals.
+    /// Sends `octets`, and looks at what all three make of them. Returns how many requests went through, and
+    /// the refusals.
     fn check(&self, octets: &[u8]) -> (usize, Vec<u16>) {
         self.check_cut(octets, octets.len())
     }

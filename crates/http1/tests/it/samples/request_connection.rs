@@ -1,4 +1,5 @@
-//! What a request says about the connection: persistence, expectations, tunnels (RFC 9112 §9, RFC 9110 §7.8 and §10.1.1).
+//! What a request says about the connection: persistence, expectations, tunnels (RFC 9112 §9, RFC 9110 §7.8
+//! and §10.1.1).
 
 use thruway_http1::Error;
 use thruway_testkit::transcript::Reader;

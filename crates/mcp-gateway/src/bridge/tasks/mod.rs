@@ -1,7 +1,8 @@
-//! Tasks that cross a bridge. How a task stands, its server says; here is remembered whose it is, and which server works at it.
+//! Tasks that cross a bridge. How a task stands, its server says; here is remembered whose it is, and which
+//! server works at it.
 //!
-//! Clients know a task by an id that is made here and cannot be guessed: servers may count, and one that is started again
-//! counts from the beginning.
+//! Clients know a task by an id that is made here and cannot be guessed: servers may count, and one that is
+//! started again counts from the beginning.
 
 // what is remembered
 mod table;

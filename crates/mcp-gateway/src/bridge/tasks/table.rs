@@ -457,7 +457,8 @@ impl Names {
         self.tasks.name_of(self.server, id, &self.owner)
     }
 
-    /// What a client answers, as the server knows it. That it belongs to a task of somebody else is not passed on.
+    /// What a client answers, as the server knows it. That it belongs to a task of somebody else is not
+    /// passed on.
     pub(in crate::bridge) fn answered(&self, answer: &mut Value) {
         let Some(meta) = answer.get_mut("_meta").and_then(Value::as_object_mut) else { return };
         let Some(related) = meta.get_mut(meta_keys::RELATED_TASK) else { return };

@@ -172,8 +172,8 @@ async fn each_client_is_told_the_log_messages_that_it_wants() {
     assert_eq!(logged(&silent, &told_silent).await, LoggingLevel::ALL[1..]);
 }
 
-/// A subscription of a client that can be asked was one to the server of those that cannot: what its calls changed, it did
-/// not hear.
+/// A subscription of a client that can be asked was one to the server of those that cannot: what its calls
+/// changed, it did not hear.
 #[tokio::test]
 async fn who_can_be_asked_hears_of_what_its_calls_change() {
     let connect = |builder: thruway_mcp_sdk::McpClientBuilder| {

@@ -14,8 +14,8 @@ use crate::client::calls::text;
 use crate::client::misbehaving::on_stream_with;
 use crate::client::sites::{Site, answering};
 
-/// A server whose tool `ask` asks the client by a request, as `ctx.elicit` of `FastMCP` does: that exists in the
-/// legacy era only. `server/discover` lists only 2026-07-28.
+/// A server whose tool `ask` asks the client by a request, as `ctx.elicit` of `FastMCP` does: that exists in
+/// the legacy era only. `server/discover` lists only 2026-07-28.
 fn both_eras(builder: McpClientBuilder) -> McpClient {
     let call = Mutex::new(Value::Null);
     on_stream_with(builder, move |message| {

@@ -13,7 +13,8 @@ use crate::client::sites::answering;
 use crate::fixtures::{server, tool, with_hanging, with_waiting};
 use crate::http::{Message, Site};
 
-/// Nobody ever gave such a question up: its session, and the server that is there for it alone, were there for ever.
+/// Nobody ever gave such a question up: its session, and the server that is there for it alone, were there
+/// for ever.
 #[tokio::test(start_paused = true)]
 async fn a_question_of_a_session_is_not_waited_for_for_ever() {
     for far in FAR_ERAS {
@@ -35,7 +36,8 @@ async fn a_question_of_a_session_is_not_waited_for_for_ever() {
     }
 }
 
-/// Each of them was subscribed to before it was said that they are too many, and on a stream it was not said at all.
+/// Each of them was subscribed to before it was said that they are too many, and on a stream it was not said
+/// at all.
 #[tokio::test]
 async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to() {
     let uris: Vec<_> = (0..=1000).map(|n| format!("test://{n}")).collect();
@@ -158,7 +160,8 @@ fn listening(capability: &str) -> Message {
     Message::modern_with("subscriptions/listen", params, &json!({ capability: {} }))
 }
 
-/// Calls waited for half a minute for what no call that ends would give them, and subscriptions then stood for nothing.
+/// Calls waited for half a minute for what no call that ends would give them, and subscriptions then stood
+/// for nothing.
 #[tokio::test(start_paused = true)]
 async fn who_finds_all_servers_kept_by_subscriptions_is_told_to_come_again() {
     let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };

@@ -1,5 +1,5 @@
-//! One caller of a bridge cannot use or change the things of another: tasks, `requestState`, and the state of the
-//! server that they share.
+//! One caller of a bridge cannot use or change the things of another: tasks, `requestState`, and the state of
+//! the server that they share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -236,8 +236,8 @@ const NOTIFICATIONS: [&str; 4] = [
     "notifications/custom",
 ];
 
-/// The bridge forwarded every method of a client of 2026-07-28. So one client could unsubscribe all others from a
-/// resource, silence the log, or begin the session of the shared server anew.
+/// The bridge forwarded every method of a client of 2026-07-28. So one client could unsubscribe all others
+/// from a resource, silence the log, or begin the session of the shared server anew.
 #[tokio::test]
 async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
     let seen = Told::new();
@@ -266,8 +266,8 @@ async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
     bridge.close().await;
 }
 
-/// A notification with an id crossed as a request. A server that looks at the method only canceled the call of
-/// another client.
+/// A notification with an id crossed as a request. A server that looks at the method only canceled the call
+/// of another client.
 #[tokio::test]
 async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
     let seen = Told::new();
@@ -287,8 +287,8 @@ async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
     bridge.close().await;
 }
 
-/// Each message of a batch counts as legacy, so its `subscriptions/listen` crossed to a server of 2026-07-28, and the
-/// call never ended.
+/// Each message of a batch counts as legacy, so its `subscriptions/listen` crossed to a server of 2026-07-28,
+/// and the call never ended.
 #[tokio::test(start_paused = true)]
 async fn a_batch_has_no_requests_of_the_modern_era() {
     let site = Site::new(in_memory(&server(), options(EraChoice::Modern)).await.server());

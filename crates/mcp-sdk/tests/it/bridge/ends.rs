@@ -21,7 +21,8 @@ use crate::client::sites::{Told, answering};
 use crate::fixtures::{server, tool};
 use crate::http::{Message, Site};
 
-/// Whoever came next had the server of the one before: what it remembered of its client, and might ask it for.
+/// Whoever came next had the server of the one before: what it remembered of its client, and might ask it
+/// for.
 #[tokio::test]
 async fn a_server_for_calls_is_for_those_of_one_caller() {
     let connected = Arc::new(AtomicUsize::new(0));
@@ -100,7 +101,8 @@ async fn the_far_session_ends_with_the_near_one_and_with_a_call_that_is_displace
     until(&mut asked, "DELETE s2").await;
 }
 
-/// A client could let a server that does not begin be told of other roots as often as it liked, all at the same time.
+/// A client could let a server that does not begin be told of other roots as often as it liked, all at the
+/// same time.
 #[tokio::test]
 async fn roots_that_change_again_and_again_are_told_of_once_more() {
     let (released, told) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
@@ -217,8 +219,8 @@ async fn what_a_page_asked_is_told_to_be_done() {
     bridge.close().await;
 }
 
-/// A server of the legacy era whose first process for a session is given up when it is called. The others answer with how much
-/// they are to log; what they do not subscribe to they do not say.
+/// A server of the legacy era whose first process for a session is given up when it is called. The others
+/// answer with how much they are to log; what they do not subscribe to they do not say.
 fn given_up(
     name: &str,
 ) -> (
@@ -278,7 +280,8 @@ async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// A session that had ended was kept, with its server, for as long as that did not answer: minutes for each resource.
+/// A session that had ended was kept, with its server, for as long as that did not answer: minutes for each
+/// resource.
 #[tokio::test]
 async fn a_server_that_hangs_keeps_no_session_that_has_ended() {
     let (options, connect, directory) = given_up("hangs");

@@ -325,7 +325,8 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
     bridge.close().await;
 }
 
-/// Whoever wants log messages waits for a server that does not say that it will send them; others do not wait for long.
+/// Whoever wants log messages waits for a server that does not say that it will send them; others do not wait
+/// for long.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
     let connect = |builder: McpClientBuilder| {

@@ -246,7 +246,8 @@ async fn what_is_told_of_unknown_tasks_is_passed_over() {
     );
 }
 
-/// On the stream of the request that waits for the result: a client without another stream would hear nothing.
+/// On the stream of the request that waits for the result: a client without another stream would hear
+/// nothing.
 #[tokio::test]
 async fn who_waits_for_a_result_is_told_and_asked_there() {
     let server = TaskServer::new();
@@ -452,7 +453,8 @@ async fn a_call_that_gives_no_task_leaves_nothing_behind() {
     begun(&site, &session, "any").await;
 }
 
-/// The one that took its place counted from the beginning: its first task would have been taken for the one before.
+/// The one that took its place counted from the beginning: its first task would have been taken for the one
+/// before.
 #[tokio::test]
 async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});

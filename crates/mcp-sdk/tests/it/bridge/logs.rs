@@ -64,7 +64,8 @@ async fn logged(told: &Told<ServerNotification>, expected: &[(LoggingLevel, &str
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-    // Over HTTP, messages of a call and messages outside of calls come on two streams, so they may overtake each other.
+    // Over HTTP, messages of a call and messages outside of calls come on two streams, so they may overtake
+    // each other.
     messages.sort_by_key(|(_, data)| data != "before");
     let expected: Vec<_> = expected.iter().map(|(level, data)| (*level, json!(data))).collect();
     assert!(waited.is_ok() && messages == expected, "{way}: {messages:?}");

@@ -1,4 +1,5 @@
-//! A server of 2025-11-25 whose tools are called as tasks. It counts its tasks from one, so that ids of them can be guessed.
+//! A server of 2025-11-25 whose tools are called as tasks. It counts its tasks from one, so that ids of them
+//! can be guessed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

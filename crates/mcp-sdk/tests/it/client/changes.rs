@@ -31,7 +31,8 @@ async fn changes_are_told_until_nobody_listens() {
     let site = Site::new(&server);
     for (n, (way, client)) in clients(&server, &site, |builder| builder).into_iter().enumerate() {
         let mut subscription = client.listen(filter()).await.unwrap_or_else(|error| panic!("{way}: {error}"));
-        // Over HTTP, the stream of the legacy era may open after `listen` has returned: the change is told until it is heard.
+        // Over HTTP, the stream of the legacy era may open after `listen` has returned: the change is told
+        // until it is heard.
         let changing = async {
             loop {
                 server.resource_updated("test://text");
@@ -73,7 +74,8 @@ async fn a_subscription_goes_on_in_the_next_session() {
     let site = Site::of(Router::new().any("/mcp", endpoint));
     let client = McpClient::builder().era(EraChoice::Legacy).http(&site.url);
     let mut subscription = client.listen(filter()).await.unwrap();
-    // The server does not know the session any more. The next call notices, and what may have been missed is told.
+    // The server does not know the session any more. The next call notices, and what may have been missed is
+    // told.
     restarted.store(true, Ordering::Relaxed);
     client.ping().await.unwrap();
     assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
@@ -105,8 +107,8 @@ fn acknowledged(id: &Value) -> String {
     format!("{head}data: {acknowledged}\n\n")
 }
 
-/// A stream of the modern era that ends has no successor by itself: it is asked for again, and what may have been missed is
-/// told. Whoever listened was not told that it stood if the stream had ended by then.
+/// A stream of the modern era that ends has no successor by itself: it is asked for again, and what may have
+/// been missed is told. Whoever listened was not told that it stood if the stream had ended by then.
 #[tokio::test]
 async fn a_subscription_of_the_modern_era_is_opened_again_when_its_stream_ends() {
     let opened = Arc::new(AtomicUsize::new(0));

@@ -125,8 +125,8 @@ async fn a_child_that_knows_no_probe_is_of_the_legacy_era() {
     }
 }
 
-/// The client began a session after it had waited for the answer to its probe, and was refused: the server had read the probe in
-/// the meantime, and spoke the modern era for good.
+/// The client began a session after it had waited for the answer to its probe, and was refused: the server
+/// had read the probe in the meantime, and spoke the modern era for good.
 #[tokio::test]
 async fn a_child_that_starts_slowly_may_be_of_the_modern_era() {
     let refusal = json!({

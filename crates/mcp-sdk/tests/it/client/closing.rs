@@ -122,7 +122,8 @@ async fn nothing_is_said_behind_the_end_of_a_session() {
     assert_eq!(seen.take().last().map(String::as_str), Some("DELETE"));
 }
 
-/// Nothing is sent for such a subscription, and so nothing told that nothing could come any more: it waited for ever.
+/// Nothing is sent for such a subscription, and so nothing told that nothing could come any more: it waited
+/// for ever.
 #[tokio::test]
 async fn who_listens_for_changes_of_lists_behind_the_end_is_refused() {
     let (near, far) = UnixStream::pair().unwrap();

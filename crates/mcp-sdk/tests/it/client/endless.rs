@@ -1,4 +1,5 @@
-//! Servers that do something for ever: every call ends all the same, in bounded time and memory, and no call is made twice.
+//! Servers that do something for ever: every call ends all the same, in bounded time and memory, and no call
+//! is made twice.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,4 +1,5 @@
-//! Servers that are slow to begin, or end before they have: nobody waits for longer than they want to, and nobody for others.
+//! Servers that are slow to begin, or end before they have: nobody waits for longer than they want to, and
+//! nobody for others.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -54,8 +55,8 @@ async fn calls_that_wait_for_a_handshake_share_its_failure() {
     assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (60, 1));
 }
 
-/// A call waited for a handshake for as long as that could take, whatever time it had itself. One that gives up does not let it
-/// begin anew for the next.
+/// A call waited for a handshake for as long as that could take, whatever time it had itself. One that gives
+/// up does not let it begin anew for the next.
 #[tokio::test]
 async fn a_handshake_goes_on_when_a_hasty_call_has_given_up() {
     let (near, far) = UnixStream::pair().unwrap();

@@ -149,7 +149,8 @@ fn listed(tools: &Value) -> Value {
     json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools})
 }
 
-/// A server whose only tool wants an argument in the header `Mcp-Param-Region-N`, where N may change without a word to anybody.
+/// A server whose only tool wants an argument in the header `Mcp-Param-Region-N`, where N may change without
+/// a word to anybody.
 async fn changeable(wanted: Arc<AtomicUsize>) -> String {
     super::misbehaving::scripted(move |head, message| {
         let header = format!("Region-{}", wanted.load(Ordering::Relaxed));

@@ -11,8 +11,8 @@ use super::calls::text;
 use super::misbehaving::on_stream_with;
 use super::sites::{Told, response};
 
-/// A server whose tool `must` is called as a task, whose tool `may` can be, and whose tool `fail` fails. The task asks
-/// before it ends.
+/// A server whose tool `must` is called as a task, whose tool `may` can be, and whose tool `fail` fails. The
+/// task asks before it ends.
 struct Server {
     asked: Mutex<u32>,
     /// The request for the result, which waits.

@@ -1,4 +1,5 @@
-//! Clients: of our own servers, in memory and over HTTP, in both eras; of servers that misbehave, and of those that want tokens.
+//! Clients: of our own servers, in memory and over HTTP, in both eras; of servers that misbehave, and of
+//! those that want tokens.
 
 pub(crate) mod sites;
 pub(crate) mod calls;

@@ -1,4 +1,5 @@
-//! Subscriptions of the legacy era whose server goes away: they go on when it is there again, and end when it will not be.
+//! Subscriptions of the legacy era whose server goes away: they go on when it is there again, and end when it
+//! will not be.
 
 use std::pin::pin;
 use std::process::Command;
@@ -116,7 +117,8 @@ async fn a_subscription_waits_for_a_server_that_is_about_to_come_back() {
     assert_eq!(subscription.end(), None);
 }
 
-/// Nobody ended the one that was left, which a server that does not say that it is over has until it forgets it by itself.
+/// Nobody ended the one that was left, which a server that does not say that it is over has until it forgets
+/// it by itself.
 #[tokio::test]
 async fn a_session_that_is_given_up_is_ended_unless_the_server_has_done_so() {
     let begun = |session| (Asked::Initialize, session);
@@ -178,7 +180,8 @@ async fn a_stream_that_is_not_to_be_had_for_a_while_is_asked_for_again() {
     assert!(matches!(told, Some(ServerNotification::ResourceUpdated(_))));
 }
 
-/// Whoever had never had one, as each session begins, took it that there is none: subscriptions were told nothing any more.
+/// Whoever had never had one, as each session begins, took it that there is none: subscriptions were told
+/// nothing any more.
 #[tokio::test]
 async fn a_stream_that_is_not_to_be_had_at_first_is_asked_for_again() {
     let told_after = async |status: &'static str| {
@@ -198,7 +201,8 @@ async fn a_stream_that_is_not_to_be_had_at_first_is_asked_for_again() {
     tokio::join!(told_after("503 Service Unavailable"), told_after("429 Too Many Requests"));
 }
 
-/// An error without an id was taken for an answer of the server, by which it has refused, and the subscription ended.
+/// An error without an id was taken for an answer of the server, by which it has refused, and the
+/// subscription ended.
 #[tokio::test]
 async fn a_subscription_waits_for_a_server_in_whose_place_others_refuse() {
     let refuses = |status: &str| {
@@ -252,8 +256,8 @@ async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
     assert_eq!(end(subscription).await, Some(McpClientError::TooManyRestarts));
 }
 
-/// A new subscription to a resource and the end of an earlier one used two connections. If the server handled the
-/// end last, it reported no change to the new subscription.
+/// A new subscription to a resource and the end of an earlier one used two connections. If the server handled
+/// the end last, it reported no change to the new subscription.
 #[tokio::test]
 async fn a_subscription_waits_until_the_server_has_ended_the_one_before() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,5 @@
-//! Clients that are made in one runtime and used in another: there is no answer that nobody reads, and none that is waited for in vain.
+//! Clients that are made in one runtime and used in another: there is no answer that nobody reads, and none
+//! that is waited for in vain.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -22,8 +23,8 @@ async fn call(client: &McpClient) -> Result<(), McpClientError> {
     timeout(Duration::from_mins(1), call).await.expect("the call should end").map(drop)
 }
 
-/// The handshake was left to the runtime that the client was made in, and connections of that one were used in others: calls
-/// failed if it had ended, and waited in vain if it stood still.
+/// The handshake was left to the runtime that the client was made in, and connections of that one were used
+/// in others: calls failed if it had ended, and waited in vain if it stood still.
 #[test]
 fn a_client_over_http_is_used_in_one_runtime_after_another() {
     let site = Site::new(&server());

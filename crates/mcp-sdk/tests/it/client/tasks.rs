@@ -113,8 +113,8 @@ async fn who_drops_a_call_gives_its_task_up() {
     assert_eq!(client.wait_for_task(&task.state.task_id).await, Err(McpClientError::TaskCancelled));
 }
 
-/// A server whose tool becomes a task, which asks before it ends. `misbehaves` says what is answered instead the n-th time that a
-/// method is called. Also what it was asked.
+/// A server whose tool becomes a task, which asks before it ends. `misbehaves` says what is answered instead
+/// the n-th time that a method is called. Also what it was asked.
 async fn failing(
     misbehaves: impl Fn(&str, usize) -> Option<&'static str> + Send + 'static,
 ) -> (String, Told<String>) {

@@ -24,8 +24,8 @@ impl AccessLogFormat {
     }
 }
 
-/// `host - - [time] "TCP upstream/server end" - bytes`: in the form of a request, so that what reads logs of requests reads this
-/// too.
+/// `host - - [time] "TCP upstream/server end" - bytes`: in the form of a request, so that what reads logs of
+/// requests reads this too.
 fn write_common(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timestamps, rest: &str) {
     write_client(line, record.connection.client);
     let StreamRecord { upstream, end, sent_bytes, .. } = record;

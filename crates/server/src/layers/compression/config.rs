@@ -17,22 +17,26 @@ use crate::content_coding::ContentCoding;
 /// let handler = Layered::new(router).layer(Compression::new().minimum_bytes(1000));
 /// ```
 ///
-/// What is compressed: content of one of the [types](Self::types), of at least [`minimum_bytes`](Self::minimum_bytes) or of
-/// unknown length. What is not: what has a `Content-Encoding` already, as files with [encoded
-/// siblings](crate::Files::precompressed) do; what says `Cache-Control: no-transform`, or whose request does; parts (206); what
-/// carries a digest of its octets; responses without content; tunnels; and all to clients of HTTP/1.0, who could not tell where it ends.
+/// What is compressed: content of one of the [types](Self::types), of at least
+/// [`minimum_bytes`](Self::minimum_bytes) or of unknown length. What is not: what has a `Content-Encoding`
+/// already, as files with [encoded siblings](crate::Files::precompressed) do; what says `Cache-Control:
+/// no-transform`, or whose request does; parts (206); what carries a digest of its octets; responses without
+/// content; tunnels; and all to clients of HTTP/1.0, who could not tell where it ends.
 ///
-/// Responses that another client might get compressed have `Vary: Accept-Encoding`. Compressed ones lose `Accept-Ranges`, and a
-/// strong entity tag becomes a weak one (RFC 9110 §8.8.3.3), in a 304 too. HEAD is answered with the fields of GET, but
-/// without `Content-Length`. Who accepts a coding and wants the rest of what it has, which it knows by its date (`If-Range`), gets the whole: what it
-/// has may be encoded, and parts are not.
+/// Responses that another client might get compressed have `Vary: Accept-Encoding`. Compressed ones lose
+/// `Accept-Ranges`, and a strong entity tag becomes a weak one (RFC 9110 §8.8.3.3), in a 304 too. HEAD is
+/// answered with the fields of GET, but without `Content-Length`. Who accepts a coding and wants the rest of
+/// what it has, which it knows by its date (`If-Range`), gets the whole: what it has may be encoded, and
+/// parts are not.
 ///
-/// Content up to 64 KiB that is all there is compressed at once. Otherwise it is compressed as it comes, never further ahead than the
-/// client reads; what has come is sent after a tenth of a second of silence, and each event of a stream at once. Each such stream has a
-/// compressor of its own, of which there are [so many](Self::streams_max) for each worker.
+/// Content up to 64 KiB that is all there is compressed at once. Otherwise it is compressed as it comes,
+/// never further ahead than the client reads; what has come is sent after a tenth of a second of silence, and
+/// each event of a stream at once. Each such stream has a compressor of its own, of which there are [so
+/// many](Self::streams_max) for each worker.
 ///
-/// **Secrets**: where a response has both a secret, as a token against forged requests, and something that an attacker chose, as a term
-/// that was searched for, its compressed length gives the secret away bit by bit (BREACH). Do not compress such responses.
+/// **Secrets**: where a response has both a secret, as a token against forged requests, and something that an
+/// attacker chose, as a term that was searched for, its compressed length gives the secret away bit by bit
+/// (BREACH). Do not compress such responses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compression {
     pub(super) coders: Vec<Coder>,
@@ -62,8 +66,8 @@ impl Compression {
         }
     }
 
-    /// The codings, each with its level: the first of those that a client likes best is used. Default zstd at level 3, br at 4, gzip
-    /// at 5. Higher levels take more time for less content.
+    /// The codings, each with its level: the first of those that a client likes best is used. Default zstd at
+    /// level 3, br at 4, gzip at 5. Higher levels take more time for less content.
     ///
     /// # Panics
     /// A level is not one of [`levels`](Self::levels).
@@ -77,8 +81,8 @@ impl Compression {
         self
     }
 
-    /// The levels of `coding`. There are higher ones elsewhere, which would hold up everybody else on the worker and take much memory:
-    /// content that is worth them is compressed beforehand.
+    /// The levels of `coding`. There are higher ones elsewhere, which would hold up everybody else on the
+    /// worker and take much memory: content that is worth them is compressed beforehand.
     pub const fn levels(coding: ContentCoding) -> RangeInclusive<u8> {
         match coding {
             ContentCoding::Brotli => 1..=6,
@@ -96,9 +100,9 @@ impl Compression {
         }
     }
 
-    /// The media types that are worth it: `text/html`, `text/*`, or `*+json` for all that end so. Default all text, JSON, XML, scripts,
-    /// and what else is known to get smaller. `text/event-stream` is none of `text/*`: it must be named, because a compressor for each of
-    /// many streams takes much memory.
+    /// The media types that are worth it: `text/html`, `text/*`, or `*+json` for all that end so. Default all
+    /// text, JSON, XML, scripts, and what else is known to get smaller. `text/event-stream` is none of
+    /// `text/*`: it must be named, because a compressor for each of many streams takes much memory.
     ///
     /// # Errors
     /// One is no media type.
@@ -118,8 +122,8 @@ impl Compression {
         self
     }
 
-    /// How many streams of a worker are compressed at a time; those beyond are sent as they are. Default 128. One takes
-    /// 0.4 MiB with gzip, 1.5 MiB with zstd, and with br 3.5 MiB at level 4, 5 MiB at level 6.
+    /// How many streams of a worker are compressed at a time; those beyond are sent as they are. Default 128.
+    /// One takes 0.4 MiB with gzip, 1.5 MiB with zstd, and with br 3.5 MiB at level 4, 5 MiB at level 6.
     #[must_use]
     pub const fn streams_max(mut self, streams: usize) -> Self {
         self.streams_max = streams;
@@ -149,7 +153,8 @@ impl Coder {
     }
 }
 
-/// How responses are compressed that go out by one listener: see [`Listener::compression`](crate::Listener::compression).
+/// How responses are compressed that go out by one listener: see
+/// [`Listener::compression`](crate::Listener::compression).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum ListenerCompression {
     /// As elsewhere.

@@ -28,7 +28,8 @@ pub(super) struct Encoded {
     state: State,
     /// What has come and is not encoded.
     input: Bytes,
-    /// How much is still to come, if that was said: the framing of the encoded content does not tell any more.
+    /// How much is still to come, if that was said: the framing of the encoded content does not tell any
+    /// more.
     remaining: Option<u64>,
     /// Whether each piece is to be decodable at once.
     flushes: bool,

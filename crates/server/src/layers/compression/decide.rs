@@ -74,7 +74,8 @@ impl Compression {
         }
     }
 
-    /// Whether some clients get `response` compressed, if it is whole and not compressed already. Tunnels have a length of 0.
+    /// Whether some clients get `response` compressed, if it is whole and not compressed already. Tunnels
+    /// have a length of 0.
     fn is_worth_it(&self, response: &Response) -> bool {
         let Some(content_type) = response.field("content-type") else { return false };
         let name = name_of(content_type.as_bytes());
@@ -105,8 +106,9 @@ fn forbids_transformation(cache_control: FieldValue<'_>) -> bool {
     contains_token(cache_control.as_bytes(), "no-transform")
 }
 
-/// Whether the client would put the part that it asks for behind octets of which it does not know the strong entity tag (RFC 9110 §13.1.5).
-/// By their date, the whole in a coding and its parts without one are the same; strong tags are of those without one only.
+/// Whether the client would put the part that it asks for behind octets of which it does not know the strong
+/// entity tag (RFC 9110 §13.1.5). By their date, the whole in a coding and its parts without one are the
+/// same; strong tags are of those without one only.
 fn resumes_without_strong_tag(fields: FieldLines<'_>) -> bool {
     fields.field("range").is_some()
         && fields.all("if-range").any(|validator| !validator.as_bytes().starts_with(b"\""))
@@ -116,5 +118,6 @@ fn has_weak_tag(if_none_match: FieldValue<'_>) -> bool {
     members(if_none_match.as_bytes()).any(|tag| tag.starts_with(b"W/"))
 }
 
-/// Fields with a digest of the octets as they are: of content (RFC 9530 §2), of the representation (§3), and their predecessors.
+/// Fields with a digest of the octets as they are: of content (RFC 9530 §2), of the representation (§3), and
+/// their predecessors.
 const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];

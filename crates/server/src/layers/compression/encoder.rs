@@ -1,4 +1,5 @@
-//! One content coding at work. Nothing here waits: octets come in as arguments, and what becomes of them is appended.
+//! One content coding at work. Nothing here waits: octets come in as arguments, and what becomes of them is
+//! appended.
 
 use std::fmt;
 
@@ -207,8 +208,9 @@ pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
     }
 }
 
-/// 128 KiB, for brotli and zstd: what is further back is not referred to. More gains little on pages and JSON, and each stream would
-/// have that much more memory. Clients need not take more than 8 MiB of zstd (RFC 9659).
+/// 128 KiB, for brotli and zstd: what is further back is not referred to. More gains little on pages and
+/// JSON, and each stream would have that much more memory. Clients need not take more than 8 MiB of zstd (RFC
+/// 9659).
 const WINDOW_BITS: u32 = 17;
 
 /// From this level on, tables are larger than what is in the window is worth: 42 MiB at level 12.
@@ -228,7 +230,8 @@ mod tests {
     use super::*;
     use crate::layers::Compression;
 
-    /// What the documentation says of the memory of a stream; the other codings are counted with the allocations.
+    /// What the documentation says of the memory of a stream; the other codings are counted with the
+    /// allocations.
     #[test]
     fn zstandard_takes_as_much_memory_as_is_said() {
         for level in Compression::levels(ContentCoding::Zstandard) {

@@ -8,7 +8,8 @@ use super::{CODINGS, Seen, TEXT, compressed, get, streamed, text};
 
 const ACCEPT: &str = "Accept-Encoding: gzip\r\n";
 
-/// The coding and `Vary` of `response` for a client that accepts gzip; its content is as it was, if it is not encoded.
+/// The coding and `Vary` of `response` for a client that accepts gzip; its content is as it was, if it is not
+/// encoded.
 fn outcome(response: impl Fn() -> Response + Send + Sync + 'static, fields: &str) -> (String, String) {
     let seen = get(compressed(response), &format!("{ACCEPT}{fields}"));
     (seen.field("Content-Encoding").to_owned(), seen.field("Vary").to_owned())

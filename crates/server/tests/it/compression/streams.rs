@@ -76,7 +76,8 @@ fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
     assert_eq!(part.content, large.as_bytes()[..1000]);
 }
 
-/// Encoded and plain responses have the same date: a client that had begun with the former got the rest of the latter.
+/// Encoded and plain responses have the same date: a client that had begun with the former got the rest of
+/// the latter.
 #[test]
 fn a_part_is_not_sent_to_be_put_behind_encoded_octets() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Clients that cost more than they are good for: there is an end to it, and before it nothing is done for them.
+//! Clients that cost more than they are good for: there is an end to it, and before it nothing is done for
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +26,8 @@ fn scene(limits: Http2Limits) -> (Scene, Gates, Arc<AtomicUsize>) {
 /// What a client sends, in its turn.
 type Piece = fn(u32) -> Vec<u8>;
 
-/// How many pieces of octets, each as `piece` has it, the server takes before it ends the connection, and why it does.
+/// How many pieces of octets, each as `piece` has it, the server takes before it ends the connection, and why
+/// it does.
 fn endured(client: &mut Client, piece: impl Fn(u32) -> Vec<u8>) -> (u32, Option<u32>) {
     let mut last = None;
     for n in 0..20_000 {
@@ -73,7 +75,8 @@ fn each_flood_comes_to_an_end() {
     }
 }
 
-/// Once such a connection kept its worker busy until it had had its time: it was to be told, and what it was told could not be written.
+/// Once such a connection kept its worker busy until it had had its time: it was to be told, and what it was
+/// told could not be written.
 #[test]
 fn a_client_that_is_too_odd_and_takes_nothing_keeps_nobody_busy() {
     let (scene, ..) = scene(Http2Limits::default());

@@ -131,7 +131,8 @@ fn an_answer_to_head_has_the_length_and_no_content() {
     assert_eq!((head.headers()["content-length"].as_bytes(), content.as_str()), (&b"5"[..], ""));
 }
 
-/// A handler that leaves content out that was asked for makes a mistake, which is no reason to leave the client waiting.
+/// A handler that leaves content out that was asked for makes a mistake, which is no reason to leave the
+/// client waiting.
 #[test]
 fn an_answer_whose_content_is_left_out_ends() {
     let scene = Scene::new(|| Response::new(StatusCode::OK).with_content(Content::left_out(None)));

@@ -1,4 +1,5 @@
-//! Frames of wrong sizes, on streams where they do not belong, and in an order that is none (RFC 9113 §4 to §6).
+//! Frames of wrong sizes, on streams where they do not belong, and in an order that is none (RFC 9113 §4 to
+//! §6).
 
 use thruway_server::{Request, Response};
 use thruway_testkit::scene::Scene;
@@ -21,8 +22,8 @@ fn ended_by(octets: &[u8]) -> Option<u32> {
     code
 }
 
-/// The library once gave `PROTOCOL_ERROR` for most of these, which says nothing to the developer of the client
-/// (RFC 9113 §4.2).
+/// The library once gave `PROTOCOL_ERROR` for most of these, which says nothing to the developer of the
+/// client (RFC 9113 §4.2).
 #[test]
 fn frames_of_a_wrong_size_end_the_connection_and_say_why() {
     let open = open_request(1, &get("/"));

@@ -408,8 +408,8 @@ impl Prioritize {
 
     /// Request capacity to send data
     fn try_assign_capacity(&mut self, stream: &mut store::Ptr) {
-        // Streams over the max concurrent count should not have capacity assign to avoid starving the connection
-        // capacity for open streams
+        // Streams over the max concurrent count should not have capacity assign to avoid starving the
+        // connection capacity for open streams
         if stream.is_pending_open {
             return;
         }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use crate::upstream::health::status_range::StatusRange;
 
-/// How servers are asked how they are, and what is made of it. Until the first answer they are up; that one decides at once.
+/// How servers are asked how they are, and what is made of it. Until the first answer they are up; that one
+/// decides at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckConfig {
     /// What is asked.
     pub kind: CheckKind,
-    /// From one time to the next, a tenth more or less, so that servers and gateways are not all asked at once. Default 5 s.
+    /// From one time to the next, a tenth more or less, so that servers and gateways are not all asked at
+    /// once. Default 5 s.
     pub interval: Duration,
     /// For an answer, connecting included. Default 2 s.
     pub timeout: Duration,

@@ -1,4 +1,5 @@
-//! Servers that do not deserve a token: each ends with an error that says why, and nobody has learned what they should not.
+//! Servers that do not deserve a token: each ends with an error that says why, and nobody has learned what
+//! they should not.
 
 use std::time::Duration;
 

@@ -54,7 +54,8 @@ async fn many_calls_cost_one_login() {
     assert_eq!(world.logins(), 1);
 }
 
-/// Each client of a bridge would have had a person log in, and what one had renewed, the others could not renew any more.
+/// Each client of a bridge would have had a person log in, and what one had renewed, the others could not
+/// renew any more.
 #[tokio::test]
 async fn clients_with_clones_of_the_same_share_a_login() {
     let world = World::new().await;

@@ -8,7 +8,8 @@ use thruway_mcp_sdk::oauth::{StoredToken, TokenStore};
 use super::tokens::Written;
 use super::world::{Seen, World, call, document, login, refusal, taken, token, unauthorized};
 
-/// Lets each refresh token be good for one renewal, and access tokens end after so many seconds, or with the next one.
+/// Lets each refresh token be good for one renewal, and access tokens end after so many seconds, or with the
+/// next one.
 fn rotating(world: &World, expires_in: u64) {
     let last = Arc::new(Mutex::new(0));
     let issued = last.clone();
@@ -36,7 +37,8 @@ fn given(world: &World) -> Vec<String> {
     renewals.filter_map(|seen: Seen| seen.parameter("refresh_token")).collect()
 }
 
-/// Each had the token that it began with: once one had renewed it, the others were refused, and logged in or failed for good.
+/// Each had the token that it began with: once one had renewed it, the others were refused, and logged in or
+/// failed for good.
 #[tokio::test]
 async fn a_token_that_another_one_has_renewed_is_taken() {
     for (expires_in, expected) in [(3600, &["refresh-1"][..]), (5, &["refresh-1", "refresh-2", "refresh-3"])]

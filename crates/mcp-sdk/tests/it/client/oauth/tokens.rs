@@ -82,7 +82,8 @@ async fn nobody_logs_in_because_there_is_no_way_to_renew_a_token() {
     assert_eq!(world.logins(), 1);
 }
 
-/// Lets the issuer take each refresh token once, as those do that rotate them. The call `given_up` ends at the first renewal.
+/// Lets the issuer take each refresh token once, as those do that rotate them. The call `given_up` ends at
+/// the first renewal.
 fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHandle>>>) {
     let counted = world.issuer.clone();
     world.issuer.on("/token", move |seen| {
@@ -103,7 +104,8 @@ fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHand
     });
 }
 
-/// The answer went to nobody, and with it the only refresh token that was still good: everybody had to log in again.
+/// The answer went to nobody, and with it the only refresh token that was still good: everybody had to log in
+/// again.
 #[tokio::test]
 async fn who_stops_to_wait_for_a_renewal_takes_no_token_along() {
     // Before it is sent, as it ends soon; and when it was refused.
@@ -215,7 +217,8 @@ async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on(
     assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (5, 3));
 }
 
-/// One displaced the other: a client that acts for itself was logged in to, or who had logged in was asked again.
+/// One displaced the other: a client that acts for itself was logged in to, or who had logged in was asked
+/// again.
 #[tokio::test]
 async fn what_one_grant_gives_is_kept_beside_what_another_gives() {
     let (world, written) = (World::new().await, Written::default());
@@ -247,7 +250,8 @@ async fn an_authorization_server_that_is_not_well_costs_no_login() {
     }
 }
 
-/// A document that was not there for a moment cost a refresh token that was good: a login, or failure where nobody is there.
+/// A document that was not there for a moment cost a refresh token that was good: a login, or failure where
+/// nobody is there.
 #[tokio::test]
 async fn an_authorization_server_that_says_nothing_of_itself_once_costs_no_login() {
     for answer in [status("404 Not Found", ""), document(&json!("nonsense"))] {

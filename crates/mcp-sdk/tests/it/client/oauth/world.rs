@@ -134,7 +134,8 @@ pub(super) fn taken(seen: &Seen) -> String {
 pub(super) const METADATA: &str = "/.well-known/oauth-authorization-server";
 pub(super) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource/mcp";
 
-/// All of them. At first everybody behaves: tokens are `token-1`, `token-2` and so on, and the last one is taken.
+/// All of them. At first everybody behaves: tokens are `token-1`, `token-2` and so on, and the last one is
+/// taken.
 pub(super) struct World {
     pub(super) server: Stage,
     pub(super) issuer: Stage,

@@ -51,7 +51,8 @@ async fn list(connection: &Connection) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An argument of the wrong type is an error that the model reads; a tool that is not there, one of the protocol.
+/// An argument of the wrong type is an error that the model reads; a tool that is not there, one of the
+/// protocol.
 async fn mistakes(connection: &Connection) -> anyhow::Result<()> {
     let refused = call(connection, "echo", json!({"message": 5})).await?;
     expect("a number for a message", &refused.is_error, &Some(true))?;
