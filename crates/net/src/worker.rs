@@ -165,10 +165,14 @@ impl Worker {
     }
 
     /// Ready when the drain has begun, all that the kernel had completed was accepted, and no connection is
-    /// left. `is_all_sent` tells if nothing waits to be sent.
-    pub(crate) fn poll_drained(&self, cx: &mut Context<'_>, is_all_sent: fn() -> bool) -> Poll<()> {
-        let is_accepting = self.accepting.get() > 0;
-        if self.is_draining() && !is_accepting && is_all_sent() && self.balance.finish(self.index) {
+    /// left. `poll_all_sent` is ready when nothing waits to be sent.
+    pub(crate) fn poll_drained(
+        &self,
+        cx: &mut Context<'_>,
+        poll_all_sent: fn(&Context<'_>) -> Poll<()>,
+    ) -> Poll<()> {
+        let is_ended = self.is_draining() && self.accepting.get() == 0;
+        if is_ended && poll_all_sent(cx).is_ready() && self.balance.finish(self.index) {
             return Poll::Ready(());
         }
         self.waits_for_last.replace(Some(cx.waker().clone()));

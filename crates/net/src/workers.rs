@@ -242,7 +242,7 @@ async fn drive<T: Fn(Accepted) + 'static>(
                     return worker.cut_off();
                 }
             }
-            () = poll_fn(|cx| worker.poll_drained(cx, sends::is_all_sent)) => return,
+            () = poll_fn(|cx| worker.poll_drained(cx, sends::poll_all_sent)) => return,
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::outbox::Ahead;
 use super::ring::{Ring, Send};
 use crate::socket::Socket;
-use crate::worker::{Worker, spawn};
+use crate::worker::spawn;
 
 /// The sends of one thread.
 #[derive(Debug)]
@@ -28,6 +28,13 @@ pub(super) struct Batch {
     flusher: Option<Waker>,
 }
 
+/// The sockets of one thread that did not take all bytes of a batch.
+struct Unsent {
+    sockets: Cell<usize>,
+    /// The drain that waits until there are none.
+    waiting: Cell<Option<Waker>>,
+}
+
 #[derive(Debug)]
 struct Queued {
     /// Keeps the socket open until it was sent, whoever closes it meanwhile.
@@ -36,8 +43,7 @@ struct Queued {
 }
 
 thread_local! {
-    /// How many sockets did not take all they were given.
-    pub(super) static UNSENT: Cell<usize> = const { Cell::new(0) };
+    static UNSENT: Unsent = const { Unsent { sockets: Cell::new(0), waiting: Cell::new(None) } };
     pub(super) static BATCH: RefCell<Option<Batch>> = const { RefCell::new(None) };
 }
 
@@ -99,29 +105,44 @@ pub(crate) fn end() {
     BATCH.set(None);
 }
 
-/// Runs `sending`, which a worker that drains waits for from now on.
+/// Runs `sending`. A drain waits until it has ended: see [`poll_all_sent`].
 fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     struct Counted;
     impl Drop for Counted {
         fn drop(&mut self) {
-            UNSENT.set(UNSENT.get() - 1);
+            // The state is gone when the thread ends; no drain waits then.
+            let _ = UNSENT.try_with(|unsent| {
+                unsent.sockets.set(unsent.sockets.get() - 1);
+                if let Some(waker) = unsent.waiting.take() {
+                    waker.wake();
+                }
+            });
         }
     }
-    UNSENT.set(UNSENT.get() + 1);
+    UNSENT.with(|unsent| unsent.sockets.set(unsent.sockets.get() + 1));
     let counted = Counted;
     async move {
         sending.await;
         drop(counted);
-        if let Some(worker) = Worker::current() {
-            worker.wake_if_waiting();
-        }
     }
 }
 
-/// Whether all that this thread was given is sent.
-pub(crate) fn is_all_sent() -> bool {
+/// Ready when all bytes that this thread was given are sent, or are lost with their connection.
+pub(crate) fn poll_all_sent(cx: &Context<'_>) -> Poll<()> {
     flush();
-    UNSENT.get() == 0
+    UNSENT.with(|unsent| {
+        if unsent.sockets.get() == 0 {
+            return Poll::Ready(());
+        }
+        unsent.waiting.set(Some(cx.waker().clone()));
+        Poll::Pending
+    })
+}
+
+/// Number of sockets of this thread that did not take all bytes of a batch.
+#[cfg(test)]
+pub(super) fn unsent_sockets() -> usize {
+    UNSENT.with(|unsent| unsent.sockets.get())
 }
 
 impl Batch {

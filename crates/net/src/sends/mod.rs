@@ -15,5 +15,5 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use batch::{begin, end, is_all_sent, queue};
+pub(crate) use batch::{begin, end, poll_all_sent, queue};
 pub(crate) use outbox::{Ahead, Outbox};
