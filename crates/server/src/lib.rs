@@ -58,8 +58,8 @@ pub use request::{
     RequestPiece,
 };
 pub use response::{
-    AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, Forwarded, IntoResponse,
-    Json, Piece, Refused, Response, Tunnel, send_interim,
+    AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, Forwarded, InterimSender,
+    IntoResponse, Json, Piece, Refused, Response, Tunnel, send_interim,
 };
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};

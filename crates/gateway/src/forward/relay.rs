@@ -7,7 +7,7 @@ use bytes::Bytes;
 use thruway_client::{Error, ResponseEvent, Timeouts};
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Deadline, LargeBuffer, Pipe, PooledBuffer, Transport};
-use thruway_server::{BoxError, Piece, RequestPiece, StatusCode, send_interim};
+use thruway_server::{BoxError, InterimSender, Piece, RequestPiece, StatusCode};
 
 use super::fields;
 use super::request_body::RequestBody;
@@ -102,7 +102,9 @@ impl Relay {
                 // Who asked for the content has sent it: the upstream need not, and the client must not be
                 // told again.
                 Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
-                Poll::Ready(ResponseEvent::Interim(head)) => send_interim(&response_of(&head)),
+                Poll::Ready(ResponseEvent::Interim(head)) => {
+                    InterimSender::of(&self.slot.worker).send(&response_of(&head));
+                }
                 Poll::Ready(ResponseEvent::Final(head, body_length)) => {
                     break Begun { response: response_of(&head), body: Body::of(&head, body_length) };
                 }

@@ -36,22 +36,42 @@ impl InterimSlot {
     }
 }
 
-/// Sends the status and the fields of `response` ahead of the answer, such as 103 with the links that a
-/// client may already follow (RFC 9110 §15.2). To be called in the future of an
-/// [`Answer::Later`](crate::Answer::Later), in its own task; anywhere else there is no request that it could
-/// be about, and nothing happens. Nor does it to a client of HTTP/1.0, which does not know of interim
-/// responses, with 101, which ends HTTP, or when too many wait for a client that does not read.
-pub fn send_interim(response: &Response) {
-    let status = response.status();
-    if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
-        return;
+/// Sends interim responses of the requests of one worker, such as 103 with the links that a client may already
+/// follow (RFC 9110 §15.2).
+#[derive(Clone, Debug)]
+pub struct InterimSender(InterimSlot);
+
+impl InterimSender {
+    /// Returns the sender for requests of `worker`.
+    pub fn of(worker: &Worker) -> Self {
+        Self(InterimSlot::of(worker))
     }
-    let Some(worker) = Worker::current() else { return };
-    let mut waiting = worker.state::<InterimSlot>().0.borrow_mut();
-    let Some(waiting) = &mut *waiting else { return };
-    let interim = InterimResponse { status, field_lines: response.field_lines().clone() };
-    if waiting.iter().map(room).sum::<usize>() + room(&interim) <= WAITING_BYTES_MAX {
-        waiting.push(interim);
+
+    /// Sends the status and the fields of `response` ahead of the final response.
+    ///
+    /// Call it in the future of an [`Answer::Later`](crate::Answer::Later), in its own task: the interim
+    /// response belongs to the request whose future the worker polls. At any other time the call has no
+    /// effect. It also has no effect for HTTP/1.0 clients, which do not know interim responses, for 101, which
+    /// ends HTTP on the connection, and when 16 KiB of interim responses wait for a client that does not read.
+    pub fn send(&self, response: &Response) {
+        let status = response.status();
+        if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
+            return;
+        }
+        let mut waiting = self.0.0.borrow_mut();
+        let Some(waiting) = &mut *waiting else { return };
+        let interim = InterimResponse { status, field_lines: response.field_lines().clone() };
+        if waiting.iter().map(room).sum::<usize>() + room(&interim) <= WAITING_BYTES_MAX {
+            waiting.push(interim);
+        }
+    }
+}
+
+/// Sends an interim response like [`InterimSender::send`], for code that has no worker at hand, such as an axum
+/// handler. It looks up the worker of the current thread.
+pub fn send_interim(response: &Response) {
+    if let Some(worker) = Worker::current() {
+        InterimSender::of(&worker).send(response);
     }
 }
 

@@ -22,7 +22,7 @@ use thruway_net::{Admitted, LogLimit, PooledBuffer};
 
 pub use content::{AtDrain, BoxError, Content, ContentStream, Piece};
 pub use events::{Event, EventSender};
-pub use interim::send_interim;
+pub use interim::{InterimSender, send_interim};
 pub use into_response::{IntoResponse, Json};
 pub use metadata::{Forwarded, Refused};
 pub use tunnel::Tunnel;
