@@ -1,4 +1,4 @@
-//! A route for those who have a token: JSON Web Tokens (RFC 7519), sent as bearer tokens (RFC 6750).
+//! A route that requires a JSON Web Token (RFC 7519), sent as a bearer token (RFC 6750).
 //!
 //! ```sh
 //! JWT_SECRET=$(head -c 32 /dev/urandom | base64) cargo run --release --example jwt_route
@@ -10,21 +10,20 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
-use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{
-    Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode, get_current_timestamp,
-};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use thruway_jwt::{InvalidJwtKeys, JwtKeys, JwtRules};
 use thruway_server::{IntoResponse, Rejection, Request, Response, Router, Server, StatusCode, with_state};
 
-/// What a token says. Whoever has it can read it.
-#[derive(Deserialize, Serialize)]
+/// The claims of a token. They are signed, not encrypted: anyone who has the token can read them.
+#[derive(Serialize)]
 pub(crate) struct Claims {
-    /// Who it was given to.
+    /// The user.
     pub(crate) sub: String,
-    /// Until when it is good, in seconds since 1970.
+    /// The time when the token expires, in seconds since the Unix epoch.
     pub(crate) exp: u64,
 }
 
@@ -34,23 +33,26 @@ struct Credentials {
     password: String,
 }
 
-/// Makes and checks tokens.
+/// Signs and verifies tokens.
 struct Tokens {
-    signs: EncodingKey,
-    verifies: DecodingKey,
-    validation: Validation,
+    signing_key: EncodingKey,
+    keys: JwtKeys,
+    rules: JwtRules,
 }
 
-pub(crate) fn app(secret: &[u8]) -> Router {
-    // One algorithm and no other: which one is not for the token to say (RFC 8725 §3.1).
-    let mut validation = Validation::new(Algorithm::HS256);
-    validation.leeway = 0;
+pub(crate) fn app(secret: &str) -> Result<Router, InvalidJwtKeys> {
     let tokens = Arc::new(Tokens {
-        signs: EncodingKey::from_secret(secret),
-        verifies: DecodingKey::from_secret(secret),
-        validation,
+        signing_key: EncodingKey::from_secret(secret.as_bytes()),
+        keys: JwtKeys::from_secret(secret)?,
+        rules: JwtRules {
+            // The server accepts one algorithm, whatever the token names (RFC 8725 §3.1).
+            algorithms: vec![Algorithm::HS256],
+            required_claims: vec!["sub".to_owned()],
+            leeway: Duration::ZERO,
+            ..JwtRules::default()
+        },
     });
-    Router::new().post("/token", with_state(&tokens, log_in)).get("/me", with_state(&tokens, me))
+    Ok(Router::new().post("/token", with_state(&tokens, log_in)).get("/me", with_state(&tokens, me)))
 }
 
 fn log_in(tokens: &Tokens, request: &Request<'_>) -> Result<Response, Rejection> {
@@ -60,7 +62,7 @@ fn log_in(tokens: &Tokens, request: &Request<'_>) -> Result<Response, Rejection>
         return Err(Rejection::new(StatusCode::FORBIDDEN, "name or password are wrong"));
     }
     let claims = Claims { sub: name, exp: get_current_timestamp() + LIFETIME_SECONDS };
-    Ok(match encode(&Header::new(Algorithm::HS256), &claims, &tokens.signs) {
+    Ok(match encode(&Header::new(Algorithm::HS256), &claims, &tokens.signing_key) {
         Ok(token) => Response::text(token).with_field("Cache-Control", "no-store"),
         Err(error) => {
             tracing::error!(%error, "a token cannot be signed");
@@ -70,43 +72,40 @@ fn log_in(tokens: &Tokens, request: &Request<'_>) -> Result<Response, Rejection>
 }
 
 fn me(tokens: &Tokens, request: &Request<'_>) -> Result<Response, Unauthorized> {
-    let claims = tokens.authenticate(request)?;
-    Ok(Response::json(&json!({ "name": claims.sub })).with_field("Cache-Control", "no-store"))
+    let user = tokens.authenticate(request)?;
+    Ok(Response::json(&json!({ "name": user })).with_field("Cache-Control", "no-store"))
 }
 
 impl Tokens {
-    /// The claims of the request's token.
-    fn authenticate(&self, request: &Request<'_>) -> Result<Claims, Unauthorized> {
+    /// Returns the user whom the token of the request names.
+    fn authenticate(&self, request: &Request<'_>) -> Result<String, Unauthorized> {
         let authorization = request.field("authorization").and_then(|value| value.as_str());
         let token = authorization
             .and_then(|value| value.split_once(' '))
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim())
             .ok_or(Unauthorized::NoToken)?;
-        match decode::<Claims>(token, &self.verifies, &self.validation) {
-            // `decode` ignores critical extensions, none of which is supported here (RFC 7515 §4.1.11).
-            Ok(token) if token.header.crit.is_some() => Err(Unauthorized::Invalid),
-            Ok(token) => Ok(token.claims),
-            Err(error) if matches!(error.kind(), ErrorKind::ExpiredSignature) => Err(Unauthorized::Expired),
-            Err(_) => Err(Unauthorized::Invalid),
-        }
+        let now = Duration::from_secs(get_current_timestamp());
+        let claims = self.rules.verify(token.as_bytes(), &self.keys, now);
+        let claims = claims.map_err(|_| Unauthorized::Invalid)?;
+        claims.get("sub").and_then(|sub| sub.as_str()).map(str::to_owned).ok_or(Unauthorized::Invalid)
     }
 }
 
-/// Why nobody is let in.
+/// The reason to refuse a request.
 enum Unauthorized {
-    Expired,
     Invalid,
     NoToken,
 }
 
 impl IntoResponse for Unauthorized {
-    /// 401 with a challenge (RFC 9110 §11.6.1). It names an error only to those who sent a token (RFC 6750
-    /// §3.1).
+    /// Returns 401 with a challenge (RFC 9110 §11.6.1). It names an error only if the request had a token
+    /// (RFC 6750 §3.1).
     fn into_response(self) -> Response {
         let challenge = match self {
-            Self::Expired => r#"Bearer error="invalid_token", error_description="the token has expired""#,
-            Self::Invalid => r#"Bearer error="invalid_token", error_description="the token is invalid""#,
+            Self::Invalid => {
+                r#"Bearer error="invalid_token", error_description="the token is invalid or has expired""#
+            }
             Self::NoToken => "Bearer",
         };
         Response::new(StatusCode::UNAUTHORIZED).with_field("WWW-Authenticate", challenge)
@@ -116,8 +115,8 @@ impl IntoResponse for Unauthorized {
 fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let secret =
-        std::env::var("JWT_SECRET").map_err(|_| "`JWT_SECRET` should hold the secret of the server")?;
-    Ok(Server::new(app(secret.as_bytes())).listen("127.0.0.1:8080")?.run()?)
+        std::env::var("JWT_SECRET").map_err(|_| "set `JWT_SECRET` to a secret of at least 32 bytes")?;
+    Ok(Server::new(app(&secret)?).listen("127.0.0.1:8080")?.run()?)
 }
 
 const LIFETIME_SECONDS: u64 = 15 * 60;

@@ -38,7 +38,12 @@ const TABLE: &[Row] = &[
     ),
     // engine
     row("thruway-net", &[], Others::Any),
-    row("thruway-server", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),
+    row(
+        "thruway-server",
+        // JSON Web Tokens are for an example.
+        &["thruway-message", "thruway-http1", "thruway-jwt", "thruway-net"],
+        Others::Any,
+    ),
     row("thruway-client", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),
     // products
     row("thruway-mcp-macros", &[], Others::Only(&["proc-macro2", "quote", "syn"])),

@@ -4,20 +4,20 @@ use serde_json::json;
 use crate::programs::jwt_route::{Claims, app};
 use crate::site::{Reply, Site};
 
-const SECRET: &[u8] = b"a secret for tests, of 32 octets";
+const SECRET: &str = "a secret for tests, at least 32 bytes";
 
 fn me(site: &Site, authorization: &str) -> Reply {
     site.ask("GET", "/me", &format!("Authorization: {authorization}\r\n"), b"")
 }
 
-fn token(algorithm: Algorithm, secret: &[u8], exp: u64) -> String {
+fn token(algorithm: Algorithm, secret: &str, exp: u64) -> String {
     let claims = Claims { sub: "ada".to_owned(), exp };
-    encode(&Header::new(algorithm), &claims, &EncodingKey::from_secret(secret)).unwrap()
+    encode(&Header::new(algorithm), &claims, &EncodingKey::from_secret(secret.as_bytes())).unwrap()
 }
 
 #[test]
 fn who_logs_in_gets_a_token_and_with_it_in() {
-    let site = Site::start(app(SECRET));
+    let site = Site::start(app(SECRET).unwrap());
     let login = site.json("POST", "/token", r#"{"name": "ada", "password": "enchantress"}"#);
     assert_eq!((login.status, login.field("Cache-Control")), (200, Some("no-store")));
     for scheme in ["Bearer", "bearer"] {
@@ -30,7 +30,7 @@ fn who_logs_in_gets_a_token_and_with_it_in() {
 
 #[test]
 fn who_has_no_token_is_told_what_to_bring() {
-    let site = Site::start(app(SECRET));
+    let site = Site::start(app(SECRET).unwrap());
     for reply in [site.get("/me"), me(&site, "Basic YWRhOng="), me(&site, "Bearer")] {
         assert_eq!((reply.status, reply.field("WWW-Authenticate")), (401, Some("Bearer")));
     }
@@ -38,7 +38,7 @@ fn who_has_no_token_is_told_what_to_bring() {
 
 #[test]
 fn tokens_that_are_no_good_are_refused() {
-    let site = Site::start(app(SECRET));
+    let site = Site::start(app(SECRET).unwrap());
     let now = get_current_timestamp();
     let good = token(Algorithm::HS256, SECRET, now + 60);
     assert_eq!(me(&site, &format!("Bearer {good}")).status, 200);
@@ -49,7 +49,7 @@ fn tokens_that_are_no_good_are_refused() {
     // The example once ignored `crit`, so that it accepted tokens with conditions that it does not know.
     let critical = Header { crit: Some(vec!["x".to_owned()]), ..Header::new(Algorithm::HS256) };
     let claims = Claims { sub: "ada".to_owned(), exp: now + 60 };
-    let critical = encode(&critical, &claims, &EncodingKey::from_secret(SECRET)).unwrap();
+    let critical = encode(&critical, &claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
     // `{"alg":"none"}`
     let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", good.split('.').nth(1).unwrap());
     for (what, token) in [
@@ -57,7 +57,7 @@ fn tokens_that_are_no_good_are_refused() {
         ("the signature of another", format!("{}.{signature}", other.rsplit_once('.').unwrap().0)),
         ("no signature", format!("{signed}.")),
         ("unsigned", unsigned),
-        ("another secret", token(Algorithm::HS256, b"guessed", now + 60)),
+        ("another secret", token(Algorithm::HS256, "guessed", now + 60)),
         ("another algorithm", token(Algorithm::HS512, SECRET, now + 60)),
         ("a critical extension", critical),
         ("no token at all", "x".to_owned()),
@@ -66,16 +66,20 @@ fn tokens_that_are_no_good_are_refused() {
         let challenge = reply.field("WWW-Authenticate").unwrap_or_default();
         assert_eq!(reply.status, 401, "{what}");
         assert!(challenge.starts_with(r#"Bearer error="invalid_token""#), "{what}: {challenge}");
-        assert!(challenge.contains("the token is invalid") && reply.text().is_empty(), "{what}: {challenge}");
+        assert!(
+            challenge.contains("the token is invalid or has expired") && reply.text().is_empty(),
+            "{what}: {challenge}"
+        );
     }
 }
 
 #[test]
 fn a_token_expires() {
-    let site = Site::start(app(SECRET));
+    let site = Site::start(app(SECRET).unwrap());
     let token = token(Algorithm::HS256, SECRET, get_current_timestamp() - 1);
     let reply = me(&site, &format!("Bearer {token}"));
     assert_eq!(reply.status, 401);
-    let challenge = r#"Bearer error="invalid_token", error_description="the token has expired""#;
+    let challenge =
+        r#"Bearer error="invalid_token", error_description="the token is invalid or has expired""#;
     assert_eq!(reply.field("WWW-Authenticate"), Some(challenge));
 }
