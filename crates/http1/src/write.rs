@@ -138,13 +138,17 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) ->
 ///
 /// # Errors
 /// Those of [`write_request_head`].
-pub fn write_request_line(output: &mut Vec<u8>, method: Method<'_>, target: &str) -> Result<(), Error> {
-    let name = method.as_str().as_bytes();
+pub fn write_request_line(
+    output: &mut Vec<u8>,
+    method: Method<'_>,
+    target: impl AsRef<[u8]>,
+) -> Result<(), Error> {
+    let (name, target) = (method.as_str().as_bytes(), target.as_ref());
     if !is_token(name) {
         return Err(Error::MethodInvalid);
     }
-    parse_request_target(method, target.as_bytes())?;
-    for part in [name, b" ", target.as_bytes(), b" HTTP/1.1\r\n"] {
+    parse_request_target(method, target)?;
+    for part in [name, b" ", target, b" HTTP/1.1\r\n"] {
         output.extend_from_slice(part);
     }
     Ok(())

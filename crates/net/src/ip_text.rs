@@ -21,35 +21,40 @@ impl IpText {
     pub fn as_bytes(&self) -> &[u8] {
         &self.octets[..self.length]
     }
-
-    fn push(&mut self, octet: u8) {
-        self.octets[self.length] = octet;
-        self.length += 1;
-    }
-
-    fn push_number(&mut self, number: u8) {
-        if number >= 100 {
-            self.push(b'0' + number / 100);
-        }
-        if number >= 10 {
-            self.push(b'0' + number / 10 % 10);
-        }
-        self.push(b'0' + number % 10);
-    }
 }
 
 impl From<Ipv4Addr> for IpText {
     fn from(address: Ipv4Addr) -> Self {
         let mut text = Self { octets: [0; LENGTH_MAX], length: 0 };
-        let [first, rest @ ..] = address.octets();
-        text.push_number(first);
-        for number in rest {
-            text.push(b'.');
-            text.push_number(number);
+        for number in address.octets() {
+            let (digits, length) = DECIMALS[usize::from(number)];
+            // Four bytes at once, the last of which the next number overwrites.
+            text.octets[text.length..][..4].copy_from_slice(&digits);
+            text.length += usize::from(length);
         }
+        // The last number has no dot behind it.
+        text.length -= 1;
         text
     }
 }
+
+/// For each number its digits, a dot, and the length of both.
+static DECIMALS: [([u8; 4], u8); 256] = {
+    let mut decimals = [([0; 4], 0); 256];
+    let mut number = 0_u8;
+    loop {
+        let digits = [b'0' + number / 100, b'0' + number / 10 % 10, b'0' + number % 10];
+        decimals[number as usize] = match number {
+            0..10 => ([digits[2], b'.', 0, 0], 2),
+            10..100 => ([digits[1], digits[2], b'.', 0], 3),
+            _ => ([digits[0], digits[1], digits[2], b'.'], 4),
+        };
+        if number == u8::MAX {
+            break decimals;
+        }
+        number += 1;
+    }
+};
 
 impl From<IpAddr> for IpText {
     fn from(address: IpAddr) -> Self {

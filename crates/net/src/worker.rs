@@ -1,6 +1,6 @@
 //! One thread of the engine, seen from the connections it drives.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::rc::{Rc, Weak};
@@ -35,6 +35,8 @@ struct States(OnceCell<Box<State>>);
 
 #[derive(Debug)]
 struct State {
+    /// Type of the value. Comparing it here is cheaper than asking the value.
+    id: TypeId,
     value: Box<dyn Any>,
     others: States,
 }
@@ -99,7 +101,9 @@ impl Worker {
         let mut states = &self.states;
         loop {
             let state = states.0.get_or_init(|| Box::new(State::of::<T>()));
-            if let Some(value) = state.value.downcast_ref() {
+            if state.id == TypeId::of::<T>()
+                && let Some(value) = state.value.downcast_ref()
+            {
                 return value;
             }
             states = &state.others;
@@ -211,7 +215,7 @@ thread_local! {
 impl State {
     #[cold]
     fn of<T: Any + Default>() -> Self {
-        Self { value: Box::new(T::default()), others: States::default() }
+        Self { id: TypeId::of::<T>(), value: Box::new(T::default()), others: States::default() }
     }
 }
 

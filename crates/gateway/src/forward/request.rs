@@ -114,20 +114,21 @@ fn write_first_line(
         Some(path) => path.target(request).map_err(|_| Unsendable::Path)?,
         None => None,
     };
-    let target = rewritten.map_or_else(|| target_of(request), Cow::Owned);
+    let target = rewritten.map_or_else(|| target_of(request), |path| Cow::Owned(path.into_bytes()));
     write_request_line(octets, request.method(), &target).map_err(|_| Unsendable::Path)
 }
 
-/// The target in origin form; what is asked of a server as a whole has none (RFC 9112 §3.2.1 and §3.2.4).
-fn target_of<'a>(request: &Request<'a>) -> Cow<'a, str> {
+/// Returns the request target in origin form, or `*` for a request about the server as a whole (RFC 9112 §3.2.1
+/// and §3.2.4). As bytes: `write_request_line` checks them, so a check for UTF-8 is not needed.
+fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
     match request.target() {
-        RequestTarget::Origin(origin) => origin.as_str().into(),
-        RequestTarget::Absolute(AbsoluteForm { origin, .. }) => match origin.as_str() {
-            "" if request.method() == Method::Options => "*".into(),
-            target if target.starts_with('/') => target.into(),
-            query => format!("/{query}").into(),
+        RequestTarget::Origin(origin) => origin.as_bytes().into(),
+        RequestTarget::Absolute(AbsoluteForm { origin, .. }) => match origin.as_bytes() {
+            b"" if request.method() == Method::Options => b"*".into(),
+            target if target.starts_with(b"/") => target.into(),
+            query => [b"/", query].concat().into(),
         },
-        RequestTarget::Authority(_) | RequestTarget::Asterisk => "*".into(),
+        RequestTarget::Authority(_) | RequestTarget::Asterisk => b"*".into(),
     }
 }
 
