@@ -128,7 +128,7 @@ fn installed(name: &str) -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-const RMCP: &str = "xtask/src/interop/clients/mcp/rmcp";
+const RMCP: &str = "peers/interop-rmcp";
 
 const INSTALL_LIMIT: Duration = Duration::from_mins(5);
 /// The first build compiles the standard library.

@@ -149,7 +149,6 @@ const TABLE: &[Row] = &[
     row("thruway-testkit", ALL, Others::Any),
     row("thruway-conformance", ALL, Others::Any),
     row("thruway-fuzz", ALL, Others::Any),
-    row("interop-rmcp", &[], Others::Any),
     row("thruway-suite", ALL, Others::Any),
     row("xtask", ALL, Others::Any),
 ];

@@ -45,7 +45,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ("crates/demo/src/http.rs", "keep_alive", "as in `Response::events`"),
     ("crates/mcp-client/src/", "get", "`get_prompt`: the method is called `prompts/get`"),
     ("peers/rmcp/", "get", "the name of a method of a trait of that peer"),
-    ("xtask/src/interop/clients/mcp/rmcp/", "get", "the same, of that client"),
+    ("peers/interop-rmcp/", "get", "the same, of that client"),
 ];
 
 /// Names of what has another name in RFC 9110, and is spelled with a word of [`INSTEAD`].
