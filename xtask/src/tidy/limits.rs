@@ -17,11 +17,16 @@ const SMALL_PERCENT_MAX: usize = 5;
 /// Maximum number of files with inherent `impl` blocks of one type.
 const IMPL_FILES_MAX: usize = 3;
 
+/// Maximum number of lines of the development tools, `xtask/` and `suite/`, with their tests
+/// (`docs/decisions/0071-the-size-of-the-development-tools.md`).
+const TOOL_LINES_MAX: usize = 17_000;
+
 /// Maximum number of `thread_local!` in `crates/`.
 const THREAD_LOCALS_MAX: usize = 4;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    [check_small_files(tree), check_impls(tree), check_thread_locals(tree)].into_iter().flatten().collect()
+    let rules = [check_small_files, check_impls, check_thread_locals, check_tools];
+    rules.iter().flat_map(|rule| rule(tree)).collect()
 }
 
 /// Returns the sources of the crates. Tests, and files that only list their contents, are left out.
@@ -127,11 +132,30 @@ fn check_thread_locals(tree: &Tree) -> Vec<Finding> {
     places.iter().map(|(path, line)| Finding::new(path, *line, &message)).collect()
 }
 
+fn check_tools(tree: &Tree) -> Vec<Finding> {
+    let tools = tree.sources().filter(|(path, _)| path.starts_with("xtask/") || path.starts_with("suite/"));
+    let lines: usize = tools.map(|(_, source)| source.line_count).sum();
+    if lines <= TOOL_LINES_MAX {
+        return Vec::new();
+    }
+    let message = format!("`xtask/` and `suite/` have {lines} lines, {TOOL_LINES_MAX} are the most");
+    vec![Finding::new("xtask", 0, message)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::found;
 
     use super::*;
+
+    #[test]
+    fn tools_have_a_maximum_size() {
+        let half = "const A: u8 = 0;\n".repeat(TOOL_LINES_MAX / 2);
+        let files = [("xtask/src/a.rs", half.as_str()), ("suite/src/b.rs", half.as_str())];
+        assert_eq!(found(check, &files), Vec::<String>::new());
+        let more = [files[0], files[1], ("suite/src/c.rs", "struct C;")];
+        assert_eq!(found(check, &more).len(), 1);
+    }
 
     #[test]
     fn small_files_are_found_only_if_there_are_many() {
