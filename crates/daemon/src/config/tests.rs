@@ -3,6 +3,7 @@
 
 mod compression;
 mod connect;
+mod guide;
 mod listeners;
 mod messages;
 mod policies;
