@@ -1,4 +1,4 @@
-//! The methods that both eras have.
+//! Methods that both eras have.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::handlers::{Call, HandlerError, Outcome};
 use crate::registry::{CompletionInput, List, Named, Registry};
 
 impl Answering {
-    /// Answers a request by what `registry` has; `None` if both eras together do not know the method.
+    /// Answers a request from `registry`. Returns `None` if the method exists in neither era.
     pub(crate) fn handle(
         self,
         registry: &Registry,
@@ -151,7 +151,7 @@ impl Answering {
             .iter()
             .find(|completion| completion.of == *of && completion.argument == params.argument.name);
         self.answer(&registry.layers, id, call, output, |call| match handler {
-            // It can be asked for, and there is nothing to suggest.
+            // The argument has no completion handler, so there are no suggestions.
             None => Outcome::Now(Ok(completion(Vec::new()))),
             Some(completing) => {
                 let arguments = params
@@ -192,5 +192,5 @@ fn completion(mut values: Vec<String>) -> CompleteResult {
     }
 }
 
-/// As many as a result may have.
+/// Maximum number of values in a completion result, as the specification says.
 const COMPLETIONS_MAX: usize = 100;
