@@ -1,10 +1,10 @@
-//! The rules that a tool must keep, and what is said when one is broken.
+//! The rules for tools, and the errors for violations.
 
 use std::fmt;
 
 use quote::ToTokens;
 
-/// A rule that was broken.
+/// A violated rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rule {
     AsyncWithCall,
@@ -30,12 +30,12 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// The rule, broken there.
+    /// Returns the error for a violation at `place`.
     pub(crate) fn at(self, place: impl ToTokens) -> syn::Error {
         syn::Error::new_spanned(place, self)
     }
 
-    /// What is wrong, and what would not be.
+    /// Returns the error and a hint.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::AsyncWithCall => (
@@ -110,12 +110,12 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Errors that do not keep each other from being said.
+/// Collects errors, so that all of them are reported together.
 #[derive(Default)]
 pub(crate) struct Broken(Option<syn::Error>);
 
 impl Broken {
-    /// What is there if nothing is wrong; what is wrong is noted.
+    /// Returns the value, or stores the error.
     pub(crate) fn note<T>(&mut self, outcome: syn::Result<T>) -> Option<T> {
         outcome.map_err(|error| self.add(error)).ok()
     }
@@ -127,7 +127,7 @@ impl Broken {
         }
     }
 
-    /// The whole, if nothing was wrong.
+    /// Returns the result of `whole` if there were no errors.
     pub(crate) fn or_else<T>(self, whole: impl FnOnce() -> T) -> syn::Result<T> {
         self.0.map_or_else(|| Ok(whole()), Err)
     }

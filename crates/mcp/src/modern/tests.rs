@@ -101,7 +101,7 @@ fn headers(lines: &[(&str, &str)], method: &str, params: &Value) -> Result<(), E
     result
 }
 
-/// Methods whose name is mirrored, and where it stands.
+/// Methods with a mirrored name, and the member that contains it.
 const MIRRORED: [(&str, &str); 6] = [
     ("tools/call", "name"),
     ("prompts/get", "name"),
@@ -164,7 +164,7 @@ fn a_name_may_be_encoded() {
     assert!(check("=?base64?ZWNobw==?=", "=?base64?ZWNobw==?=").is_err(), "it says `echo`");
 }
 
-// An intermediary that decides by the method compares it as it is.
+// An intermediary that decides by the method compares the text without decoding it.
 #[test]
 fn only_names_and_arguments_may_be_encoded() {
     let method = format!("=?base64?{}?=", "dG9vbHMvbGlzdA==");

@@ -6,7 +6,7 @@ macro_rules! names {
     };
 }
 
-// A table: each name with what it is for.
+// A table: each name with its description.
 names! {
     INITIALIZE = "initialize", "Begins a session (up to 2025-11-25).";
     PING = "ping", "Is there anybody? (up to 2025-11-25)";
