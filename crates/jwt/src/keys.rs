@@ -93,7 +93,7 @@ impl JwtKeys {
         if self.is_empty() { Err(InvalidJwtKeys::NoneOfUse) } else { Ok(self) }
     }
 
-    /// `true` if there are no keys, so that every token is refused.
+    /// `true` if there are no keys, so that every token is rejected.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -103,8 +103,8 @@ impl JwtKeys {
         self.keys.iter().any(|key| key.algorithms.contains(&algorithm))
     }
 
-    /// `true` if a newer key set may contain the key of a token that names `id`: there are no keys at all, or
-    /// all keys have ids and none of them is this one.
+    /// `true` if a newer key set may contain the key of a token that names `id`. This is so if there are no
+    /// keys at all, or if all keys have other ids.
     pub(super) fn lack(&self, id: Option<&str>) -> bool {
         let is_other = |id| self.keys.iter().all(|key| key.id.as_deref().is_some_and(|own| own != id));
         self.is_empty() || id.is_some_and(is_other)
@@ -135,8 +135,8 @@ impl Key {
     }
 }
 
-/// Reads one member of a key set. `None` if it is no public key for signatures: a set may contain keys that
-/// its reader does not understand (RFC 7517 §5).
+/// Reads one member of a key set. Returns `None` if it is no public key for signatures: a set may contain
+/// keys that its reader does not understand (RFC 7517 §5).
 fn public_key(jwk: &Value) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(jwk.clone()).ok()?;
     let decoding = DecodingKey::from_jwk(&jwk).ok()?;
@@ -195,8 +195,8 @@ fn pem_key(text: &str) -> Option<Key> {
     (!algorithms.is_empty()).then(|| Key { id: None, algorithms: algorithms.to_vec(), decoding })
 }
 
-/// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER: the first member of a sequence. `None`
-/// for a modulus of fewer than 256 bytes, whose length has another form.
+/// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER: the first member of a sequence. Returns
+/// `None` for a modulus of fewer than 256 bytes, because its length has another form.
 fn modulus(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, 0x82, _, _, 0x02, 0x82, high, low, rest @ ..] => {

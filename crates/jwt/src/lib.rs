@@ -1,5 +1,5 @@
 //! Verification of JSON Web Tokens (RFC 7519): keys, signatures and claims. This crate does not fetch keys,
-//! does not read a clock and knows nothing of HTTP.
+//! reads no clock, and does not use HTTP.
 //!
 //! Each key supports certain algorithms, and only keys that support the algorithm of a token verify its
 //! signature. So a public key cannot serve as a secret, and the algorithm `none` does not exist.

@@ -25,23 +25,23 @@ pub struct JwtRules {
     pub audience: Vec<String>,
     /// Accepted signature algorithms. Default: all algorithms that the keys support.
     pub algorithms: Vec<Algorithm>,
-    /// Tolerated difference between the clocks of the issuer and this machine. Default 30 s.
+    /// Tolerated difference between the clocks of the issuer and this machine. Default: 30 s.
     pub leeway: Duration,
-    /// Claims that the token must contain, besides `exp` and the claims that are compared. Default none.
+    /// Claims that the token must contain, besides `exp` and the claims that are compared. Default: none.
     pub required_claims: Vec<String>,
-    /// Accepted types (`typ` of the header) in any case, with or without `application/`: the token must state
+    /// Accepted types (`typ` of the header) in any case, with or without `application/`. The token must state
     /// one of them. `at+jwt` alone accepts only access tokens (RFC 9068 §4). Default: `JWT`, `JOSE`,
     /// `at+jwt`, and tokens without a type. Other types, such as `logout+jwt` and `dpop+jwt`, are not for
     /// access.
     pub types: Vec<String>,
-    /// `true` if tokens that can be recognized as ID tokens (OpenID Connect Core 1.0 §2) are accepted.
-    /// Default `true`. Set it to `false` to accept access tokens only: an ID token tells a client about its
-    /// user, and grants no access. An ID token that has no mark of its own is accepted all the same, so check
-    /// the audience too.
+    /// `true` to accept tokens that are recognizable as ID tokens (OpenID Connect Core 1.0 §2). Default:
+    /// `true`. Set it to `false` to accept access tokens only: an ID token describes a user to a client, and
+    /// grants no access. Some ID tokens have no distinguishing mark and are still accepted, so check the
+    /// audience too.
     pub allow_id_tokens: bool,
 }
 
-/// Reason to refuse a token.
+/// Reason for the rejection of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JwtError {
     /// The token is malformed, has a wrong signature, has expired, or breaks a rule.
@@ -73,11 +73,11 @@ impl Default for JwtRules {
 
 impl JwtRules {
     /// Returns the claims of `token` if one of `keys` signed it and it meets these rules at the time `now`,
-    /// which counts from the Unix epoch. A token has at most 16 KiB. Refuses tokens that only the holder of a
-    /// certain key may use (`cnf`): the signature does not show that the sender is that holder.
+    /// which counts from the Unix epoch. A token has at most 16 KiB. Rejects tokens that only the holder of a
+    /// certain key may use (`cnf`): the signature does not prove that the sender is that holder.
     ///
     /// # Errors
-    /// The reason to refuse the token. It does not name the broken rule, because an attacker could use that.
+    /// The reason for the rejection. It does not name the broken rule, because an attacker could use that.
     pub fn verify(
         &self,
         token: &[u8],
@@ -92,7 +92,7 @@ impl JwtRules {
     /// SHA-256 digest of that certificate in lowercase hexadecimal digits.
     ///
     /// # Errors
-    /// The reason to refuse the token.
+    /// The reason for the rejection.
     pub fn verify_from(
         &self,
         token: &[u8],
@@ -171,26 +171,26 @@ impl JwtRules {
     }
 }
 
-/// `true` if the claims are those of an ID token: it has the hash of a code, of an access token (OpenID
-/// Connect Core 1.0 §3.3.2.11) or of `state` (FAPI 1.0 part 2 §5.1), or its issuer says so. `nonce` is no
-/// mark: some issuers copy it into access tokens.
+/// `true` if the claims belong to an ID token. An ID token contains a hash of a code or of an access token
+/// (OpenID Connect Core 1.0 §3.3.2.11) or of `state` (FAPI 1.0 part 2 §5.1), or its issuer marks it. `nonce`
+/// is no mark, because some issuers copy it into access tokens.
 fn is_id_token(claims: &Map<String, Value>) -> bool {
     let says = |name: &str, value: &str| claims.get(name).is_some_and(|claim| claim == value);
-    // Amazon Cognito says `token_use`, Keycloak `typ`.
+    // Amazon Cognito uses `token_use` as the mark, Keycloak uses `typ`.
     ["at_hash", "c_hash", "s_hash"].iter().any(|name| claims.contains_key(*name))
         || says("token_use", "id")
         || says("typ", "ID")
 }
 
-/// `true` if the claims are those of a logout token, which need not state a type (OpenID Connect Back-Channel
+/// `true` if the claims belong to a logout token, which need not state a type (OpenID Connect Back-Channel
 /// Logout 1.0 §2.4).
 fn is_logout_token(claims: &Map<String, Value>) -> bool {
     claims.get("events").is_some_and(|events| events.get(LOGOUT_EVENT).is_some())
 }
 
-/// `true` if the sender of a token has shown the key that `cnf` names (RFC 7800 §3.1). The only such key is
-/// that of the client certificate (RFC 8705 §3.1): a token for DPoP (RFC 9449 §6) needs a proof, which
-/// bearers do not send. Refuses `cnf` with other members, because each of them may be a condition.
+/// `true` if the sender of a token has proved possession of the key that `cnf` names (RFC 7800 §3.1). The
+/// only such key is the key of the client certificate (RFC 8705 §3.1). A token for DPoP (RFC 9449 §6) needs a
+/// proof that bearers do not send. Rejects `cnf` with other members, because each of them may be a condition.
 fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
     let members = confirmation.as_object().filter(|members| members.len() == 1);
     let digest = members.and_then(|members| members.get("x5t#S256")?.as_str());
@@ -212,7 +212,7 @@ fn without_application(token_type: &str) -> &str {
 }
 
 impl Header {
-    /// Parses a header (RFC 7515 §4). Refuses every header with `crit`: no extension is supported, so none
+    /// Parses a header (RFC 7515 §4). Rejects every header with `crit`: no extension is supported, so none
     /// can be understood (§4.1.11).
     fn parse(encoded: &[u8]) -> Option<Self> {
         let header = object(encoded)?;
@@ -268,7 +268,7 @@ impl fmt::Display for JwtError {
 
 impl core::error::Error for JwtError {}
 
-/// Types that say nothing about the use of a token (RFC 7519 §5.1, RFC 7515 §4.1.9), and that of access
+/// Types that do not restrict the use of a token (RFC 7519 §5.1, RFC 7515 §4.1.9), and the type of access
 /// tokens (RFC 9068 §2.1).
 const USUAL_TYPES: [&str; 3] = ["JWT", "JOSE", "at+jwt"];
 

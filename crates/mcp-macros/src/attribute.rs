@@ -1,4 +1,4 @@
-//! What stands between the parentheses of `#[tool(…)]`.
+//! The arguments of `#[tool(…)]`.
 
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
@@ -7,7 +7,7 @@ use syn::{Expr, Ident, LitBool, Token, parenthesized};
 
 use crate::rule::Rule;
 
-/// What the author says of a tool.
+/// The arguments of the attribute.
 #[derive(Default)]
 pub(crate) struct Attribute {
     pub(crate) name: Option<Expr>,
@@ -79,7 +79,7 @@ fn value(input: ParseStream<'_>) -> syn::Result<Expr> {
     input.parse()
 }
 
-/// Nothing, which means `true`, or `= true` or `= false`.
+/// Reads `= true` or `= false`. An absent value means `true`.
 fn flag(name: &Ident, input: ParseStream<'_>) -> syn::Result<LitBool> {
     if input.peek(Token![=]) {
         input.parse::<Token![=]>()?;

@@ -1,4 +1,4 @@
-//! What a tool says of itself.
+//! The definition of a tool.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -7,7 +7,7 @@ use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
 
 use crate::attribute::Attribute;
 
-/// An expression that is the definition of the tool.
+/// Returns an expression for the definition of the tool.
 pub(crate) fn definition(library: Library, attribute: &Attribute, function: &ItemFn) -> TokenStream {
     let own_name = function.sig.ident.unraw().to_string();
     let name = attribute.name.as_ref().map_or_else(|| own_name.to_token_stream(), ToTokens::to_token_stream);
@@ -23,7 +23,7 @@ pub(crate) fn definition(library: Library, attribute: &Attribute, function: &Ite
     }
 }
 
-/// How the tool behaves, if the author says anything about it.
+/// Returns the hints about the tool's behavior, if the author gives any.
 fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     let hints = [
         ("read_only_hint", &attribute.read_only),
@@ -40,8 +40,8 @@ fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     (!said.is_empty()).then(|| quote!(#library::schema::ToolAnnotations { #(#said,)* #others }))
 }
 
-/// The documentation without the blank that its lines begin with. A line may also be an `include_str!`, which
-/// only the compiler can put together with the others.
+/// Returns the documentation without the leading space of each line. A line may also be an `include_str!`, so
+/// the compiler has to join the lines.
 fn documentation(attributes: &[syn::Attribute]) -> Option<TokenStream> {
     let lines: Vec<TokenStream> = attributes
         .iter()

@@ -1,8 +1,7 @@
-//! What is written in the place of a function with `#[tool]`: the function as it is, a type of its name, and
-//! how a server offers it.
+//! The expansion of `#[tool]`: the unchanged function, a type of the same name, and an `Offer` implementation
+//! for the type.
 //!
-//! The type has braces, so that it takes the function's name among types and not among values: there, the
-//! function is.
+//! The type has braces, so its name exists only among types. Among values, the name is still the function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -16,18 +15,19 @@ use crate::function::{Function, Input};
 use crate::parameter::{Kind, Member, Told};
 use crate::rule::{Broken, Rule};
 
-/// Makes a tool of a function. What is wrong is said by the compiler, in the place where it is.
+/// Expands the attribute. The compiler reports errors at their location.
 pub(crate) fn tool(library: Library, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
         let error = Rule::NoFunction.at(item).into_compile_error();
         return quote!(#error #item);
     };
     let offered = offered(library, attribute, &mut function).unwrap_or_else(syn::Error::into_compile_error);
-    // The function is there in any case, so that nothing is reported that is not wrong.
+    // The function stays even after an error, so that its callers compile and cause no further errors.
     quote!(#function #offered)
 }
 
-/// What is written beside a function, whose parameters lose the attributes that are not for the compiler.
+/// Returns the items that are added beside a function. Removes attributes from its parameters that the
+/// compiler does not know.
 pub(crate) fn offered(
     library: Library,
     attribute: TokenStream,
@@ -39,11 +39,11 @@ pub(crate) fn offered(
     broken.or_else(|| offer(library, &attribute, &taken, function))
 }
 
-/// The type, and how it is offered.
+/// Returns the type and its `Offer` implementation.
 fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
     let (name, visibility) = (&function.sig.ident, &function.vis);
     let conditions: Vec<_> = function.attrs.iter().filter(|other| other.path().is_ident("cfg")).collect();
-    let documentation = format!("The tool that [`{0}`](fn@{0}) is.", name.unraw());
+    let documentation = format!("The tool for [`{0}`](fn@{0}).", name.unraw());
     let arguments = arguments(library, &taken.input, name);
     let definition = definition(library, attribute, function);
     let scopes = scopes(library, attribute);
@@ -51,7 +51,7 @@ fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &I
     quote! {
         #(#conditions)*
         #[doc = #documentation]
-        #[allow(non_camel_case_types, reason = "it has the name of a function")]
+        #[allow(non_camel_case_types, reason = "the type has the name of a function")]
         #[derive(Clone, Copy, Debug)]
         #visibility struct #name {}
 
@@ -73,7 +73,7 @@ fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &I
     }
 }
 
-/// The type that the arguments are read as, unless the author wrote one.
+/// Returns the input type, unless the author provided one.
 fn arguments(library: Library, input: &Input, title: &Ident) -> Option<TokenStream> {
     let Input::Members(members) = input else { return None };
     let title = title.unraw().to_string();
@@ -93,7 +93,8 @@ fn arguments(library: Library, input: &Input, title: &Ident) -> Option<TokenStre
     })
 }
 
-/// Scopes come before the tool, which nobody may call without them.
+/// Returns the code that requires scopes. It runs before the tool is added, so the tool is never callable
+/// without them.
 fn scopes(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     let scopes = attribute.scopes.as_ref()?;
     Some(quote! {
@@ -105,7 +106,7 @@ fn scopes(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     })
 }
 
-/// Adds the tool to the server.
+/// Returns the code that adds the tool to the server.
 fn added(library: Library, attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
     let handler = handler(library, taken, function);
     match &attribute.task_support {
@@ -116,8 +117,7 @@ fn added(library: Library, attribute: &Attribute, taken: &Function, function: &I
     }
 }
 
-/// A closure that calls the function. Of an `async` one, it keeps what the function is lent until that is
-/// done.
+/// Returns a closure that calls the function. For an `async` function, its future owns the borrowed values.
 fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let input = match &taken.input {
         Input::None => quote!(#library::NoInput),
@@ -132,8 +132,8 @@ fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream
     }
 }
 
-/// Calls the function. That its answer can be one is said in the place of its type: there, the compiler says
-/// if it is not.
+/// Returns the call of the function. Errors about the answer type have the location of the function's return
+/// type.
 fn answer(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let mut values = match &taken.input {
         Input::None => Vec::new(),

@@ -1,4 +1,4 @@
-//! A function that is a tool: what it takes and what it is told.
+//! The parameters of a function that becomes a tool.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -7,30 +7,30 @@ use syn::{ItemFn, Safety, Signature};
 use crate::parameter::{Kind, Member, Parameter, Told};
 use crate::rule::{Broken, Rule};
 
-/// What was read of a function.
+/// The result of reading a function.
 #[derive(Default)]
 pub(crate) struct Function {
     pub(crate) input: Input,
     pub(crate) told: Option<Told>,
 }
 
-/// What a tool is called with.
+/// The input of a tool.
 #[derive(Default)]
 pub(crate) enum Input {
-    /// Whatever.
+    /// No input. Any arguments are ignored.
     #[default]
     None,
     /// An object with these members.
     Members(Vec<Member>),
-    /// What is read as this type.
+    /// A value of this type.
     Whole(Kind),
 }
 
-/// A parameter and where it stands.
+/// A parameter and its location.
 type Placed = (Parameter, TokenStream);
 
 impl Function {
-    /// Reads a function, and takes the attributes from its parameters that the compiler does not know.
+    /// Reads a function. Removes attributes from its parameters that the compiler does not know.
     pub(crate) fn take(item: &mut ItemFn) -> syn::Result<Self> {
         let mut broken = Broken::default();
         broken.note(check_signature(&item.sig));
@@ -56,7 +56,7 @@ fn check_signature(signature: &Signature) -> syn::Result<()> {
     Ok(())
 }
 
-/// Takes the last parameter from the others if it is what the function is told.
+/// Removes the last parameter if it is the request context (`Call` or `Context`).
 fn take_told(parameters: &mut Vec<Placed>, is_async: bool) -> syn::Result<Option<Told>> {
     let last = parameters.pop_if(|(parameter, _)| matches!(parameter, Parameter::Told(_)));
     if let Some((_, place)) = parameters.iter().find(|(parameter, _)| matches!(parameter, Parameter::Told(_)))
@@ -81,7 +81,7 @@ fn input(parameters: Vec<Placed>) -> syn::Result<Input> {
             Parameter::Member(member) => members.push(member),
             Parameter::Input(kind) if is_alone => return Ok(Input::Whole(kind)),
             Parameter::Input(_) => return Err(Rule::InputBesideOthers.at(place)),
-            // It is no argument, wherever it stands.
+            // The request context is never an argument.
             Parameter::Told(_) => {}
         }
     }

@@ -1,18 +1,18 @@
-//! The attribute `#[tool]`, which makes tools of functions.
+//! The attribute `#[tool]`, which turns functions into tools.
 //!
-//! The generated code calls the builder of `thruway-mcp-server`, by the crate that exports the attribute:
-//! `thruway-mcp-sdk` or `thruway-mcp-server`. Nothing here knows the protocol.
+//! The generated code calls the builder of `thruway-mcp-server` through the crate that exports the attribute:
+//! `thruway-mcp-sdk` or `thruway-mcp-server`. This crate does not depend on the protocol.
 #![forbid(unsafe_code)]
 
-// what is written
+// input
 mod attribute;
 mod function;
 mod parameter;
 
-// what may be wrong with it
+// errors
 mod rule;
 
-// what becomes of it
+// output
 mod definition;
 mod expand;
 
@@ -22,7 +22,7 @@ mod tests;
 use definition::Library;
 use proc_macro::TokenStream;
 
-// Documented where they are exported, because examples need the crate that exports them.
+// The crates that export these macros document them, because examples need those crates.
 #[expect(missing_docs, reason = "`thruway_mcp_sdk::tool` has them")]
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {

@@ -1,4 +1,4 @@
-//! A parameter of a function that is a tool.
+//! A parameter of a function that becomes a tool.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -6,31 +6,31 @@ use syn::{Attribute, FnArg, Ident, Pat, PatType, Type, TypeReference};
 
 use crate::rule::Rule;
 
-/// What a parameter is for.
+/// The purpose of a parameter.
 pub(crate) enum Parameter {
     /// A member of the arguments.
     Member(Member),
-    /// All arguments at once: `#[tool(input)]`.
+    /// All arguments as one value: `#[tool(input)]`.
     Input(Kind),
-    /// What the function is told of the request.
+    /// The request context.
     Told(Told),
 }
 
 /// A member of the arguments.
 pub(crate) struct Member {
-    /// Its documentation, and what serde and schemars are told of it.
+    /// The documentation, and the attributes for serde and schemars.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) name: Ident,
     pub(crate) kind: Kind,
 }
 
-/// What a parameter is read as, and whether the function is only lent it.
+/// The type that a parameter is read as. `is_lent` is `true` if the function takes a reference to it.
 pub(crate) struct Kind {
     pub(crate) owned: TokenStream,
     pub(crate) is_lent: bool,
 }
 
-/// What a function is told of its request.
+/// The context of a request that a function receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Told {
     Call,
@@ -38,7 +38,7 @@ pub(crate) enum Told {
 }
 
 impl Parameter {
-    /// Reads a parameter, and takes the attributes from it that the compiler does not know there.
+    /// Reads a parameter. Removes attributes that the compiler does not know there.
     pub(crate) fn take(argument: &mut FnArg) -> syn::Result<Self> {
         match argument {
             FnArg::Receiver(receiver) => Err(Rule::SelfParameter.at(receiver)),
@@ -63,12 +63,12 @@ impl Parameter {
     }
 }
 
-/// What the compiler takes from a parameter itself.
+/// Returns `true` if the compiler accepts the attribute on a parameter.
 fn is_lint(attribute: &Attribute) -> bool {
     ["allow", "deny", "expect", "forbid", "warn"].iter().any(|lint| attribute.path().is_ident(lint))
 }
 
-/// Whether a parameter is marked with `#[tool(input)]`.
+/// Returns `true` if a parameter is marked with `#[tool(input)]`.
 fn is_input(attributes: &[Attribute]) -> syn::Result<bool> {
     let mut is_input = false;
     for attribute in attributes {
@@ -85,7 +85,7 @@ fn is_input(attributes: &[Attribute]) -> syn::Result<bool> {
     Ok(is_input)
 }
 
-/// What is no member of the arguments has no attributes of serde and schemars.
+/// Checks that a parameter that is not a member has no attributes for serde or schemars.
 fn check_is_no_member(attributes: &[Attribute]) -> syn::Result<()> {
     let is_known =
         |attribute: &Attribute| attribute.path().is_ident("doc") || attribute.path().is_ident("tool");
@@ -104,8 +104,8 @@ fn name(pattern: &Pat) -> syn::Result<Ident> {
     }
 }
 
-/// Whether a type is what functions are told of their requests, by its name: its meaning is not known to a
-/// macro.
+/// Returns the kind of request context if the type is one. Compares names only, because a macro does not know
+/// types.
 fn told(kind: &Type) -> syn::Result<Option<Told>> {
     let (is_lent, named) = match plain(kind) {
         Type::Reference(reference) => (true, plain(&reference.elem)),
@@ -126,7 +126,7 @@ fn last_name(kind: &Type) -> Option<&'static str> {
     ["Call", "Context"].into_iter().find(|name| last == name)
 }
 
-/// A type without the parentheses and groups around it.
+/// Returns a type without surrounding parentheses and groups.
 fn plain(kind: &Type) -> &Type {
     match kind {
         Type::Group(group) => plain(&group.elem),
@@ -135,7 +135,7 @@ fn plain(kind: &Type) -> &Type {
     }
 }
 
-/// What a type is read as. A reference is to what was read, so it may be to anything that owns what it has.
+/// Returns the type that a parameter is read as. For a reference, it is the owned type behind it.
 fn kind(kind: &Type) -> syn::Result<Kind> {
     let (owned, is_lent) = match plain(kind) {
         Type::Reference(TypeReference { lifetime: None, mutability: None, elem, .. }) => {
@@ -150,7 +150,7 @@ fn kind(kind: &Type) -> syn::Result<Kind> {
     }
 }
 
-/// What is read to be lent as `kind`.
+/// Returns the owned type behind a reference to `kind`.
 fn owned(kind: &Type) -> TokenStream {
     match kind {
         Type::Path(path) if path.path.is_ident("str") => quote!(::std::string::String),
@@ -162,7 +162,7 @@ fn owned(kind: &Type) -> TokenStream {
     }
 }
 
-/// Whether there is a reference or a lifetime anywhere in a type.
+/// Returns `true` if a type contains a reference or a lifetime.
 fn is_borrowed(kind: TokenStream) -> bool {
     kind.into_iter().any(|token| match token {
         TokenTree::Punct(sign) => sign.as_char() == '&' || sign.as_char() == '\'',

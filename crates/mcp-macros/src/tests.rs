@@ -1,4 +1,4 @@
-//! What is said of tools that are wrong, and that nothing is left of what only `#[tool]` knows.
+//! The errors for invalid tools, and the removal of attributes that only `#[tool]` knows.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -12,7 +12,7 @@ fn tokens(text: &str) -> TokenStream {
     text.parse().unwrap()
 }
 
-/// What is written beside a function, in tokens with blanks between them.
+/// Returns the items that are added beside a function, as tokens with spaces between them.
 fn written(attribute: &str, function: &str) -> String {
     let mut function: ItemFn = syn::parse_str(function).unwrap();
     offered(Library::Sdk, tokens(attribute), &mut function).unwrap().to_string()
@@ -24,7 +24,7 @@ fn errors(attribute: &str, function: &str) -> Vec<String> {
     error.into_iter().map(|error| error.to_string()).collect()
 }
 
-/// A function with that parameter breaks that rule and no other.
+/// Checks that a function violates `rule` and no other.
 fn assert_breaks(rule: Rule, function: &str) {
     assert_eq!(errors("", function), [rule.to_string()], "{function}");
 }
@@ -74,7 +74,7 @@ fn what_a_function_is_told_is_taken_in_one_way() {
     }
 }
 
-/// The author's own types may have these names too, where it is said what they are for.
+/// An input type of the author may have these names too, because the attribute marks it.
 #[test]
 fn an_input_may_have_any_name() {
     let written = written("", "fn f(#[tool(input)] context: Context, call: &Call<'_>) {}");
@@ -133,17 +133,17 @@ fn everything_that_is_wrong_is_said_at_once() {
 #[test]
 fn an_error_says_what_would_be_right() {
     let error = Rule::CallByValue.at(tokens("call: Call")).to_string();
-    assert_eq!(error, "`Call` is borrowed from the request\n\nhint: write `&Call<'_>`");
+    assert_eq!(error, "a tool takes `Call` by reference\n\nhint: write `&Call<'_>`");
 }
 
 #[test]
 fn what_is_no_function_stays_as_it_is() {
     let written = tool(Library::Sdk, TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
-    assert!(written.contains("compile_error") && written.contains("is for functions"), "{written}");
+    assert!(written.contains("compile_error") && written.contains("is only for functions"), "{written}");
     assert!(written.ends_with(&tokens("struct Add { a: f64 }").to_string()), "{written}");
 }
 
-/// What is wrong with the tool is all that is reported: who calls the function finds it.
+/// Only the error of the tool is reported: callers of the function still find it.
 #[test]
 fn a_function_is_there_even_if_it_is_no_tool() {
     let item =
@@ -163,7 +163,7 @@ fn attributes_of_parameters_become_those_of_members() {
     assert!(written.contains(&expected.to_string()), "{written}");
 }
 
-/// Users of the attribute need no dependency but the SDK.
+/// Users of the attribute need no dependency besides the SDK.
 #[test]
 fn serde_and_schemars_are_those_of_the_sdk() {
     let written = written("", "fn f(a: f64) {}");

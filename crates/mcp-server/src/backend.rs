@@ -1,8 +1,8 @@
-//! The seam between the core of a server and the code that answers its requests.
+//! The interface between the core of a server and the code that answers its requests.
 //!
 //! The core reads messages, checks headers, keeps sessions and subscriptions, counts the bytes of requests
-//! and sends answers. It asks one [`Backend`] for each answer. The handlers of this process are the default
-//! backend. A gateway brings another one, and makes its server with
+//! and sends answers. It gets each answer from one [`Backend`]. The handlers of this process are the default
+//! backend. A gateway provides its own, and creates its server with
 //! [`McpServer::with_backend`](crate::McpServer::with_backend).
 
 use std::any::Any;
@@ -28,11 +28,11 @@ pub use crate::shares::{Holder, NoShare, Share, Shares, check_share};
 
 /// Answers the requests of the clients of one server, in both eras.
 ///
-/// `initialize`, `server/discover`, `ping` and `subscriptions/listen` are answered by the core, with the
-/// values that the backend returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and
-/// [`handle_modern`](Self::handle_modern).
+/// The core answers `initialize`, `server/discover` and `subscriptions/listen` with the values that the
+/// backend returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and
+/// [`handle_modern`](Self::handle_modern). The core answers `ping` of the legacy era if the backend does not.
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// Returns the capabilities of the server for clients that speak `revision`.
+    /// Returns the capabilities of the server for clients that use `revision`.
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities;
 
     /// Begins a session of the legacy era. The capabilities are part of the answer to `initialize`.
@@ -46,14 +46,16 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// A header and its argument differ.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error>;
 
-    /// Answers a request of the legacy era. Returns `None` if the core answers: to `ping` and
-    /// `logging/setLevel`, and to any other method with an error. The core counts the bytes of the request
-    /// until it is answered.
+    /// Answers a request of the legacy era.
+    ///
+    /// If it returns `None`, the core answers: it handles `ping` and `logging/setLevel`, and rejects any
+    /// other method with an error. The core counts the bytes of the request until the request is answered.
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
-    /// Answers a request of the modern era. Returns `None` if there is no such method. Checks the headers
-    /// `Mcp-Param-*`. Counts the bytes of the request ([`ServerCore::hold_bytes_of`]), because the work for
-    /// it may outlast its answer.
+    /// Answers a request of the modern era, or returns `None` if the method is unknown.
+    ///
+    /// The backend checks the headers `Mcp-Param-*`. It also counts the bytes of the request
+    /// ([`ServerCore::hold_bytes_of`]), because work for the request may continue after its answer.
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Starts a subscription to the notifications that the client wants.
@@ -63,7 +65,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error>;
 
     /// Returns `true` if the backend needs the parameters of a tool call as the client wrote them. Otherwise
-    /// the core parses them once, and does not keep the text.
+    /// the core parses them once and does not keep the text.
     fn needs_params_text(&self) -> bool {
         false
     }
@@ -103,7 +105,7 @@ pub struct ModernRequest<'a> {
     pub caller: &'a Caller,
 }
 
-/// The contribution of a backend to a session that begins.
+/// The values that a backend provides for a new session.
 #[derive(Debug)]
 pub struct NewSession {
     /// Capabilities for the answer to `initialize`.
@@ -113,7 +115,7 @@ pub struct NewSession {
     pub state: Option<Box<dyn BackendSession>>,
 }
 
-/// The notifications that a client wants, of the server and of tasks (parameters of `subscriptions/listen`).
+/// The notifications that a client subscribes to (parameters of `subscriptions/listen`).
 #[derive(Clone, Default, Deserialize, Serialize)]
 pub struct WantedNotifications {
     /// Changes of lists and resources.
@@ -137,12 +139,12 @@ pub enum Listening {
 pub struct Accepted {
     /// The notifications that the client will get. The first message of the subscription lists them.
     pub wanted: WantedNotifications,
-    /// URIs of resources that the client named, and that the backend does not watch.
+    /// Resource URIs that the client requested and that the backend does not watch.
     pub refused_uris: Vec<String>,
-    /// Log messages that belong to no call.
+    /// Log messages that belong to no request.
     pub logs: Option<Arc<LogInbox>>,
-    /// A value that is dropped when the subscription ends.
+    /// A value that the core drops when the subscription ends.
     pub kept: Option<Box<dyn Any + Send + Sync>>,
-    /// Changes of tasks of this server.
+    /// A subscription to the tasks of this server.
     pub tasks: Option<Subscription<Arc<str>>>,
 }

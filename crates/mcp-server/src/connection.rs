@@ -1,7 +1,7 @@
-//! One client on a connection of its own, whose messages come one after another and whose answers go the same
-//! way.
+//! A client on its own connection. Messages arrive one after another, and the answers use the same
+//! connection.
 //!
-//! Bindings bring the messages and frame the answers; nothing here reads or writes.
+//! Transports read the messages and write the answers. This module does no I/O.
 
 use std::sync::Arc;
 
@@ -17,46 +17,46 @@ use crate::dispatch::{Exchange, Outgoing, Reply, change_notification, legacy, mo
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
 
-/// What is known of the client, and what it waits for.
+/// The state of one client.
 pub(crate) struct Connection {
     server: McpServer,
-    /// Begun by `initialize`, which makes the client one of the legacy era.
+    /// The session. `initialize` begins it and makes the client one of the legacy era.
     session: Option<LocalSession>,
     in_flight: InFlight,
-    /// Messages of requests that take their time, and of the session.
+    /// Messages of requests that take longer, and of the session.
     outbox: mpsc::Sender<Vec<u8>>,
 }
 
 /// A session that ends with its connection.
 struct LocalSession {
     session: Arc<Session>,
-    /// The task that tells the client what belongs to no request of its own.
+    /// The background task that sends messages outside of the client's requests.
     telling: AbortHandle,
 }
 
-/// Gives up what is being handled when the connection is over, however that comes about.
+/// Cancels all requests in progress when it is dropped, however the connection ended.
 pub(crate) struct CancelAtEnd(InFlight);
 
 impl Connection {
-    /// A connection of `server`, and what it sends besides the answers that are there at once.
+    /// Returns a connection of `server`, and the receiver for all messages that are not immediate answers.
     pub(crate) fn new(server: McpServer) -> (Self, mpsc::Receiver<Vec<u8>>) {
         let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
         (Self { server, session: None, in_flight: InFlight::default(), outbox }, messages)
     }
 
-    /// What gives up, when it is dropped, whatever is being handled then: even if the connection has gone
-    /// before.
+    /// Returns a guard that cancels all requests in progress when it is dropped, even after the connection
+    /// was dropped.
     pub(crate) fn cancel_at_end(&self) -> CancelAtEnd {
         CancelAtEnd(self.in_flight.clone())
     }
 
-    /// Nothing more will come: subscriptions have no answer, and what asks the client will get none.
+    /// Handles the end of input. Cancels the subscriptions, which have no answer.
     pub(crate) fn finish(self) {
         self.in_flight.cancel_subscriptions();
     }
 
-    /// Handles a message of `caller`, or several that came as one array. Appends one message, or none if
-    /// nothing is answered at once.
+    /// Handles a message of `caller`, or a batch of messages. Appends one message to `answers`, or none if
+    /// there is no immediate answer.
     pub(crate) fn handle_message(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
         match json_rpc::split_batch(message) {
             None => self.handle_one(caller, message, None, answers),
@@ -74,7 +74,10 @@ impl Connection {
         let messages = match batch {
             Ok(messages) if has_batches => messages,
             Ok(_) => {
-                let error = Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches");
+                let error = Error::new(
+                    ErrorCode::INVALID_REQUEST,
+                    "batches are supported only in revision 2025-03-26",
+                );
                 return write_error(answers, None, &error);
             }
             Err(error) => return write_error(answers, None, &error),
@@ -88,7 +91,7 @@ impl Connection {
                 at_once.push(answer);
             }
         }
-        // A handler may have ended already.
+        // A handler may have finished already.
         let is_waiting = sender.strong_count() > 1 || !later_answers.is_empty();
         drop(sender);
         if is_waiting {
@@ -98,8 +101,8 @@ impl Connection {
         }
     }
 
-    /// Appends the answer to a message, if it is there at once. The later answer to a message of a batch goes
-    /// to `batch`.
+    /// Handles one message. Appends the answer if it is immediate; a later answer goes to `batch` if the
+    /// message is part of a batch.
     fn handle_one(
         &mut self,
         caller: &Caller,
@@ -157,7 +160,7 @@ impl Connection {
 
     fn initialize(&mut self, caller: &Caller, request: &Request<'_>, answers: &mut Vec<u8>) {
         if self.session.is_some() {
-            let error = Error::new(ErrorCode::INVALID_REQUEST, "the session has begun already");
+            let error = Error::new(ErrorCode::INVALID_REQUEST, "the session is already initialized");
             return write_error(answers, Some(&request.id), &error);
         }
         let Some(session) = legacy::initialize(&self.server, request, answers) else { return };
@@ -166,7 +169,7 @@ impl Connection {
         self.session = Some(LocalSession { session, telling });
     }
 
-    /// Lets a request be handled while others are.
+    /// Spawns a task for a request, so that other requests can be handled meanwhile.
     fn spawn(
         &self,
         mut exchange: Exchange,
@@ -178,17 +181,20 @@ impl Connection {
             return write_error(
                 answers,
                 Some(&request.id),
-                &Error::internal("too many requests are being handled"),
+                &Error::internal("too many requests are in progress: wait for answers before sending more"),
             );
         }
         let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
         if is_subscription && batch.is_some() {
-            // It never ends, and neither would the batch.
+            // A subscription never ends, and neither would its batch.
             let error = Error::new(ErrorCode::INVALID_REQUEST, "a subscription cannot be part of a batch");
             return write_error(answers, Some(&request.id), &error);
         }
         let Some(in_flight) = self.in_flight.begin(request.id.to_owned(), is_subscription) else {
-            let error = Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
+            let error = Error::new(
+                ErrorCode::INVALID_REQUEST,
+                "a request with this id is already in progress: use another id",
+            );
             return write_error(answers, Some(&request.id), &error);
         };
         let (outbox, batch) = (self.outbox.clone(), batch.cloned());
@@ -196,7 +202,7 @@ impl Connection {
             while let Some(outgoing) = exchange.next().await {
                 let outgoing = match (outgoing, &batch) {
                     (Outgoing::Answer(answer, _), Some(batch)) => {
-                        // If nobody takes it, the connection is over.
+                        // Sending fails only if the connection has ended.
                         let _ = batch.send(answer);
                         continue;
                     }
@@ -221,8 +227,7 @@ impl Connection {
     }
 }
 
-/// Tells the client of a session what changes, and asks what is asked outside of its requests, until nobody
-/// is there.
+/// Sends notifications and backend messages of a session to its client until the connection ends.
 async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
         let message = tokio::select! {
@@ -236,11 +241,11 @@ async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     }
 }
 
-/// Takes the answers to requests of one batch.
+/// Receives the answers to the requests of one batch.
 type BatchSender = mpsc::UnboundedSender<Vec<u8>>;
 
-/// Sends the answers to a batch once all of its requests have ended: as one array (JSON-RPC 2.0 §6, which
-/// revision 2025-03-26 refers to). Requests that were canceled have no answer.
+/// Sends the answers to a batch as one array after all its requests have ended (JSON-RPC 2.0 §6, which
+/// revision 2025-03-26 refers to). Canceled requests have no answer.
 async fn complete_batch(
     mut answers: Vec<Vec<u8>>,
     mut later_answers: mpsc::UnboundedReceiver<Vec<u8>>,
@@ -250,12 +255,12 @@ async fn complete_batch(
         answers.push(answer);
     }
     if !answers.is_empty() {
-        // If it cannot be sent, the connection is over.
+        // Sending fails only if the connection has ended.
         let _ = outbox.send(as_array(&answers)).await;
     }
 }
 
-/// Joins messages to a batch.
+/// Joins messages into a batch.
 pub(crate) fn as_array(messages: &[Vec<u8>]) -> Vec<u8> {
     let mut array = b"[".to_vec();
     array.extend_from_slice(&messages.join(&b','));
@@ -276,9 +281,10 @@ impl Drop for CancelAtEnd {
     }
 }
 
-/// How many messages wait to be written before handlers do.
+/// Maximum number of messages that wait to be written. When the queue is full, handlers wait.
 const MESSAGES_MAX: usize = 64;
 
-/// How many requests are handled at a time, subscriptions among them; more are refused. To read no further
-/// instead would lock those out that wait for the client: its answers come the same way.
+/// Maximum number of requests in progress, including subscriptions. The server rejects requests beyond it. It
+/// must not stop reading instead: handlers may wait for answers of the client, which arrive on the same
+/// connection.
 const IN_FLIGHT_MAX: usize = 20_000;

@@ -1,10 +1,10 @@
-//! Responses of HTTP that belong to no engine yet, so that any may send them.
+//! HTTP responses that do not depend on an HTTP engine.
 
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Admitted, LogLimit, PooledBuffer};
 use thruway_server::{Content, Event, Response, StatusCode};
 
-/// A response all of whose content is there.
+/// A response with its whole body in memory.
 #[derive(Debug)]
 pub(crate) struct WholeResponse {
     pub(crate) status: StatusCode,
@@ -12,7 +12,7 @@ pub(crate) struct WholeResponse {
     pub(crate) content: Octets,
 }
 
-/// Octets in whatever they were written to.
+/// Bytes in one of several kinds of buffers.
 #[derive(Debug)]
 pub(crate) enum Octets {
     None,
@@ -21,25 +21,30 @@ pub(crate) enum Octets {
 }
 
 impl WholeResponse {
-    /// A response without fields and content.
+    /// Returns a response without field lines and without a body.
     pub(crate) const fn new(status: StatusCode) -> Self {
         Self { status, field_lines: FieldLinesBuf::new(), content: Octets::None }
     }
 
-    /// The same with another status.
+    /// Replaces the status.
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// The same with one more field line. If it is invalid, which is a mistake of the program, it becomes 500
-    /// without content.
+    /// Adds a field line. An invalid field line is a bug of the program: the response becomes 500 without a
+    /// body.
     pub(crate) fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.field_lines.append(name, value) {
             Ok(()) => self,
             Err(error) => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                    tracing::error!(%error, name, suppressed, "a response field is invalid");
+                    tracing::error!(
+                        %error,
+                        name,
+                        suppressed,
+                        "a response header is invalid, sending status 500 instead"
+                    );
                 }
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR)
             }
@@ -58,7 +63,7 @@ impl From<WholeResponse> for Response {
     }
 }
 
-/// A message as an event. Messages are JSON, which is UTF-8.
+/// Returns a message as an event. Messages are JSON, so they are UTF-8.
 pub(crate) fn event(message: &[u8]) -> Event {
     Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }

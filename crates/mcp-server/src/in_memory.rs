@@ -1,7 +1,6 @@
-//! A client in the same process: servers are tested without a port.
+//! A client in the same process, for tests of servers without a port.
 //!
-//! What is sent goes through the server as on the standard input and output, octet for octet; only the pipe
-//! is none.
+//! Messages pass through the server exactly as over standard input and output. Only the pipe is in memory.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,10 +12,10 @@ use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, methods};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
-/// A client of a server in the same process, for tests. It does what it is told, mistakes included.
+/// A client of a server in the same process, for tests. It also sends invalid messages if the test wants
+/// that.
 ///
-/// It is of the modern era until [`initialize`](Self::initialize) is called, which begins a session of the
-/// legacy one.
+/// It uses the modern era until [`initialize`](Self::initialize) begins a session of the legacy era.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
@@ -35,9 +34,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 pub struct LocalClient {
     input: WriteHalf<DuplexStream>,
     output: BufReader<ReadHalf<DuplexStream>>,
-    /// What has arrived of a line.
+    /// The received part of a line.
     line: Vec<u8>,
-    /// Messages that arrived before the answer that was waited for.
+    /// Messages that arrived before the expected answer.
     aside: VecDeque<Value>,
     last_id: i64,
     is_modern: bool,
@@ -45,11 +44,11 @@ pub struct LocalClient {
     answer: Option<Box<Answer>>,
 }
 
-/// Answers what a server asks: from the method and the parameters to the result.
+/// Answers a question of the server: returns the result for a method and its parameters.
 type Answer = dyn FnMut(&str, &Value) -> Value + Send;
 
 impl LocalClient {
-    /// Returns the client at one end of a pipe, with the server at the other end.
+    /// Returns the client at one end of a pipe. The server uses the other end.
     pub(crate) fn on_pipe(pipe: DuplexStream) -> Self {
         let (output, input) = tokio::io::split(pipe);
         Self {
@@ -64,7 +63,7 @@ impl LocalClient {
         }
     }
 
-    /// The same client, able to do more. Default: nothing.
+    /// Declares capabilities. Default: none.
     ///
     /// # Panics
     /// Never: capabilities are plain data.
@@ -74,8 +73,8 @@ impl LocalClient {
         self
     }
 
-    /// The same client, that answers itself what the server asks during a [`request`](Self::request), in
-    /// either era: `answer` makes the result from the method (`elicitation/create`, …) and its parameters.
+    /// Answers questions of the server during a [`request`](Self::request), in either era. `answer` returns
+    /// the result for a method (`elicitation/create`, …) and its parameters.
     #[must_use]
     pub fn with_answers(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
         self.answer = Some(Box::new(answer));
@@ -85,7 +84,7 @@ impl LocalClient {
     /// Begins a session of the legacy era and returns the result of `initialize`.
     ///
     /// # Errors
-    /// The server's.
+    /// The server answers with an error.
     pub async fn initialize(&mut self, revision: Revision) -> Result<Value, Error> {
         self.is_modern = false;
         let params = json!({
@@ -98,15 +97,15 @@ impl LocalClient {
         Ok(result)
     }
 
-    /// Sends a request and waits for its result. What else arrives in the meantime is kept for
-    /// [`receive`](Self::receive), requests of the server among it unless there are
+    /// Sends a request and returns its result. Other messages that arrive meanwhile are kept for
+    /// [`receive`](Self::receive). This includes requests of the server, unless the client has
     /// [answers](Self::with_answers).
     ///
-    /// In the modern era, `_meta` is completed. Without answers, a result that asks for input is returned as
-    /// it is.
+    /// In the modern era, this adds the required members of `_meta`. Without answers, it returns a result
+    /// that asks for input unchanged.
     ///
     /// # Errors
-    /// The server's; an internal error if it closes the connection.
+    /// The server answers with an error. If the server closes the connection, the error is an internal error.
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
         let mut params = self.complete(params);
         loop {
@@ -144,28 +143,28 @@ impl LocalClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends a message, whatever it is. Waits while the server does not read, which it does not while much of
-    /// what it has sent was not [received](Self::receive).
+    /// Sends any message. Waits while the server does not read. The server stops reading while many of its
+    /// messages have not been [received](Self::receive).
     pub async fn send(&mut self, message: &Value) {
         self.send_octets(format!("{message}\n").as_bytes()).await;
     }
 
-    /// Sends octets, which may be anything.
+    /// Sends any bytes.
     pub async fn send_octets(&mut self, octets: &[u8]) {
-        // If the server has closed the connection, receiving tells.
+        // If the server has closed the connection, the next receive reports it.
         let _ = self.input.write_all(octets).await;
     }
 
-    /// Sends nothing more. What was asked for before is still answered.
+    /// Ends the input. The server still answers earlier requests.
     pub async fn finish(&mut self) {
         let _ = self.input.shutdown().await;
     }
 
-    /// The next message that no [`request`](Self::request) has waited for; `None` when the server has closed
-    /// the connection.
+    /// Returns the next message that was not the answer to a [`request`](Self::request). Returns `None` when
+    /// the server has closed the connection.
     ///
     /// # Panics
-    /// The server has sent something that is not JSON.
+    /// The server sent a message that is not JSON.
     ///
     /// # Cancel safety
     /// No message is lost.
@@ -177,7 +176,7 @@ impl LocalClient {
     }
 
     async fn receive_new(&mut self) -> Option<Value> {
-        // The pipe cannot fail.
+        // Reading from the pipe cannot fail.
         let read = self.output.read_until(b'\n', &mut self.line).await;
         if !read.is_ok_and(|read| read > 0) && self.line.is_empty() {
             return None;
@@ -187,7 +186,7 @@ impl LocalClient {
         Some(message)
     }
 
-    /// The parameters with what every request of the modern era must say.
+    /// Adds the members that every request of the modern era needs.
     fn complete(&self, mut params: Value) -> Value {
         if params.is_null() {
             params = json!({});
@@ -207,7 +206,7 @@ impl LocalClient {
     }
 }
 
-/// Brings answers along for the next round.
+/// Adds the answers to the parameters of the next round.
 fn bring(params: &mut Value, questions: &Value, answer: &mut Answer) {
     let mut responses = Map::new();
     for (key, question) in questions["inputRequests"].as_object().into_iter().flatten() {

@@ -6,14 +6,14 @@ use serde_json::Value;
 use thruway_mcp::param_headers;
 use thruway_mcp::schema::JsonObject;
 
-/// The schema of `T` in the dialect of 2020-12, which is that of MCP.
+/// Returns the schema of `T` in dialect 2020-12, which MCP uses.
 pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
     let mut schema = generated::<T>();
     forget_formats_of_numbers(&mut schema);
     schema
 }
 
-/// `uint32` and the like are formats of nothing but Rust's types; some clients complain of them.
+/// Removes formats such as `uint32`. Only Rust types define them, and some clients reject them.
 fn forget_formats_of_numbers(schema: &mut JsonObject) {
     let is_of_number =
         |format: &Value| format.as_str().is_some_and(|format| NUMBER_FORMATS.contains(&format));
@@ -37,7 +37,7 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     match Value::from(schema) {
         Value::Object(object) => object,
-        // `true` or `false`, which hold or do not hold for anything.
+        // `true` accepts all values, and `false` accepts none.
         other => JsonObject::from_iter([(
             String::from(if other == true { "allOf" } else { "not" }),
             match other {
@@ -48,11 +48,12 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     }
 }
 
-/// The schema of `T` as arguments: an object in any case; and whether it says more than `T` does, so that to
-/// read arguments as that type is not enough of a check.
+/// Returns the schema of `T` as arguments, which is always an object. Also returns `true` if the schema has
+/// constraints that reading the arguments as `T` does not check.
 pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     let mut schema = generated::<T>();
-    // The formats of numbers tell ranges that somebody wrote from those of types.
+    // This check needs the formats of numbers: they distinguish ranges that a developer wrote from ranges of
+    // types.
     let says_more = says_more_than_its_type(&schema);
     forget_formats_of_numbers(&mut schema);
     schema.entry("type").or_insert_with(|| "object".into());
@@ -60,8 +61,8 @@ pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     (schema, says_more)
 }
 
-/// An argument that is mirrored in a header has one primitive type; that it may be left out, which is what
-/// `Option` means in the type of arguments, is said by its not being required.
+/// Gives each argument that is mirrored in a header one primitive type, as the annotation requires. An
+/// `Option` argument keeps its meaning, because it is not in `required`.
 fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -80,7 +81,7 @@ fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
 
 fn says_more_than_its_type(schema: &JsonObject) -> bool {
     schema.iter().any(|(keyword, value)| match keyword.as_str() {
-        // What serde checks, or what checks nothing.
+        // serde checks these keywords, or they constrain nothing.
         "$schema"
         | "title"
         | "description"
@@ -109,7 +110,7 @@ fn says_more_than_its_type(schema: &JsonObject) -> bool {
     })
 }
 
-/// Integer types have their range in the schema, with their name as the format.
+/// Returns `true` if the range in the schema is only the range of the integer type that `format` names.
 fn is_range_of_integer_type(schema: &JsonObject) -> bool {
     let number = |keyword| schema.get(keyword).and_then(Value::as_i64);
     let range = (number("minimum"), number("maximum"));
@@ -123,7 +124,7 @@ fn is_range_of_integer_type(schema: &JsonObject) -> bool {
     }
 }
 
-/// What schemas call Rust's types of numbers.
+/// Formats that schemars uses for Rust's number types.
 const NUMBER_FORMATS: [&str; 14] = [
     "double", "float", "int", "int128", "int16", "int32", "int64", "int8", "uint", "uint128", "uint16",
     "uint32", "uint64", "uint8",
@@ -160,8 +161,8 @@ mod tests {
         signed: i64,
     }
 
-    /// The range of an `i64` that must not be negative is that of a `u64`, which reads no negative number; an
-    /// `i64` does.
+    /// The schema of an `i64` with minimum 0 has the same range as that of a `u64`. But reading a `u64`
+    /// rejects negative numbers, and reading an `i64` does not.
     #[test]
     fn ranges_that_somebody_wrote_are_checked() {
         assert!(!of_arguments::<Plain>().1);
@@ -170,8 +171,8 @@ mod tests {
         assert_eq!(schema["properties"]["signed"], serde_json::json!({"type": "integer", "minimum": 0}));
     }
 
-    /// What is optional is `["string", "null"]` to schemars, which is no type for the annotation: such tools
-    /// could not be offered.
+    /// schemars writes the type of an optional argument as `["string", "null"]`, which the annotation does
+    /// not allow. Tools with such arguments could not be registered.
     #[test]
     fn a_mirrored_argument_may_be_optional() {
         let (schema, _) = of_arguments::<Mirrored>();

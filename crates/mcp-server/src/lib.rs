@@ -1,21 +1,21 @@
 //! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP, in both eras of the protocol.
 //!
-//! `thruway-mcp` reads and writes messages, and `thruway-server` speaks HTTP. This crate has no client: a
-//! gateway that asks other servers brings a [backend](crate::backend::Backend).
+//! `thruway-mcp` reads and writes messages, and `thruway-server` provides HTTP. This crate has no client: a
+//! gateway that sends requests to other servers provides a [backend](crate::backend::Backend).
 #![forbid(unsafe_code)]
 
-// what users write
+// the API for the code of users
 mod handlers;
 mod json_schema;
 #[doc(hidden)]
 pub mod expansion;
 
-// what a server offers
+// the contents of a server
 mod registry;
 mod server;
 pub mod backend;
 
-// from a message to its answer
+// the path from a message to its answer
 mod dispatch;
 mod ask;
 mod session;
@@ -23,7 +23,7 @@ mod tasks;
 mod connection;
 mod shares;
 
-// who may use it
+// access control
 mod authorization;
 
 // transports
@@ -52,9 +52,9 @@ pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};
 pub use thruway_net::ClientAddr;
 
-/// Makes a tool of a function. The documentation of the function is the description of the tool, and its
-/// parameters are the arguments. `thruway_mcp_sdk::tool` is the same attribute, and documents all its
-/// arguments.
+/// Turns a function into a tool. The documentation of the function becomes the description of the tool, and
+/// its parameters become the arguments. `thruway_mcp_sdk::tool` is the same attribute, with the documentation
+/// of all its options.
 ///
 /// ```
 /// use thruway_mcp_server::{McpServer, tool};

@@ -1,4 +1,4 @@
-//! Limits that all callers of a server share, so that no caller can use one up alone.
+//! Limits that all callers of a server share. No single caller can use up a limit.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A limited number of places, or of bytes, and how many of them each caller holds.
+/// A limit on a number of slots or bytes, and the amount that each caller holds.
 #[derive(Debug)]
 pub struct Shares {
     max: usize,
@@ -16,11 +16,11 @@ pub struct Shares {
 
 #[derive(Default, Debug)]
 struct Held {
-    /// All that is taken.
+    /// The total amount taken, including kept shares.
     taken: usize,
-    /// The part of it that callers hold.
+    /// The amount that callers hold.
     total: usize,
-    /// Callers that hold something.
+    /// The amount of each caller that holds any.
     by_holder: HashMap<Holder, usize>,
 }
 
@@ -28,17 +28,17 @@ struct Held {
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
-    /// The caller that holds it; `None` if it is kept for the next caller.
+    /// The caller that holds the share, or `None` if it is kept for the next caller.
     holder: Option<Holder>,
     amount: usize,
 }
 
-/// The reason for which a caller gets no part of a limit.
+/// The reason for the rejection of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoShare {
     /// All callers together have reached the limit.
     Full,
-    /// The caller holds as much as one caller may.
+    /// The caller holds its maximum.
     HolderHasShare,
 }
 
@@ -46,12 +46,12 @@ pub enum NoShare {
 /// `max`.
 ///
 /// A caller may hold as much as it leaves free for others: half of the limit if it is the only one, and a
-/// third if two callers take all that they can. A caller that holds nothing may take all that is free. So
-/// something is left for the next caller. A holder without a share ([`Holder::has_share`]) may take all that
-/// is free.
+/// third if two callers take all that they can. A caller that holds nothing may take everything that is free.
+/// So something is left for the next caller. A holder without a share ([`Holder::has_share`]) may always take
+/// everything that is free.
 ///
 /// # Errors
-/// The caller may not.
+/// The caller must not take the amount.
 pub fn check_share(
     holder: &Holder,
     held: usize,
@@ -69,7 +69,7 @@ pub fn check_share(
 }
 
 impl Shares {
-    /// Returns a limit of `max`, of which nothing is taken.
+    /// Returns a limit of `max`, with nothing taken.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, held: Mutex::default(), released: Notify::new() })
     }
@@ -77,7 +77,7 @@ impl Shares {
     /// Takes `amount` for `holder`.
     ///
     /// # Errors
-    /// The limit is reached, or [the holder's share](check_share) of it.
+    /// The limit or [the holder's share](check_share) of it is reached.
     pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, NoShare> {
         let mut held = self.held();
         check_share(holder, held.of(holder), held.total, amount, self.max)?;
@@ -92,7 +92,7 @@ impl Shares {
         self.held().of(holder)
     }
 
-    /// Ready when something was given back.
+    /// Waits until a share is released.
     pub async fn released(&self) {
         self.released.notified().await;
     }
@@ -127,22 +127,22 @@ impl Held {
 }
 
 impl Share {
-    /// Returns the caller that holds it; `None` if it is kept for the next caller.
+    /// Returns the caller that holds the share, or `None` if it is kept for the next caller.
     pub const fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Keeps it for the next caller, as that of nobody: it counts against the limit only.
+    /// Keeps the share for the next caller. Until then it counts against the limit, but against no caller.
     pub fn keep(&mut self) {
         if let Some(holder) = self.holder.take() {
             self.shares.held().remove(&holder, self.amount);
         }
     }
 
-    /// Makes a kept share that of `holder`.
+    /// Gives a kept share to `holder`.
     ///
     /// # Errors
-    /// The holder has its share already.
+    /// The holder already holds its maximum.
     pub fn give_to(&mut self, holder: &Holder) -> Result<(), NoShare> {
         if self.holder.is_none() {
             let mut held = self.shares.held();
@@ -163,7 +163,7 @@ impl Drop for Share {
     }
 }
 
-/// The party that a session counts against.
+/// The party that a session, a request or a task counts against.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
     /// A caller with a verified token.
@@ -171,12 +171,12 @@ pub enum Holder {
     /// An IPv4 address, or the first address of an IPv6 network of 64 bits: one client can use all addresses
     /// of such a network.
     Address(IpAddr),
-    /// A process on this machine, or a client whose address the application does not tell. Has no quota.
+    /// A process on this machine, or a client without a known address. Has no quota.
     Unknown,
 }
 
 impl Holder {
-    /// The holder of a session of `principal`, or of a client at `address` that no token identifies.
+    /// Returns the holder for `principal`, or for a client at `address` without a token.
     pub fn new(principal: Option<String>, address: Option<IpAddr>) -> Self {
         match (principal, address.map(|address| address.to_canonical())) {
             (Some(principal), _) => Self::Principal(principal),
@@ -189,9 +189,9 @@ impl Holder {
         }
     }
 
-    /// Returns `true` if the holder gets a share of the limits that all callers have in common (see
-    /// [`check_share`](crate::shares::check_share)). Programs on this machine do not: nothing tells them
-    /// apart, so a share would protect none of them from another.
+    /// Returns `true` if the holder is limited to a share of each common limit (see
+    /// [`check_share`](crate::shares::check_share)). Programs on this machine are not limited: the server
+    /// cannot distinguish them, so a share would not protect one from another.
     pub(crate) const fn has_share(&self) -> bool {
         match self {
             Self::Principal(_) => true,
@@ -202,7 +202,7 @@ impl Holder {
     }
 }
 
-/// The part of an IPv6 address that names its network.
+/// The network part of an IPv6 address.
 const IPV6_NETWORK: u128 = !0 << 64;
 
 #[cfg(test)]
@@ -214,14 +214,14 @@ mod tests {
     }
 
     impl Shares {
-        /// Returns what callers hold, and all that is taken.
+        /// Returns the amount that callers hold, and the total amount taken.
         fn totals(&self) -> (usize, usize) {
             let held = self.held();
             (held.total, held.taken)
         }
     }
 
-    /// Takes one place after another until a caller gets no more.
+    /// Takes one slot after another until the caller is rejected.
     fn take_all(shares: &Arc<Shares>, holder: &Holder) -> (Vec<Share>, NoShare) {
         let mut taken = Vec::new();
         loop {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(shares.take(&caller("bob"), 1).unwrap_err(), NoShare::Full);
         drop(only);
         shares.take(&caller("bob"), 1).unwrap();
-        // As many callers as there are places get one each.
+        // With one slot for each caller, all callers get one.
         let shares = Shares::new(10);
         let all: Vec<_> = (0..10).map(|n| shares.take(&caller(&n.to_string()), 1).unwrap()).collect();
         assert_eq!((all.len(), shares.take(&caller("more"), 1).unwrap_err()), (10, NoShare::Full));
@@ -283,8 +283,8 @@ mod tests {
         assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::Full);
         kept[0].give_to(&ada).unwrap();
         assert_eq!((kept[0].holder(), shares.held_by(&ada)), (Some(&ada), 1));
-        // A caller at its share is refused for that reason, even if nothing is left: nothing has to be freed
-        // for it.
+        // A caller with its maximum gets this error even if nothing is left, because releasing shares of
+        // others would not help it.
         assert_eq!(kept[1].give_to(&ada), Err(NoShare::HolderHasShare));
         assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::HolderHasShare);
         kept[1].give_to(&bob).unwrap();

@@ -1,8 +1,9 @@
-//! Help for tests.
+//! Helpers for tests.
 
 use thruway_message::{FieldLineSpan, FieldLines};
 
-/// Field lines as if they had been parsed, kept in `octets` and `spans`.
+/// Returns field lines as if they had been parsed. Their bytes and positions are stored in `octets` and
+/// `spans`.
 pub(crate) fn field_lines<'a>(
     lines: &[(&str, &str)],
     octets: &'a mut Vec<u8>,

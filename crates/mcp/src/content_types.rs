@@ -2,17 +2,18 @@
 
 use thruway_message::FieldLines;
 
-/// The formats of answers that a client accepts (RFC 9110 §12.5.1): with a weight of 0, it does not.
+/// The formats of answers that a client accepts (RFC 9110 §12.5.1). A weight of 0 means that the client does
+/// not accept the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcceptedFormats {
-    /// One message as JSON.
+    /// `true` if the client accepts one message as JSON.
     pub json: bool,
-    /// An event stream.
+    /// `true` if the client accepts an event stream.
     pub events: bool,
 }
 
 impl AcceptedFormats {
-    /// The formats that `Accept` names; both without that field.
+    /// Returns the formats that `Accept` names, or both formats if the field is absent.
     pub fn of(fields: FieldLines<'_>) -> Self {
         let mut values = fields.all("accept").peekable();
         let mut accepted = Self { json: false, events: false };
@@ -35,7 +36,7 @@ impl AcceptedFormats {
         accepted
     }
 
-    /// `true` if an answer that is one message is sent as an event stream all the same.
+    /// Returns `true` if an answer of one message should still be sent as an event stream.
     pub const fn wants_events(self, are_preferred: bool) -> bool {
         self.events && (are_preferred || !self.json)
     }
@@ -54,15 +55,15 @@ fn is_weightless(member: &[u8]) -> bool {
 
 /// Returns `true` if `value` is the media type `expected`, with parameters or without (RFC 9110 §8.3.1).
 pub fn is_media_type(value: &[u8], expected: &[u8]) -> bool {
-    // Nearly always it is written as it is named.
+    // Most clients write the type exactly like this.
     value == expected || media_type(value).eq_ignore_ascii_case(expected)
 }
 
-/// Without parameters.
+/// Returns a media type without its parameters.
 fn media_type(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
     value[..end].trim_ascii()
 }
 
-/// What clients accept, as the specification writes it.
+/// The value of `Accept` that clients send, as the specification writes it.
 pub const ACCEPTED_BY_CLIENTS: &str = "application/json, text/event-stream";

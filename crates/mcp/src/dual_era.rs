@@ -1,11 +1,13 @@
-//! The two eras on one server: the era of a message, and the requests of each era.
+//! The two eras on one server: the era of a request, and the methods of each era.
 
 use crate::params::Params;
 use crate::schema::methods;
 use crate::{Era, Revision};
 
-/// The era of a request: modern if it says in which revision it is, as only modern ones do, or if its header
-/// does, or if only the modern era has the method; legacy otherwise.
+/// Returns the era of a request.
+///
+/// A request is modern if its `_meta` names a revision, if its header names a modern revision, or if only the
+/// modern era has the method. All other requests are legacy.
 pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -> Era {
     let is_modern = params.meta.protocol_version.is_some()
         || header_version.and_then(|version| version.parse().ok()).is_some_and(is_modern)
@@ -13,7 +15,7 @@ pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -
     if is_modern { Era::Modern } else { Era::Legacy }
 }
 
-/// Returns `false` if a client that speaks `era` must not send `method` as a request.
+/// Returns `false` if a client of `era` must not send `method` as a request.
 ///
 /// 2026-07-28 removed the handshake and all requests that change the state of a session (2026-07-28,
 /// changelog). A server of the legacy era still handles them. If a server has several clients on one

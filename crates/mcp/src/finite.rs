@@ -1,7 +1,7 @@
 //! Finds numbers that JSON cannot express. `serde_json` writes them as `null` without an error.
 //!
-//! [`Finder`] is a serializer that writes nothing. It keeps the way to the value that it looks at, which ends
-//! at the first such number.
+//! [`Finder`] is a serializer without output. It keeps the path to the current value, and stops at the first
+//! such number.
 
 use alloc::string::{String, ToString};
 use core::fmt::{self, Display, Write as _};
@@ -12,7 +12,7 @@ use serde::ser::{self, Serializer};
 /// A number of a value is not finite.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotFinite {
-    /// The way to the number, such as `points[2].x`; empty if the value is the number.
+    /// The path to the number, such as `points[2].x`. Empty if the value itself is the number.
     pub path: String,
     /// `NaN`, `inf` or `-inf`.
     pub number: String,
@@ -21,12 +21,12 @@ pub struct NotFinite {
 /// Checks that all numbers of `value` are finite.
 ///
 /// # Errors
-/// The first that is not.
+/// The first number that is not finite.
 pub fn check_finite(value: &impl Serialize) -> Result<(), NotFinite> {
     let mut finder = Finder { path: String::new() };
     match value.serialize(&mut finder) {
         Err(Stop::Found(number)) => Err(NotFinite { path: finder.path, number }),
-        // Other errors are found when the value is written.
+        // Other errors are reported when the value is written.
         Ok(()) | Err(Stop::Other) => Ok(()),
     }
 }
@@ -47,7 +47,7 @@ struct Finder {
     path: String,
 }
 
-/// Why the search ends early.
+/// The reason for the early end of the search.
 #[derive(Debug)]
 enum Stop {
     Found(String),
@@ -59,7 +59,7 @@ impl Finder {
         if number.is_finite() { Ok(()) } else { Err(Stop::Found(number.to_string())) }
     }
 
-    /// Looks at a member of an object. The way stays at it if the search ends there.
+    /// Visits a member of an object. If the search ends there, the path still names the member.
     fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Stop> {
         let length = self.path.len();
         if length > 0 {
@@ -73,14 +73,14 @@ impl Finder {
 
     fn element<T: Serialize + ?Sized>(&mut self, index: usize, value: &T) -> Result<(), Stop> {
         let length = self.path.len();
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _ = write!(self.path, "[{index}]");
         value.serialize(&mut *self)?;
         self.path.truncate(length);
         Ok(())
     }
 
-    /// Begins a value that `serde_json` writes as the member `variant` of an object.
+    /// Begins an enum variant, which `serde_json` writes as the member `variant` of an object.
     fn variant(&mut self, variant: &str) -> Within<'_> {
         let length = self.path.len();
         if length > 0 {
@@ -100,7 +100,7 @@ struct Within<'f> {
     finder: &'f mut Finder,
     index: usize,
     key: String,
-    /// The length of the way before the variant, if the value is one.
+    /// The length of the path before the variant, if the value is a variant.
     length: Option<usize>,
 }
 

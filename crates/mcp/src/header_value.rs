@@ -1,4 +1,4 @@
-//! How names and arguments are written in the headers that mirror them (2026-07-28, Streamable HTTP).
+//! The encoding of names and arguments in the headers that mirror them (2026-07-28, Streamable HTTP).
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -7,12 +7,12 @@ use alloc::string::String;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The value is marked as encoded and is not valid Base64 of UTF-8, or has octets that a field value cannot
-/// have.
+/// The value is marked as encoded but is not valid Base64 of UTF-8, or it contains bytes that a field value
+/// cannot contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidHeaderValue;
 
-/// Encodes `text`: as it is where a field value can hold it, otherwise as Base64 between markers.
+/// Encodes `text`. If a field value cannot contain `text`, returns it as Base64 between markers.
 pub fn encode(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         Cow::Borrowed(text)
@@ -21,7 +21,7 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes a field value, whose white space around it is gone already.
+/// Decodes a field value without surrounding white space.
 ///
 /// # Errors
 /// See [`InvalidHeaderValue`].
@@ -34,7 +34,7 @@ pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, InvalidHeaderValue> {
     String::from_utf8(octets).map(Cow::Owned).map_err(|_| InvalidHeaderValue)
 }
 
-/// What is not taken for an encoded value, and survives as a field value.
+/// Returns `true` if `text` can be a field value and does not look like an encoded value.
 fn is_plain(text: &str) -> bool {
     let is_trimmed = !text.starts_with([' ', '\t']) && !text.ends_with([' ', '\t']);
     is_trimmed && text.bytes().all(is_allowed) && !(text.starts_with(START) && text.ends_with(END))

@@ -13,12 +13,12 @@ use crate::schema::JsonObject;
 #[derive(Debug)]
 pub struct CompiledSchema(Validator);
 
-/// The schema is invalid, or refers to another document: nothing is ever fetched.
+/// The schema is invalid, or refers to another document. Other documents are never fetched.
 #[derive(Debug)]
 pub struct InvalidSchema(pub String);
 
 impl CompiledSchema {
-    /// Compiles a schema of this program.
+    /// Compiles a schema that this program defines.
     ///
     /// # Errors
     /// The schema is invalid.
@@ -26,11 +26,11 @@ impl CompiledSchema {
         Self::compile_with(&jsonschema::draft202012::options(), schema)
     }
 
-    /// Compiles a schema of another program. The time for a pattern grows linearly with the text: patterns
-    /// that need more are refused.
+    /// Compiles a schema from another program. Rejects patterns that need more than linear time in the length
+    /// of the text.
     ///
     /// # Errors
-    /// The schema is invalid, or has such a pattern.
+    /// The schema is invalid or contains such a pattern.
     pub fn compile_untrusted(schema: &JsonObject) -> Result<Self, InvalidSchema> {
         let patterns =
             PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
@@ -42,7 +42,7 @@ impl CompiledSchema {
         compiled.map(Self).map_err(|error| InvalidSchema(error.to_string()))
     }
 
-    /// Returns the first violations of the schema by `value`, as one text; `None` if it has none.
+    /// Returns the first violations of the schema by `value` as one text, or `None` if there are none.
     pub fn violations(&self, value: &Value) -> Option<String> {
         if self.0.is_valid(value) {
             return None;
@@ -60,7 +60,7 @@ impl CompiledSchema {
 const VIOLATIONS_MAX: usize = 5;
 const VIOLATION_BYTES_MAX: usize = 300;
 
-/// How much a compiled pattern of somebody else may take, and as much again while it is used.
+/// Maximum size of a compiled pattern from another program, in bytes. Matching may use the same amount again.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The legacy era, up to 2025-11-25: a handshake, then a session.
 //!
-//! A session is in one revision. What that revision does not know is taken out of results, or replaced.
+//! Each session has one revision. This module removes or replaces parts of results that the revision does not
+//! define.
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +13,8 @@ use serde_json::Value;
 use crate::revision::{Era, Revision};
 use crate::schema::{CallToolResult, ContentBlock, JsonObject, StructuredContent, Tool};
 
-/// The revision of a session whose client wants `requested`: that one if it is known and of this era,
-/// otherwise the latest of this era, which the client may then turn down.
+/// Returns the revision of a session for a client that requests `requested`: the same revision if it belongs
+/// to this era, otherwise the latest one. The client may then reject the latest one.
 pub fn negotiate(requested: &str) -> Revision {
     requested
         .parse()
@@ -22,7 +23,7 @@ pub fn negotiate(requested: &str) -> Revision {
         .unwrap_or(Revision::LATEST_LEGACY)
 }
 
-/// Replaces content that `revision` has no type for by text that says what it was.
+/// Replaces content types that `revision` does not define with a text description.
 pub fn downgrade(content: &mut [ContentBlock], revision: Revision) {
     for block in content {
         let replacement = match block {
@@ -36,14 +37,15 @@ pub fn downgrade(content: &mut [ContentBlock], revision: Revision) {
     }
 }
 
-/// Takes the output schema away where no revision of this era knows it: they all want that of an object.
+/// Removes the output schema if its type is not `object`, because all revisions of this era require that
+/// type.
 pub fn downgrade_tool(tool: &mut Tool) {
     let is_of_object = |schema: &JsonObject| schema.get("type").and_then(Value::as_str) == Some("object");
     tool.output_schema = tool.output_schema.take().filter(is_of_object);
 }
 
-/// Takes structured content away where `revision` does not know it, or wants an object; and [`downgrade`]s
-/// the content.
+/// Removes structured content if `revision` does not define it or requires an object. Also applies
+/// [`downgrade`] to the content.
 pub fn downgrade_result(result: &mut CallToolResult, revision: Revision) {
     downgrade(&mut result.content, revision);
     let is_known = |structured: &StructuredContent| {

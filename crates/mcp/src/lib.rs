@@ -1,16 +1,16 @@
-//! The Model Context Protocol, every revision from 2024-11-05 to 2026-07-28.
+//! The Model Context Protocol, in all revisions from 2024-11-05 to 2026-07-28.
 //!
-//! Messages come in as octets and go out as octets. Nothing here does I/O, knows the time, or decides what a
-//! tool does.
+//! This crate converts messages from bytes and to bytes. It does no I/O, reads no clock, and does not call
+//! tools.
 #![forbid(unsafe_code)]
 #![no_std]
 
 extern crate alloc;
 
-// the envelope
+// the message envelope
 pub mod json_rpc;
 
-// what messages say
+// the contents of messages
 pub mod schema;
 pub mod params;
 pub mod members;
@@ -22,7 +22,7 @@ pub mod modern;
 pub mod legacy;
 pub mod dual_era;
 
-// how messages are framed
+// transports
 pub mod stdio;
 pub mod content_types;
 
@@ -30,7 +30,7 @@ pub mod content_types;
 #[cfg(feature = "json-schema")]
 pub mod json_schema;
 
-// the headers that mirror the body
+// headers that mirror the body
 pub mod header_value;
 pub mod param_headers;
 

@@ -1,4 +1,4 @@
-//! The members of an object, taken over as the octets that they are.
+//! Members of a JSON object, copied without changes.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -10,15 +10,15 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The JSON is no object.
+/// The JSON is not an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoObject;
 
-/// Appends those members of `object` that `keep` wants to an object that has begun: after `{`, or after
-/// another member.
+/// Appends the members of `object` for which `keep` returns `true`. The output must end with `{` or another
+/// member.
 ///
 /// # Errors
-/// `object` is none.
+/// `object` is not an object.
 pub fn append_members<'a>(
     output: &mut Vec<u8>,
     object: &'a RawValue,
@@ -28,18 +28,18 @@ pub fn append_members<'a>(
     Appender { output, keep }.deserialize(&mut deserializer).map_err(|_| NoObject)
 }
 
-/// Appends a member to an object that has begun.
+/// Appends a member to an unfinished object.
 pub fn append_member(output: &mut Vec<u8>, name: &str, value: &str) {
     if output.last().is_some_and(|last| *last != b'{') {
         output.push(b',');
     }
-    // A string can be written.
+    // Writing a string to a vector cannot fail.
     let _ = serde_json::to_writer(&mut *output, name);
     output.push(b':');
     append_line(output, value);
 }
 
-/// Appends JSON on one line: within JSON, an end of a line is nothing but space.
+/// Appends JSON on one line. Line ends in JSON are only white space.
 pub fn append_line(output: &mut Vec<u8>, json: &str) {
     let start = output.len();
     output.extend_from_slice(json.as_bytes());
@@ -50,13 +50,13 @@ pub fn append_line(output: &mut Vec<u8>, json: &str) {
     }
 }
 
-/// The same JSON on one line, as messages of stdio are.
+/// Returns the same JSON on one line, as required for messages over stdio.
 pub fn one_line(json: Box<RawValue>) -> Box<RawValue> {
     if memchr2(b'\n', b'\r', json.get().as_bytes()).is_none() {
         return json;
     }
     let line = json.get().replace(['\n', '\r'], " ");
-    // It cannot fail: an end of a line within JSON is space.
+    // This cannot fail, because line ends in JSON are only white space.
     RawValue::from_string(line).unwrap_or(json)
 }
 
@@ -95,7 +95,7 @@ impl<'de, F: FnMut(&str, &'de RawValue) -> bool> Visitor<'de> for Appender<'_, F
     }
 }
 
-/// A string, borrowed unless it was written with escapes.
+/// A string. It is borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,4 +1,4 @@
-//! Arguments of a tool that are mirrored in headers: the annotation `x-mcp-header` (2026-07-28).
+//! Headers that mirror arguments of a tool: the annotation `x-mcp-header` (2026-07-28).
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -9,33 +9,32 @@ use core::cmp::Ordering;
 use serde_json::{Map, Value};
 use thruway_message::token::is_token;
 
-/// An argument that is mirrored in a header.
+/// An argument that a header mirrors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamHeader {
-    /// The field name, `Mcp-Param-` and what the annotation says.
+    /// The field name: `Mcp-Param-` and the value of the annotation.
     pub field_name: String,
-    /// The names of the properties that lead to the argument.
+    /// The path of property names to the argument.
     pub path: Vec<String>,
 }
 
-/// Why an input schema cannot be used for mirroring.
+/// The reason why an input schema cannot be used for mirroring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidAnnotation {
     /// The annotated property is not an integer, a string or a boolean.
     NotPrimitive,
-    /// The annotation is not a string that can be part of a field name.
+    /// The annotation is not a string, or contains characters that a field name cannot contain.
     NotToken,
-    /// The annotation stands where no argument can be found without looking at others: below `items`,
-    /// `anyOf`, `$ref`, …
+    /// The annotation is in a place without a fixed path, such as below `items`, `anyOf` or `$ref`.
     NotReachable,
-    /// Two annotations differ at most in case.
+    /// Two annotations differ only in case.
     Repeated,
 }
 
 /// Finds the annotations of an input schema.
 ///
 /// # Errors
-/// One of them is invalid; a client leaves such a tool out.
+/// An annotation is invalid. A client must not use such a tool.
 pub fn find(input_schema: &Map<String, Value>) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
     let mut headers = Vec::new();
     find_below(input_schema, &mut Vec::new(), &mut headers)?;
@@ -59,7 +58,7 @@ fn find_below(
                     path.pop();
                 }
             }
-            // These hold values and not schemas.
+            // These keywords contain values instead of schemas.
             ("const" | "default" | "enum" | "examples", _) => {}
             (_, value) if is_annotated_below(value) => return Err(InvalidAnnotation::NotReachable),
             _ => {}
@@ -84,7 +83,7 @@ fn annotation(
     }
 }
 
-/// Whether a schema somewhere in `value` is annotated. Depth is bounded by what parsing JSON allows.
+/// Returns `true` if a schema anywhere in `value` has an annotation. The JSON parser limits the depth.
 fn is_annotated_below(value: &Value) -> bool {
     match value {
         Value::Object(object) => object.contains_key(ANNOTATION) || object.values().any(is_annotated_below),
@@ -94,25 +93,25 @@ fn is_annotated_below(value: &Value) -> bool {
 }
 
 impl ParamHeader {
-    /// What the header must say for `arguments`; `None` if it must be absent.
+    /// Returns the value that the header must have for `arguments`, or `None` if it must be absent.
     pub fn expected(&self, arguments: &Value) -> Option<String> {
         match self.argument(arguments)? {
             Value::String(string) => Some(string.clone()),
             argument @ (Value::Bool(_) | Value::Number(_)) => Some(argument.to_string()),
-            // Null is as absent; other types are refused when the arguments are validated.
+            // Null counts as absent. The validation of the arguments rejects other types.
             Value::Null | Value::Array(_) | Value::Object(_) => None,
         }
     }
 
-    /// Whether a header with `value`, which is decoded, may stand beside `arguments`.
+    /// Returns `true` if a header with the decoded `value` matches `arguments`.
     pub fn mirrors(&self, value: &str, arguments: &Value) -> bool {
         let Some(expected) = self.expected(arguments) else { return false };
-        // `05` is the number 5, but not the string.
+        // `05` equals the number 5, but not the string.
         value == expected
             || self.argument(arguments).is_some_and(Value::is_number) && Self::is_same(value, &expected)
     }
 
-    /// Whether `value` is the same number as `expected`.
+    /// Returns `true` if `value` is the same number as `expected`.
     pub fn is_same(value: &str, expected: &str) -> bool {
         match (value.parse::<i64>(), expected.parse::<i64>()) {
             (Ok(value), Ok(expected)) => value == expected,
@@ -127,10 +126,10 @@ impl ParamHeader {
     }
 }
 
-/// What names of headers that mirror arguments begin with.
+/// The prefix of headers that mirror arguments.
 pub const PREFIX: &str = "Mcp-Param-";
 
-/// The keyword of the annotation.
+/// The schema keyword of the annotation.
 pub const ANNOTATION: &str = "x-mcp-header";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The parameters of a client's request, borrowed from the message.
+//! The parameters of a client's request. They borrow from the message.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -12,93 +12,93 @@ use serde_json::value::RawValue;
 
 use crate::json_rpc::{Error, Id};
 
-/// The members that parameters of requests have in common. What only one method has is read by
-/// [`parse`](Self::parse) a second time.
+/// The members that parameters of several methods have. Members of a single method need a second pass with
+/// [`parse`](Self::parse).
 #[derive(Default, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Params<'a> {
-    /// What is said about the request.
+    /// Metadata of the request (`_meta`).
     #[serde(borrow, rename = "_meta", default)]
     pub meta: RequestMeta<'a>,
-    /// The tool or prompt.
+    /// The name of the tool or prompt.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub name: Option<Cow<'a, str>>,
-    /// The resource.
+    /// The URI of the resource.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub uri: Option<Cow<'a, str>>,
-    /// The task.
+    /// The id of the task.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub task_id: Option<Cow<'a, str>>,
-    /// That the answer is to be a task (2025-11-25).
+    /// Asks for a task as the answer (2025-11-25).
     #[serde(borrow, default)]
     pub task: Option<&'a RawValue>,
-    /// What the tool or prompt is called with.
+    /// The arguments of the tool or prompt.
     #[serde(borrow, default)]
     pub arguments: Option<&'a RawValue>,
-    /// Where a list is to go on.
+    /// The cursor of the requested page.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub cursor: Option<Cow<'a, str>>,
-    /// The answers to what an earlier round asked.
+    /// The answers to questions of an earlier round.
     #[serde(borrow, default)]
     pub input_responses: Option<&'a RawValue>,
-    /// What an earlier round gave the client to bring back.
+    /// The state that the server returned in an earlier round.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub request_state: Option<Cow<'a, str>>,
 }
 
 impl<'a> Params<'a> {
-    /// Parses parameters; absent ones are as an empty object.
+    /// Parses parameters. Absent parameters count as an empty object.
     ///
     /// # Errors
-    /// A member has the wrong type or stands twice.
+    /// A member has the wrong type or occurs twice.
     pub fn parse(params: Option<&'a RawValue>) -> Result<Self, Error> {
         parse(params)
     }
 
-    /// The member `name`, which the method cannot do without.
+    /// Returns a required member. `member` is its name.
     ///
     /// # Errors
-    /// It is not there.
+    /// The member is missing.
     pub fn required<'p>(member: &'static str, value: Option<&'p Cow<'a, str>>) -> Result<&'p str, Error> {
         value.map(|value| &**value).ok_or_else(|| Error::invalid_params(format!("`{member}` is missing")))
     }
 }
 
-/// Parses the parameters of one method; absent ones are as an empty object.
+/// Parses the parameters of one method. Absent parameters count as an empty object.
 ///
 /// # Errors
-/// They are not what the method asks for.
+/// The parameters do not match the type `P`.
 pub fn parse<'a, P: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<P, Error> {
     serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(|error| {
         let mut reason = error.to_string();
-        // It may quote what was sent.
+        // The reason may quote the client's input.
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Error::invalid_params(format!("invalid parameters: {reason}"))
     })
 }
 
-/// How much of what is wrong is told.
+/// Maximum length of the reason in an error, in bytes.
 const REASON_BYTES_MAX: usize = 300;
 
-/// What is said about a request: the members of `_meta` that the protocol defines, and the others.
+/// Metadata of a request: the members of `_meta`, both defined by the protocol and others.
 #[derive(Default, Debug)]
 pub struct RequestMeta<'a> {
-    /// The revision that the request is in. Whether it is there tells the eras apart.
+    /// The protocol revision. Only requests of the modern era have it.
     pub protocol_version: Option<Cow<'a, str>>,
-    /// What the client can do, an object.
+    /// The client's capabilities, an object.
     pub client_capabilities: Option<&'a RawValue>,
-    /// What the client says it is. Not verified, never a ground for a decision.
+    /// The client's name and version. They are not verified: no decision may depend on them.
     pub client_info: Option<&'a RawValue>,
-    /// From which level on the client wants log messages.
+    /// The lowest level of log messages that the client wants.
     pub log_level: Option<Cow<'a, str>>,
-    /// What progress is to be reported under.
+    /// The token for progress notifications.
     pub progress_token: Option<Id<'a>>,
     /// The other members, such as the trace context.
     pub others: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 impl<'a> RequestMeta<'a> {
-    /// The value of a member that the protocol does not define, as JSON.
+    /// Returns the JSON value of a member that the protocol does not define.
     pub fn other(&self, name: &str) -> Option<&'a RawValue> {
         self.others.iter().find(|(member, _)| member == name).map(|(_, value)| *value)
     }
@@ -117,27 +117,27 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
-/// How many members of `_meta` may be there that the protocol does not define: each is kept, and costs more
-/// than it is long.
+/// Maximum number of members of `_meta` that the protocol does not define. Each of them needs more memory
+/// than its text.
 const META_OTHERS_MAX: usize = 100;
 
-/// Names of members of `_meta`.
+/// Names of the members of `_meta`.
 pub mod meta_keys {
-    /// The revision that a request is in.
+    /// The protocol revision of a request.
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// What the client can do.
+    /// The client's capabilities.
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// What the client says it is.
+    /// The client's name and version.
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// From which level on the client wants log messages.
+    /// The lowest level of log messages that the client wants.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// What progress is to be reported under.
+    /// The token for progress notifications.
     pub const PROGRESS_TOKEN: &str = "progressToken";
-    /// Which subscription a message belongs to.
+    /// The id of the subscription that a message belongs to.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-    /// Which task a message belongs to (2025-11-25).
+    /// The task that a message belongs to (2025-11-25).
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-    /// What the server says it is.
+    /// The server's name and version.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 }
 
@@ -172,7 +172,8 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
     }
 }
 
-/// Puts a value where none may stand yet: two readers could each believe another one of two.
+/// Stores a value unless there is one already. A duplicate is an error, because two readers could use
+/// different values.
 fn once<T, E: de::Error>(place: &mut Option<T>, value: T) -> Result<(), E> {
     match place.replace(value) {
         Some(_) => Err(E::custom("duplicate member of `_meta`")),
@@ -190,22 +191,22 @@ fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error
         return Err(de::Error::invalid_type(de::Unexpected::Other("another value"), &"an object"));
     }
     if raw.get().len() > META_OBJECT_BYTES_MAX {
-        return Err(de::Error::custom("a member of `_meta` that is too long"));
+        return Err(de::Error::custom("a member of `_meta` is too long"));
     }
     Ok(raw)
 }
 
-/// How long what is said of the client may be, in octets: while its request is handled it is kept as values,
-/// which can be many times that.
+/// Maximum size of the client's description and of its capabilities, in bytes. Parsed values need many times
+/// as much memory while the request is handled.
 const META_OBJECT_BYTES_MAX: usize = 64 << 10;
 
-/// Within an `Option`, serde would copy every string.
+/// Reads a string without copying it. Inside an `Option`, serde would copy every string.
 fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'a, str>>, D::Error> {
     let text = Option::<Text<'a>>::deserialize(deserializer)?;
     Ok(text.map(|Text(text)| text))
 }
 
-/// A string, borrowed unless it was written with escapes.
+/// A string. It is borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -322,8 +323,8 @@ mod tests {
         }
     }
 
-    /// Each took forty octets of memory, and many more in handlers that are `async`: a message of 4 MiB has
-    /// room for half a million.
+    /// Each member needed 40 bytes of memory, and many more in `async` handlers. A message of 4 MiB can
+    /// contain half a million members.
     #[test]
     fn members_of_the_meta_are_counted() {
         let meta = |members: usize| {

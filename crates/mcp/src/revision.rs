@@ -1,16 +1,16 @@
-//! The revisions of the protocol, and what each has.
+//! The revisions of the protocol and their features.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A revision of the protocol, named by its date. Later ones are greater.
+/// A revision of the protocol. Its name is a date. Later revisions are greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Revision {
     /// 2024-11-05, the first.
     R20241105,
     /// 2025-03-26: Streamable HTTP, batches, audio, annotations of tools.
     R20250326,
-    /// 2025-06-18: structured output, elicitation, resource links; batches are gone.
+    /// 2025-06-18: structured output, elicitation, resource links; no batches.
     R20250618,
     /// 2025-11-25: icons, elicitation by URL, tasks.
     R20251125,
@@ -18,32 +18,32 @@ pub enum Revision {
     R20260728,
 }
 
-/// The two ways to talk.
+/// The two generations of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Era {
-    /// A handshake, then a session: up to 2025-11-25.
+    /// Sessions that begin with a handshake: up to 2025-11-25.
     Legacy,
-    /// Each request stands for itself: from 2026-07-28 on.
+    /// Independent requests without sessions: from 2026-07-28 on.
     Modern,
 }
 
-/// The text is not the name of a revision that is known here.
+/// The text does not name a known revision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownRevision;
 
 impl Revision {
-    /// All revisions, the latest first.
+    /// All revisions. The latest is first.
     pub const ALL: [Self; 5] =
         [Self::R20260728, Self::R20251125, Self::R20250618, Self::R20250326, Self::R20241105];
 
     /// The latest revision.
     pub const LATEST: Self = Self::R20260728;
 
-    /// The latest revision of the legacy era: what `initialize` is answered with if the client wants an
-    /// unknown one.
+    /// The latest revision of the legacy era. The server answers `initialize` with it if the client requests
+    /// an unknown revision.
     pub const LATEST_LEGACY: Self = Self::R20251125;
 
-    /// The name: a date.
+    /// Returns the name, a date.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::R20241105 => "2024-11-05",
@@ -54,7 +54,7 @@ impl Revision {
         }
     }
 
-    /// The era it belongs to.
+    /// Returns the era.
     pub const fn era(self) -> Era {
         match self {
             Self::R20260728 => Era::Modern,
@@ -62,28 +62,28 @@ impl Revision {
         }
     }
 
-    /// Whether several messages may come as one array.
+    /// Returns `true` if a client may send several messages as one array.
     pub fn has_batches(self) -> bool {
         self == Self::R20250326
     }
 
-    /// Whether content may be audio.
+    /// Returns `true` if the revision has audio content.
     pub fn has_audio(self) -> bool {
         self >= Self::R20250326
     }
 
-    /// Whether results of tools may be structured, and content may link to resources.
+    /// Returns `true` if the revision has structured results of tools, and links to resources in content.
     pub fn has_structured_output(self) -> bool {
         self >= Self::R20250618
     }
 
-    /// Whether a server may ask the user for input.
+    /// Returns `true` if a server may ask the user for input.
     pub fn has_elicitation(self) -> bool {
         self >= Self::R20250618
     }
 
-    /// Whether event streams begin with an event that has an id and no data, so that they can be taken up
-    /// again.
+    /// Returns `true` if event streams begin with an empty event. The id of that event lets clients resume
+    /// the stream.
     pub fn primes_event_streams(self) -> bool {
         self == Self::R20251125
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Revision {
 
 impl fmt::Display for UnknownRevision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a known revision of the protocol")
+        f.write_str("unknown protocol revision")
     }
 }
 

@@ -1,9 +1,11 @@
-//! Asking the client: one way for both eras.
+//! Questions to the client, with one API for both eras.
 //!
-//! A handler asks with `await`. In the legacy era that sends a request to the client and waits for its
-//! response. In the modern era the call ends with what was asked; the client brings the answers along when it
-//! calls again, and the handler runs again from its start: this time it finds them there. What it did before
-//! its questions it does each time.
+//! A handler asks with `await`. In the legacy era, the server sends a request to the client and waits for its
+//! response.
+//!
+//! In the modern era, the call ends with the questions as its result. The client repeats the call with the
+//! answers, and the handler runs again from its start. This time, it finds the answers. Code before the
+//! questions runs again each time.
 
 mod pending_requests;
 mod request_state;
@@ -16,7 +18,7 @@ pub(crate) use rounds::{Rounds, input_required};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A request of the server, embedded or sent.
+/// A request of the server to the client, embedded in a result or sent as a message.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
     /// The method, such as `elicitation/create`.

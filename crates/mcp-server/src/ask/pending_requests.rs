@@ -19,26 +19,26 @@ pub struct PendingRequests(Mutex<Inner>);
 struct Inner {
     last_id: i64,
     waiting: HashMap<i64, oneshot::Sender<Result<Value, Error>>>,
-    /// No answer will come any more.
+    /// `true` if no more answers can arrive.
     is_closed: bool,
 }
 
 impl PendingRequests {
-    /// Gives a response of the client to whoever waits for it. One that nobody waits for is passed over: its
-    /// request was cancelled, or never made.
+    /// Delivers a response of the client to the code that waits for it. Ignores a response to a canceled or
+    /// unknown request.
     pub(crate) fn handle_response(&self, response: &Response<'_>) {
         let Some(Id::Integer(id)) = response.id else { return };
         let Some(waiting) = self.lock().waiting.remove(&id) else { return };
         let outcome = match &response.outcome {
             Ok(result) => serde_json::from_str(result.get())
-                .map_err(|_| Error::internal("the client's result is too deep")),
+                .map_err(|_| Error::internal("the client's result is nested too deeply")),
             Err(error) => Err(error.clone()),
         };
-        // Whoever asked may have gone.
+        // The code that asked may have been dropped.
         let _ = waiting.send(outcome);
     }
 
-    /// Whether somebody still waits for the answer to `message`, if it is a question.
+    /// Returns `false` if `message` is a question and no handler waits for its answer.
     pub(crate) fn is_waiting_for(&self, message: &[u8]) -> bool {
         match json_rpc::parse(message) {
             Ok(Message::Request(Request { id: Id::Integer(id), .. })) => {
@@ -48,26 +48,27 @@ impl PendingRequests {
         }
     }
 
-    /// The client will not answer any more: whoever waits or asks is told so.
+    /// Marks the client as gone. All waiting and later questions fail.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.is_closed = true;
         inner.waiting.clear();
     }
 
-    /// Asks, on the stream of the request that is being handled, and waits for the answer.
+    /// Asks the client on the stream of the current request, and waits for the answer.
     ///
     /// # Errors
-    /// The client answered with an error, or has gone.
+    /// The client answers with an error, or has disconnected.
     ///
     /// # Cancel safety
-    /// The client is told that nobody waits any more, and an answer that comes after that is passed over.
+    /// If the future is dropped, the server notifies the client of the cancellation and ignores a later
+    /// answer.
     pub async fn ask<'a>(
         &'a self,
         question: &Question,
         outbox: &'a mpsc::Sender<Said>,
     ) -> Result<Value, Error> {
-        let gone = || Error::internal("the client has gone");
+        let gone = || Error::internal("the client has disconnected");
         let (id, answered) = self.begin().ok_or_else(gone)?;
         let mut forget = Forget { pending: self, id, outbox: None };
         let mut request = Vec::new();
@@ -94,28 +95,28 @@ impl PendingRequests {
     }
 }
 
-/// Forgets a request when nobody waits for its answer any more.
+/// Removes a request when its answer is no longer wanted.
 struct Forget<'a> {
     pending: &'a PendingRequests,
     id: i64,
-    /// Where it was sent.
+    /// The queue that the request was sent to.
     outbox: Option<&'a mpsc::Sender<Said>>,
 }
 
-/// The specification wants the client to hear of a request that is given up: that is done here because there
-/// is no other place that learns of it.
+/// The specification requires a notification for a canceled request. `Drop` sends it, because no other code
+/// observes the cancellation.
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         let is_unanswered = self.pending.lock().waiting.remove(&self.id).is_some();
         let Some(outbox) = self.outbox.filter(|_| is_unanswered) else { return };
         let params = CancelledNotificationParams {
             request_id: RequestId::Integer(self.id),
-            reason: Some("nobody waits any more".to_owned()),
+            reason: Some("the server no longer needs the answer".to_owned()),
             meta: None,
         };
         let mut message = Vec::new();
         write_notification(&mut message, methods::NOTIFICATIONS_CANCELLED, &params);
-        // Who does not read is not told of everything.
+        // A client that does not read may miss the notification.
         let _ = outbox.try_send(Said::Message(message));
     }
 }

@@ -1,5 +1,6 @@
-//! What a client keeps for the server between two rounds. The client may be anybody: what comes back is
-//! believed only if this server made it, for the same request of the same caller, not long ago.
+//! State that a client keeps for the server between two rounds of a request. Clients are not trusted: the
+//! server accepts a returned state only if it made the state itself, for the same request of the same caller,
+//! within the last hour.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -17,15 +18,15 @@ use thruway_net::{Clock, random_bytes};
 
 use crate::authorization::Caller;
 
-/// What is remembered from earlier rounds.
+/// The state of a request after its earlier rounds.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub struct State {
     pub(crate) answers: BTreeMap<String, Box<RawValue>>,
     pub(crate) round: u32,
-    /// Behind a bridge: the state that the server gave.
+    /// Behind a bridge: the state that the upstream server returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relayed: Option<String>,
-    /// In seconds since the Unix epoch.
+    /// Expiry time, in seconds since the Unix epoch.
     expires: u64,
 }
 
@@ -34,17 +35,18 @@ impl State {
         Self { answers, round, relayed: None, expires: 0 }
     }
 
-    /// Returns a state that wraps the one of a server behind a bridge.
+    /// Returns a state that wraps the state of a server behind a bridge.
     pub fn relayed(state: String) -> Self {
         Self { relayed: Some(state), ..Self::default() }
     }
 }
 
-/// Which request a state belongs to: a digest of who calls what with which arguments.
+/// Identifies the request that a state belongs to: a digest of the caller, the method, the target and the
+/// arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestBinding([u8; 32]);
 
-/// What a state is bound to, kept until it is known whether there will be one.
+/// A copy of the request that a state is bound to. The digest is computed only if the request needs a state.
 #[derive(Clone, Debug)]
 pub struct BoundRequest {
     caller: Option<String>,
@@ -75,16 +77,17 @@ impl BoundRequest {
         self.arguments.len()
     }
 
-    /// Returns the value that a `requestState` is bound to.
+    /// Returns the binding of a `requestState` for this request.
     pub fn binding(&self) -> RequestBinding {
-        // What was accepted before is JSON, but perhaps too deep to be compared as a value.
+        // The arguments are valid JSON, but may be nested too deeply to be parsed as a value.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
         RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
     }
 }
 
 impl RequestBinding {
-    /// `arguments` are compared as values: a client may write them in another order when it calls again.
+    /// Returns the binding of a request: its method, name and URI. `arguments` are compared as values,
+    /// because a client may write their members in another order when it repeats the call.
     pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {
@@ -97,7 +100,7 @@ impl RequestBinding {
     }
 }
 
-/// Digests a value so that equal ones have equal digests, whatever the order of members.
+/// Adds a value to a digest. Equal values have equal digests, independent of the order of members.
 fn update_with(digest: &mut Sha256, value: &Value) {
     match value {
         Value::Object(object) => {
@@ -125,7 +128,7 @@ fn update_with(digest: &mut Sha256, value: &Value) {
     }
 }
 
-/// The key that states are authenticated with. Servers that take each other's place need the same.
+/// The key that authenticates states. Servers behind one load balancer need the same key.
 #[derive(Clone)]
 pub struct StateKey([u8; 32]);
 
@@ -134,22 +137,22 @@ impl StateKey {
         Self(key)
     }
 
-    /// A key that nobody knows.
+    /// Returns a random key.
     ///
     /// # Panics
-    /// As [`random_bytes`] does.
+    /// See [`random_bytes`].
     pub(crate) fn random() -> Self {
         Self(random_bytes())
     }
 
-    /// `base64(state).base64(mac)`
+    /// Returns `base64(state).base64(mac)`.
     ///
     /// # Errors
     /// The state cannot be written as JSON.
     pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
-        let octets =
-            serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
+        let octets = serde_json::to_vec(&state)
+            .map_err(|_| Error::internal("cannot write the request state as JSON"))?;
         let mac = self.mac(&octets, binding).finalize().into_bytes();
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac)))
     }
@@ -157,7 +160,7 @@ impl StateKey {
     /// Opens a sealed state that a client returned.
     ///
     /// # Errors
-    /// The state was not sealed with this key, or not for `binding`.
+    /// The state was not sealed with this key or not for `binding`, or it has expired.
     pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
         let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
@@ -166,19 +169,19 @@ impl StateKey {
         self.mac(&octets, binding).verify_slice(&mac).map_err(|_| invalid())?;
         let state: State = serde_json::from_slice(&octets).map_err(|_| invalid())?;
         if state.expires < now() {
-            return Err(Error::invalid_params("`requestState` has expired"));
+            return Err(Error::invalid_params("`requestState` has expired: repeat the request without it"));
         }
         Ok(state)
     }
 
-    /// Seals a text that a caller keeps without a time limit: `base64(text).base64(mac)`. The method of
-    /// `binding` must be one that no request has, so that the text is no valid [`State`].
+    /// Seals a text without an expiry time: `base64(text).base64(mac)`. The method in `binding` must not be
+    /// the method of any request, so that the text is no valid [`State`].
     pub fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
         let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))
     }
 
-    /// Opens what [`seal_text`](Self::seal_text) sealed for the same binding.
+    /// Opens a text that [`seal_text`](Self::seal_text) sealed for the same binding.
     pub fn open_text(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
         let (text, mac) = sealed.split_once('.')?;
         let text = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -200,7 +203,7 @@ fn now() -> u64 {
     since_epoch.unwrap_or_default().as_secs()
 }
 
-/// How long a client may take to answer.
+/// Lifetime of a state. A client must answer within it.
 const LIFETIME: Duration = Duration::from_hours(1);
 
 impl std::fmt::Debug for StateKey {

@@ -1,4 +1,4 @@
-//! Multi round-trip requests: the modern way to ask.
+//! Multi round-trip requests: the modern way to ask the client.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,26 +13,26 @@ use thruway_mcp::params::Params;
 use super::Question;
 use super::request_state::{BoundRequest, State, StateKey};
 
-/// The questions of one request and the answers so far.
+/// The questions of one request and their answers so far.
 #[derive(Default, Debug)]
 pub(crate) struct Rounds(Mutex<Inner>);
 
 #[derive(Default, Debug)]
 struct Inner {
-    /// As they were sent: as values they could take up many times that.
+    /// The answers as JSON. Parsed values could need many times as much memory.
     answers: BTreeMap<String, Box<RawValue>>,
-    /// What the handler has asked in this round.
+    /// The questions of the current round.
     asked: BTreeMap<String, Question>,
     round: u32,
-    /// Whoever drives the handler, to be told when a task of the handler's asks.
+    /// Wakes the task that drives the handler when a task spawned by the handler asks a question.
     driver: Option<Waker>,
 }
 
 impl Rounds {
-    /// Takes up what the client brings along.
+    /// Reads the answers and the state from a request.
     ///
     /// # Errors
-    /// The request state is not what this server gave for this request, or the answers are malformed.
+    /// The request state was not made by this server for this request, or the answers are malformed.
     pub(crate) fn resume(
         params: &Params<'_>,
         key: &StateKey,
@@ -54,7 +54,8 @@ impl Rounds {
         Ok(Self(Mutex::new(Inner { answers, round, ..Inner::default() })))
     }
 
-    /// The answer to the question `key`; if there is none yet, or one that is none, notes that it is asked.
+    /// Returns the answer to the question `key`. If there is none, or it has the wrong type, adds the
+    /// question to the current round.
     pub(crate) fn poll_answer<R: DeserializeOwned>(&self, key: &str, question: &Question) -> Poll<R> {
         let mut inner = self.lock();
         if let Some(answer) = inner.answers.get(key)
@@ -69,7 +70,7 @@ impl Rounds {
         Poll::Pending
     }
 
-    /// Whether the handler, which has nothing else to do now, waits for the client.
+    /// Ready if the handler has asked questions. Call it when the handler cannot make progress otherwise.
     pub(crate) fn poll_questions(&self, cx: &Context<'_>) -> Poll<()> {
         let mut inner = self.lock();
         if !inner.asked.is_empty() {
@@ -79,7 +80,7 @@ impl Rounds {
         Poll::Pending
     }
 
-    /// Whether earlier rounds came before.
+    /// Returns `true` if this request continues earlier rounds.
     pub(crate) fn is_resumed(&self) -> bool {
         let inner = self.lock();
         inner.round > 0 || !inner.answers.is_empty()
@@ -90,10 +91,11 @@ impl Rounds {
     }
 }
 
-/// What the client is sent: the questions, and the state that it brings back with the answers.
+/// Returns the result that asks the client: the questions, and the state that the client returns with its
+/// answers.
 ///
 /// # Errors
-/// The handler has asked too often.
+/// The handler has asked in too many rounds.
 pub(crate) fn input_required(
     rounds: &Rounds,
     key: &StateKey,
@@ -101,7 +103,7 @@ pub(crate) fn input_required(
 ) -> Result<Value, Error> {
     let inner = rounds.lock();
     if inner.round >= ROUNDS_MAX {
-        return Err(Error::internal("the handler asks the client again and again"));
+        return Err(Error::internal("the handler asked the client too many times"));
     }
     let state = State::new(inner.answers.clone(), inner.round + 1);
     let requests: BTreeMap<_, _> = inner
@@ -112,8 +114,8 @@ pub(crate) fn input_required(
     Ok(json!({"inputRequests": requests, "requestState": key.seal(state, &request.binding())?}))
 }
 
-/// How many answers a request may collect.
+/// Maximum number of answers that a request may collect.
 const ANSWERS_MAX: usize = 100;
 
-/// How often a handler may ask.
+/// Maximum number of rounds in which a handler may ask.
 const ROUNDS_MAX: u32 = 32;

@@ -1,4 +1,4 @@
-//! On whose behalf a message came.
+//! The callers of a server.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use super::{Authorization, Identity};
 use crate::http_response::WholeResponse;
 use crate::shares::Holder;
 
-/// On whose behalf a message came.
+/// The caller that sent a message.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// Whoever started this process, or may connect to its socket: they may do everything.
+    /// The process that started this server, or a client of its Unix socket. It has all permissions.
     Local,
-    /// A client of an endpoint that asks for no token, and the client's address if it is known.
+    /// A client of an endpoint without authorization, with the client's address if it is known.
     Anonymous(Option<IpAddr>),
     /// The holder of a token that the endpoint has verified.
     Identified(Arc<Identity>, Authorization),
@@ -28,12 +28,12 @@ impl Caller {
         }
     }
 
-    /// What tells callers apart, where they are known.
+    /// Returns the caller's unique name, if the caller has a token.
     pub fn principal(&self) -> Option<String> {
         self.identity().map(|identity| identity.principal())
     }
 
-    /// Returns the party that the caller's part of a limit counts against.
+    /// Returns the party that the caller's share of a limit counts against.
     pub fn holder(&self) -> Holder {
         match self {
             Self::Local => Holder::Unknown,
@@ -42,7 +42,7 @@ impl Caller {
         }
     }
 
-    /// Whether the caller has been given all of `scopes`.
+    /// Returns `true` if the caller has all of `scopes`.
     pub(crate) fn may(&self, scopes: &[String]) -> bool {
         match self {
             Self::Local => true,
@@ -51,7 +51,7 @@ impl Caller {
         }
     }
 
-    /// `response` as a refusal for want of `scopes`.
+    /// Turns `response` into a rejection because of missing `scopes`.
     pub(crate) fn forbid(&self, response: WholeResponse, scopes: &[String]) -> WholeResponse {
         match self {
             Self::Local | Self::Anonymous(_) => response.with_status(StatusCode::FORBIDDEN),

@@ -1,4 +1,4 @@
-//! What those are told who may not (RFC 6750 §3, RFC 9728 §5.1).
+//! The `WWW-Authenticate` header of rejected requests (RFC 6750 §3, RFC 9728 §5.1).
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use thruway_server::StatusCode;
 
 use crate::http_response::WholeResponse;
 
-/// A refusal that says what would help.
+/// A rejection that names the required credentials.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Challenge {
     error: Option<&'static str>,
@@ -34,7 +34,7 @@ impl Challenge {
         self.onto(WholeResponse::new(status))
     }
 
-    /// `response` with what would help.
+    /// Adds the challenge to `response`.
     pub(crate) fn onto(self, response: WholeResponse) -> WholeResponse {
         let scopes = (!self.scopes.is_empty()).then_some(&*self.scopes);
         let parameters =

@@ -12,20 +12,20 @@ use thruway_net::Clock;
 
 use super::{Identity, InvalidToken, VerifyToken};
 
-/// Accepts JSON Web Tokens that one of a set of keys has signed, and that a certain issuer has issued for a
-/// certain audience. Clones share the keys.
+/// Accepts JSON Web Tokens of one issuer for one audience, signed with one of a set of keys. Clones share the
+/// keys.
 ///
-/// Refuses tokens with critical header parameters (`crit`), tokens that are bound to a key (`cnf`, as for
-/// DPoP), because the sender does not show that key, ID tokens as far as they can be recognized, and tokens
-/// of other types than `JWT`, `JOSE` and `at+jwt` (`typ`).
+/// Rejects tokens with critical header parameters (`crit`). Rejects tokens that are bound to a key (`cnf`, as
+/// for DPoP), because the sender does not prove possession of that key. Rejects recognizable ID tokens, and
+/// tokens of types other than `JWT`, `JOSE` and `at+jwt` (`typ`).
 #[derive(Clone)]
 pub struct JwtVerifier {
     rules: AccessTokenRules,
     keys: Arc<ArcSwap<JwtKeys>>,
 }
 
-/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4): those of a [`JwtVerifier`], for verifiers
-/// that get their keys in another way.
+/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4). They are the rules of [`JwtVerifier`], for
+/// verifiers with another source of keys.
 #[derive(Clone, Debug)]
 pub struct AccessTokenRules(JwtRules);
 
@@ -34,8 +34,8 @@ pub struct AccessTokenRules(JwtRules);
 pub struct InvalidKeys;
 
 impl JwtVerifier {
-    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is the issuer's
-    /// JSON Web Key Set. Skips secrets, keys for encryption, and RSA keys with fewer than 2048 bits.
+    /// Returns a verifier for tokens of `issuer` for `audience`, the URL of the endpoint. `keys` is the
+    /// issuer's JSON Web Key Set. Ignores secrets, encryption keys, and RSA keys with fewer than 2048 bits.
     ///
     /// # Errors
     /// The text is no key set, or contains no usable key.
@@ -48,19 +48,19 @@ impl JwtVerifier {
         Ok(Self { rules: AccessTokenRules::new(issuer, audience), keys })
     }
 
-    /// Accepts only tokens that state the type `at+jwt` (RFC 9068 §4). Default: tokens of the type `JWT` and
-    /// without a type too, because many issuers do not state the type of access tokens. Use this function if
-    /// yours does: it excludes all tokens that the issuer makes for other uses.
+    /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). Default: also accepts the type `JWT` and
+    /// tokens without a type, because many issuers do not state the type of access tokens. Use this function
+    /// if your issuer states it: it excludes all tokens that the issuer makes for other purposes.
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self { rules: self.rules.at_jwt_only(), ..self }
     }
 
-    /// Replaces the keys: issuers change theirs from time to time. A set without usable keys withdraws all
-    /// keys, so that every token is refused. Verification in other threads does not wait.
+    /// Replaces the keys. Call it when the issuer changes its keys. A set without usable keys removes all
+    /// keys, so that every token is rejected. Concurrent verifications do not wait.
     ///
     /// # Errors
-    /// The text is no key set. The previous keys stay.
+    /// The text is no key set. The previous keys remain in use.
     pub fn replace_keys(&self, keys: &str) -> Result<(), InvalidKeys> {
         self.keys.store(Arc::new(JwtKeys::from_issuer(keys)?));
         Ok(())
@@ -68,13 +68,13 @@ impl JwtVerifier {
 }
 
 impl AccessTokenRules {
-    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint.
+    /// Returns rules for tokens of `issuer` for `audience`, the URL of the endpoint.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>) -> Self {
         let (issuer, audience) = (Some(issuer.into()), vec![audience.into()]);
         Self(JwtRules { issuer, audience, allow_id_tokens: false, ..JwtRules::default() })
     }
 
-    /// Accepts only tokens that state the type `at+jwt`, as [`JwtVerifier::at_jwt_only`] does.
+    /// Accepts only tokens with the type `at+jwt`, as [`JwtVerifier::at_jwt_only`] does.
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self(JwtRules { types: vec!["at+jwt".to_owned()], ..self.0 })
@@ -83,7 +83,7 @@ impl AccessTokenRules {
     /// Returns the caller that the claims of `token` describe.
     ///
     /// # Errors
-    /// The token is invalid, or no key has its name ([`JwtError::UnknownKey`]).
+    /// The token is invalid, or names an unknown key ([`JwtError::UnknownKey`]).
     pub fn verify(&self, token: &str, keys: &JwtKeys) -> Result<Identity, JwtError> {
         let now = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
         let claims = self.0.verify(token.as_bytes(), keys, now.unwrap_or(Duration::ZERO))?;
@@ -97,14 +97,15 @@ impl VerifyToken for JwtVerifier {
     }
 }
 
-/// Returns the caller that the claims describe. `None` without a subject: identities are told apart by it.
+/// Returns the caller that the claims describe. Returns `None` without a subject, because the subject
+/// identifies the caller.
 fn identity(claims: JsonObject) -> Option<Identity> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
     Some(Identity { issuer: text("iss")?, subject: text("sub")?, scopes: scopes(&claims), claims })
 }
 
-/// Returns the members of `scope`, a list with spaces (RFC 9068 §2.2.3). Some issuers write an array, or call
-/// it `scp`.
+/// Returns the items of `scope`, a list with spaces (RFC 9068 §2.2.3). Some issuers use an array, or the name
+/// `scp`.
 fn scopes(claims: &JsonObject) -> Vec<String> {
     match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),

@@ -1,5 +1,5 @@
-//! Authorization over HTTP: the server as a resource server of OAuth 2.1. It issues no tokens and passes none
-//! on.
+//! Authorization over HTTP: the server as a resource server of OAuth 2.1. It issues no tokens and forwards
+//! none.
 
 mod jwt;
 mod caller;
@@ -21,10 +21,10 @@ pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 pub use caller::Caller;
 pub(crate) use challenge::Challenge;
 
-/// Who may use an endpoint: callers with a token that was issued for it (RFC 6750, RFC 9728).
+/// The access rules of an endpoint: it requires a token that was issued for it (RFC 6750, RFC 9728).
 ///
-/// Mount [`metadata`](Self::metadata) at [`metadata_path`](Self::metadata_path), so that clients find out
-/// where to get a token.
+/// Mount [`metadata`](Self::metadata) at [`metadata_path`](Self::metadata_path), so that clients can find the
+/// authorization server.
 #[derive(Clone)]
 pub struct Authorization {
     shared: Arc<Shared>,
@@ -32,57 +32,58 @@ pub struct Authorization {
 
 #[derive(Clone)]
 struct Shared {
-    /// The URL of the endpoint; `None` if no authorization server issues tokens for it.
+    /// The URL of the endpoint, or `None` if no authorization server issues tokens for it.
     resource: Option<String>,
     authorization_servers: Vec<String>,
     scopes: Vec<String>,
     verifier: Arc<dyn VerifyToken>,
 }
 
-/// Says whose token it is.
+/// Verifies tokens.
 pub trait VerifyToken: Send + Sync + 'static {
-    /// Who has been given `token`, for this server and until a time that is not over.
+    /// Returns the caller that `token` was issued to. Checks that the token is for this server and has not
+    /// expired.
     ///
     /// # Errors
-    /// Nobody, or it is not for this server, or too old.
+    /// The token is invalid, not for this server, or expired.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken>;
 }
 
-/// A caller whose token was verified.
+/// A caller with a verified token.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Identity {
-    /// Who issued the token.
+    /// The issuer of the token.
     pub issuer: String,
-    /// Who the caller is to that issuer.
+    /// The issuer's identifier of the caller.
     pub subject: String,
-    /// What the caller may do.
+    /// The permissions of the caller.
     pub scopes: Vec<String>,
-    /// Everything that the token says.
+    /// All claims of the token.
     pub claims: JsonObject,
 }
 
 impl Identity {
-    /// Whether the caller has been given `scope`.
+    /// Returns `true` if the caller has `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes.iter().any(|given| given == scope)
     }
 
-    /// What tells callers apart: subjects are unique with their issuer only.
+    /// Returns the caller's unique name. Subjects are unique only together with their issuer.
     pub(crate) fn principal(&self) -> String {
         format!("{} {}", self.issuer, self.subject)
     }
 }
 
-/// A token is not valid here.
+/// A token is not valid for this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidToken;
 
 impl Authorization {
-    /// For the endpoint at `resource`, its whole URL as clients know it, with tokens that `verifier` accepts.
-    /// `authorization_servers` are the issuers of such tokens, at least one.
+    /// Returns rules for the endpoint at `resource`, its complete URL as clients use it. `verifier` checks
+    /// the tokens. `authorization_servers` are the issuers of the tokens, at least one.
     ///
     /// # Panics
-    /// `resource` is not an absolute URL without a fragment, or there is no authorization server.
+    /// `resource` is not an absolute URL without a query and a fragment, or there is no authorization server.
     pub fn new<T: Into<String>>(
         resource: impl Into<String>,
         authorization_servers: impl IntoIterator<Item = T>,
@@ -95,9 +96,9 @@ impl Authorization {
         Self::build(Some(resource), authorization_servers, verifier)
     }
 
-    /// For an endpoint whose operator gives tokens to clients, such as a list of them in a file. No
-    /// authorization server issues them, so that there is no metadata: a refused client is told to send a
-    /// token (RFC 6750 §3), and not where to get one.
+    /// Returns rules for tokens that the operator distributes, for example with a file. No
+    /// authorization server issues them, so there is no metadata. A rejected client learns that it needs a
+    /// token (RFC 6750 §3), but not a place to get one.
     pub fn given_tokens(verifier: impl VerifyToken) -> Self {
         Self::build(None, Vec::new(), verifier)
     }
@@ -111,22 +112,22 @@ impl Authorization {
         Self { shared: Arc::new(Shared { resource, authorization_servers, scopes: Vec::new(), verifier }) }
     }
 
-    /// With scopes that every token must have.
+    /// Requires all of `scopes` in every token.
     #[must_use]
     pub fn with_scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
         Arc::make_mut(&mut self.shared).scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Where clients look for the metadata: the well-known path, and behind it that of the endpoint (RFC 9728
-    /// §3.1).
+    /// Returns the path at which clients request the metadata: the well-known path, followed by the path of
+    /// the endpoint (RFC 9728 §3.1).
     pub fn metadata_path(&self) -> String {
         let resource = self.shared.resource.as_deref();
         let path = resource.and_then(path_of).unwrap_or_default().trim_end_matches('/');
         format!("/.well-known/oauth-protected-resource{path}")
     }
 
-    /// Answers with the metadata (RFC 9728 §2), and with 404 if there is none.
+    /// Returns a handler that answers with the metadata (RFC 9728 §2), or with 404 if there is none.
     pub fn metadata(&self) -> impl Fn() -> Response + Send + Sync + 'static {
         let Shared { resource, authorization_servers, scopes, .. } = &*self.shared;
         let mut metadata = json!({
@@ -144,10 +145,10 @@ impl Authorization {
         }
     }
 
-    /// Whoever sent a request with these fields.
+    /// Returns the caller of a request with these field lines.
     ///
     /// # Errors
-    /// What to tell them, if they may not.
+    /// The challenge for a caller without a valid token or scope.
     pub(crate) fn identify(&self, fields: FieldLines<'_>) -> Result<Arc<Identity>, Challenge> {
         let mut values = fields.all("authorization");
         let (value, None) = (values.next(), values.next()) else {
@@ -165,7 +166,7 @@ impl Authorization {
         Ok(Arc::new(identity))
     }
 
-    /// What those are told who have not been given all of `scopes`.
+    /// Returns the challenge for a caller that lacks some of `scopes`.
     pub(crate) fn insufficient(&self, scopes: &[String]) -> Challenge {
         self.challenge(Some("insufficient_scope")).with_scopes(scopes)
     }
@@ -179,7 +180,7 @@ impl Authorization {
     }
 }
 
-/// The path of an absolute HTTP URL without query and fragment.
+/// Returns the path of an absolute HTTP URL without query and fragment.
 fn path_of(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let end = rest.find('/').unwrap_or(rest.len());
@@ -188,7 +189,7 @@ fn path_of(url: &str) -> Option<&str> {
         .then_some(path)
 }
 
-/// The token of a field value that says `Bearer`, in any case (RFC 6750 §2.1).
+/// Returns the token of a `Bearer` field value. The scheme is case-insensitive (RFC 6750 §2.1).
 fn bearer_token(value: &[u8]) -> Option<&str> {
     let (scheme, token) = std::str::from_utf8(value).ok()?.split_once(' ')?;
     let token = token.trim_ascii();
@@ -205,7 +206,7 @@ impl fmt::Debug for Authorization {
 
 impl fmt::Display for InvalidToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the token is not valid here")
+        f.write_str("the token is not valid for this server")
     }
 }
 

@@ -117,7 +117,7 @@ fn keys_can_be_replaced() {
     assert!(accepts(&new) && !accepts(&old));
 }
 
-/// The verifier took an empty set for an error and kept the previous keys, so an issuer could not withdraw
+/// The verifier treated an empty set as an error and kept the previous keys, so an issuer could not withdraw
 /// its last key.
 #[test]
 fn a_set_without_usable_keys_withdraws_all_keys() {
@@ -132,8 +132,8 @@ fn a_set_without_usable_keys_withdraws_all_keys() {
     }
 }
 
-/// The verifier ignored `crit`, and used short RSA keys and keys that are not for signatures. The gateway's
-/// verifier refused all of them.
+/// The verifier ignored `crit`, and accepted short RSA keys and keys that are not for signatures. The
+/// gateway's verifier rejected all of them.
 #[test]
 fn tokens_and_keys_are_judged_as_strictly_as_in_the_gateway() {
     let issuer = Issuer::new("one");
@@ -151,13 +151,13 @@ fn tokens_and_keys_are_judged_as_strictly_as_in_the_gateway() {
     assert_eq!(with("key_ops", json!(["verify"])), Ok(()));
     assert_eq!(with("use", json!("enc")), Err(InvalidKeys));
     assert_eq!(with("key_ops", json!(["encrypt"])), Err(InvalidKeys));
-    // 1024 bits.
+    // An RSA key of 1024 bits.
     let short = json!({"keys": [{"kty": "RSA", "n": "q".repeat(170) + "g", "e": "AQAB"}]});
     assert!(matches!(JwtVerifier::new(ISSUER, RESOURCE, &short.to_string()), Err(InvalidKeys)));
 }
 
-/// The verifier ignored the type of tokens and the key that they are bound to. So it accepted ID tokens and
-/// logout tokens, and the tokens of others without their keys.
+/// The verifier ignored the type of tokens and the key that they are bound to. So it accepted ID tokens,
+/// logout tokens, and stolen tokens without their keys.
 #[test]
 fn only_access_tokens_that_bearers_may_use_are_accepted() {
     let issuer = Issuer::new("one");

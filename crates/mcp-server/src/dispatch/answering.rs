@@ -1,4 +1,4 @@
-//! How results are written in each era, and how handlers that take their time are driven to one.
+//! Writes results for each era, and drives asynchronous handlers to their results.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::ask::{BoundRequest, Rounds, input_required};
 use crate::handlers::{Call, HandlerError, Later, Layer, Layered, Outcome, begin, poll_caught, too_late};
 use crate::server::ServerCore;
 
-/// A result that a handler gives.
+/// A result of a handler.
 pub(crate) trait HandlerResult: Serialize + Layered {
-    /// Whether clients may keep it.
+    /// `true` if clients may cache the result.
     const IS_CACHEABLE: bool = false;
 
-    /// Takes `_meta` out.
+    /// Removes and returns `_meta`.
     fn take_meta(&mut self) -> Option<MetaObject>;
 
-    /// Replaces what `revision` does not know.
+    /// Replaces parts that `revision` does not define.
     fn downgrade(&mut self, _: Revision) {}
 }
 
-/// The manner in which one request is answered.
+/// The era and the context in which one request is answered.
 #[derive(Clone)]
 pub(crate) enum Answering {
     Modern { core: Arc<ServerCore>, rounds: Arc<Rounds> },
@@ -50,7 +50,7 @@ impl Answering {
         }
     }
 
-    /// Calls a handler through `layers` and answers with what it gives, or will give.
+    /// Calls a handler through `layers` and answers with its immediate or later result.
     pub(crate) fn answer<O: HandlerResult>(
         self,
         layers: &[Arc<dyn Layer>],
@@ -63,7 +63,7 @@ impl Answering {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
-                // Only the modern era binds what it asks to the request, all of which is kept for that.
+                // Only the modern era binds questions to the request, so only it keeps a copy of the request.
                 let request = (self.era() == Era::Modern).then(|| call.bound());
                 Reply::Later(Exchange::new(self.drive(id.to_owned(), request, later), messages))
             }
@@ -90,7 +90,7 @@ impl Answering {
         }
     }
 
-    /// The legacy era tells errors by their code only.
+    /// Returns the status of an error. The legacy era reports errors only by their code in the message.
     pub(super) fn status(&self, error: &Error) -> Status {
         match self {
             Self::Modern { .. } => Status::of(error),
@@ -108,12 +108,12 @@ impl Answering {
             Self::Legacy { revision, .. } => {
                 result.downgrade(*revision);
                 serde_json::to_writer(output, &result)
-                    .map_err(|_| Error::internal("a result cannot be written as JSON"))
+                    .map_err(|_| Error::internal("cannot write the result as JSON"))
             }
         }
     }
 
-    /// Drives a handler to its end, to its first question in the modern era, or until its time is over.
+    /// Drives a handler to its end, to its first question (modern era only), or until its timeout.
     async fn drive<O: HandlerResult>(
         self,
         id: RequestId,
@@ -128,7 +128,7 @@ impl Answering {
         answered
     }
 
-    /// The answer to a request whose handler has come to its end, or asks.
+    /// Returns the answer to a request after its handler finished or asked a question.
     pub(super) fn conclude<O: HandlerResult>(
         &self,
         id: &RequestId,
@@ -165,20 +165,20 @@ impl Answering {
     }
 }
 
-/// How far a handler has come.
+/// The progress of a handler.
 pub(super) enum Progress<O> {
     Done(Result<O, HandlerError>),
     Asks,
 }
 
 impl<O> Progress<O> {
-    /// Not far enough in its time.
+    /// Returns the error for a timeout.
     pub(super) fn late() -> Self {
         Self::Done(Err(too_late()))
     }
 }
 
-/// What needed the client's answers is for this client and this time.
+/// Returns the cache hint for a result. A result that depends on answers of the client must not be cached.
 fn cache_of(core: &ServerCore, rounds: &Rounds) -> CacheHint {
     if rounds.is_resumed() { CacheHint::default() } else { core.options.cache }
 }

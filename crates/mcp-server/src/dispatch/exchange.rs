@@ -1,4 +1,4 @@
-//! An answer that takes time, and what is said before it.
+//! An answer that takes time, and the messages before it.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -10,34 +10,34 @@ use super::outgoing::{Outgoing, Said, Status};
 use super::telling::Telling;
 use crate::shares::Share;
 
-/// A request that is being handled. Dropping it gives the request up.
+/// A request in progress. Dropping it cancels the request.
 pub struct Exchange {
     source: Source,
-    /// The bytes of its parameters, as long as it is there.
+    /// The counted bytes of the parameters, until the exchange is dropped.
     _bytes: Option<Share>,
 }
 
 enum Source {
     Handler(Handling),
-    /// A subscription that does not stand yet.
+    /// A subscription that the backend still prepares.
     Preparing(Pin<Box<dyn Future<Output = Result<Telling, Answered>> + Send>>),
     Subscription(Telling),
 }
 
-/// A handler, and what it says.
+/// A running handler and its messages.
 struct Handling {
     answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
-    /// What the answer was, while what was said before it has not been taken.
+    /// The answer of the finished handler, until all earlier messages were taken.
     answered: Option<Answered>,
     messages: Option<mpsc::Receiver<Said>>,
 }
 
-/// An answer, and what it means for bindings.
+/// An answer, and its status for the transports.
 pub(super) type Answered = (Vec<u8>, Status);
 
 impl Exchange {
-    /// Returns the exchange that sends `messages` until `answer` is ready, then the messages that are left,
-    /// then the answer.
+    /// Returns an exchange that sends `messages` until `answer` is ready, then the remaining messages, then
+    /// the answer.
     pub fn new(
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<Said>>,
@@ -45,12 +45,13 @@ impl Exchange {
         Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
     }
 
-    /// A subscription, which has no answer.
+    /// Returns the exchange of a subscription, which has no answer.
     pub(super) const fn subscription(telling: Telling) -> Self {
         Self::of(Source::Subscription(telling))
     }
 
-    /// A subscription that has to be made ready, or is answered by an error.
+    /// Returns the exchange of a subscription that needs preparation. If the preparation fails, its error is
+    /// the answer.
     pub(super) fn prepared(
         telling: impl Future<Output = Result<Telling, Answered>> + Send + 'static,
     ) -> Self {
@@ -61,21 +62,21 @@ impl Exchange {
         Self { source, _bytes: None }
     }
 
-    /// Counts `bytes` as long as the request is handled.
+    /// Counts `bytes` until the exchange is dropped.
     pub(super) fn holding(self, bytes: Option<Share>) -> Self {
         Self { _bytes: bytes, ..self }
     }
 
-    /// What goes to the client next; `None` after the answer.
+    /// Returns the next message for the client. Returns `None` after the answer.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No message is lost.
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Waits for `sending`, and lets the handler go on meanwhile: its timeout must end a request whose client
-    /// does not read.
+    /// Waits for `sending` and polls the handler meanwhile. So the handler's timeout ends a request even if
+    /// its client does not read.
     pub(crate) async fn go_on_during<T>(&mut self, sending: impl Future<Output = T>) -> T {
         let mut sending = pin!(sending);
         poll_fn(|cx| {
@@ -111,12 +112,12 @@ impl Handling {
         Self { answer: None, answered: Some(answered), messages: None }
     }
 
-    /// Lets the handler go on, and notes its answer.
+    /// Polls the handler and stores its answer.
     fn poll_answer(&mut self, cx: &mut Context<'_>) {
         if let Some(answer) = &mut self.answer
             && let Poll::Ready(answered) = answer.as_mut().poll(cx)
         {
-            // With the handler go its senders: the messages come to an end.
+            // Dropping the handler drops its senders, so the message channel closes.
             self.answer = None;
             self.answered = Some(answered);
         }
@@ -125,9 +126,9 @@ impl Handling {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
-            // After the answer, what was said before it is all there; that the task has had its share of time
-            // (of which `poll_recv` takes account) must not lose it. A clone of the context may live on
-            // elsewhere: nobody listens.
+            // All earlier messages are in the channel when the answer is ready. `try_recv` takes them even if
+            // the task has used up its budget; `poll_recv` would return `Pending` then. A clone of the
+            // handler's context may keep the channel open, so its end is not a condition.
             let said = match &self.answered {
                 Some(_) => messages.try_recv().ok(),
                 None => ready!(messages.poll_recv(cx)),

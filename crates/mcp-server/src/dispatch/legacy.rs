@@ -16,7 +16,7 @@ use crate::backend::{LegacyRequest, NewSession};
 use crate::server::{Change, McpServer};
 use crate::session::Session;
 
-/// Answers `initialize`; the session begins with it.
+/// Answers `initialize`. Returns the new session, or `None` after an error.
 pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut Vec<u8>) -> Option<Session> {
     match begin(server, request) {
         Ok((session, result)) => {
@@ -33,7 +33,7 @@ pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut
 fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, InitializeResult), Error> {
     let core = &server.core;
     if request.params.is_some_and(|params| params.get().len() > INITIALIZE_BYTES_MAX) {
-        let reason = format!("the parameters of `initialize` may have {INITIALIZE_BYTES_MAX} octets");
+        let reason = format!("the parameters of `initialize` are larger than {INITIALIZE_BYTES_MAX} bytes");
         return Err(Error::invalid_params(reason));
     }
     let params: InitializeRequestParams = params::parse(request.params)?;
@@ -55,10 +55,10 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     })
 }
 
-/// Checks the headers of a POST that mirror its request, if there are any.
+/// Checks the headers of a POST that mirror its request, if it has such headers.
 ///
 /// # Errors
-/// As [`check_present_headers`](modern::check_present_headers), or the arguments cannot be read.
+/// The errors of [`check_present_headers`](modern::check_present_headers), or unreadable arguments.
 pub(crate) fn check_headers(
     server: &McpServer,
     headers: FieldLines<'_>,
@@ -75,11 +75,11 @@ pub(crate) fn check_headers(
     server.backend.check_legacy_param_headers(headers, params)
 }
 
-/// Checks the headers of a POST that mirror its body, which is any message or a batch. What is wrong with the
-/// body itself is found when it is handled.
+/// Checks the headers of a POST that mirror its body. The body can be any message or a batch. Errors in the
+/// body itself are reported later, when it is handled.
 ///
 /// # Errors
-/// As [`check_headers`]; the error is written as a message.
+/// The errors of [`check_headers`], as a JSON-RPC message.
 pub(crate) fn check_headers_of_body(
     server: &McpServer,
     headers: FieldLines<'_>,
@@ -115,7 +115,7 @@ pub(crate) fn check_headers_of_body(
     }
 }
 
-/// Answers any other request. Without a session, the client is not known.
+/// Answers any request except `initialize`. Without a session, the client's capabilities are unknown.
 pub(crate) fn handle_request(
     server: &McpServer,
     session: Option<&Arc<Session>>,
@@ -150,5 +150,6 @@ fn set_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<()
     Ok(())
 }
 
-/// The longest parameters of `initialize`: what they say of the client is kept with its session.
+/// Maximum size of the parameters of `initialize`, in bytes. The session keeps the client's description from
+/// them.
 const INITIALIZE_BYTES_MAX: usize = 64 << 10;

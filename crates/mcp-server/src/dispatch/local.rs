@@ -30,8 +30,7 @@ pub(crate) struct LocalBackend {
 }
 
 impl LocalBackend {
-    /// Replaces the registry by an edited copy. `edit` may be called several times, with a new copy each
-    /// time.
+    /// Replaces the registry with an edited copy. `edit` may run several times, each time with a new copy.
     pub(crate) fn change<R>(&self, mut edit: impl FnMut(&mut Registry) -> R) -> R {
         let mut outcome = None;
         self.registry.rcu(|registry| {
@@ -42,7 +41,7 @@ impl LocalBackend {
         outcome.expect("it was edited at least once")
     }
 
-    /// Returns `true` if there are tasks, or tools whose calls become tasks.
+    /// Returns `true` if the server has tasks, or tools that run as tasks.
     fn has_tasks(&self, core: &ServerCore) -> bool {
         let registry = self.registry.load();
         registry.tools.entries().iter().any(|tool| tool.task_support().is_some()) || !core.tasks.is_empty()
@@ -85,7 +84,7 @@ impl LocalBackend {
 }
 
 impl Backend for LocalBackend {
-    /// Lists the kinds that the server has entries of, or may add entries of.
+    /// Returns a capability for each kind of item that the server has or may add later.
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities {
         let registry = self.registry.load();
         let options = &core.options;
@@ -148,7 +147,7 @@ impl Backend for LocalBackend {
         }
     }
 
-    /// Removes the tasks that the caller may not see from the subscription.
+    /// Removes the tasks that the caller must not see from the subscription.
     fn listen(
         &self,
         incoming: &ModernRequest<'_>,
@@ -169,7 +168,7 @@ fn unsubscribe(incoming: &LegacyRequest<'_>) -> Result<(), Error> {
 }
 
 fn no_session() -> Error {
-    Error::new(ErrorCode::INVALID_REQUEST, "there is no session to subscribe in")
+    Error::new(ErrorCode::INVALID_REQUEST, "cannot subscribe: the request has no session")
 }
 
 fn check_param_headers(
@@ -184,7 +183,7 @@ fn check_param_headers(
     modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
 }
 
-/// Returns the answers that earlier rounds have brought, for methods whose handlers may ask the client.
+/// Returns the client's answers from earlier rounds, if handlers of the method may ask the client.
 fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     let ModernRequest { core, request, params, caller, .. } = *incoming;
     let method = &*request.method;
@@ -195,11 +194,17 @@ fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     Rounds::resume(params, &core.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
-/// Returns the arguments as a value. A handler whose type skips members that are too deep, or numbers that a
-/// value cannot hold, could still read them; their headers could not be checked then.
+/// Returns the arguments as a value, for the comparison with headers. Rejects arguments with excessive depth
+/// or numbers: the server could not check their headers, although a handler's input type might ignore such
+/// members.
 fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
-    let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");
+    let unreadable = |_| {
+        Error::invalid_params(
+            "cannot compare `arguments` with their headers: the nesting is too deep or a \
+             number is too large",
+        )
+    };
     serde_json::from_str(raw.get()).map_err(unreadable)
 }
 

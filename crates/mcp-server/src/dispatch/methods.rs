@@ -1,4 +1,4 @@
-//! The methods that both eras have.
+//! Methods that both eras have.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::handlers::{Call, HandlerError, Outcome};
 use crate::registry::{CompletionInput, List, Named, Registry};
 
 impl Answering {
-    /// Answers a request by what `registry` has; `None` if both eras together do not know the method.
+    /// Answers a request from `registry`. Returns `None` if the method exists in neither era.
     pub(crate) fn handle(
         self,
         registry: &Registry,
@@ -82,7 +82,8 @@ impl Answering {
         };
         let scopes = registry.tool_scopes.get(tool.key()).map_or(&[][..], Vec::as_slice);
         if !call.caller().may(scopes) {
-            let error = Error::new(ErrorCode::INVALID_REQUEST, "the caller may not call this tool");
+            let error =
+                Error::new(ErrorCode::INVALID_REQUEST, "the caller lacks the scopes that this tool requires");
             write_error(output, Some(id), &error);
             return Reply::Forbidden(scopes.to_vec());
         }
@@ -151,7 +152,7 @@ impl Answering {
             .iter()
             .find(|completion| completion.of == *of && completion.argument == params.argument.name);
         self.answer(&registry.layers, id, call, output, |call| match handler {
-            // It can be asked for, and there is nothing to suggest.
+            // The argument has no completion handler, so there are no suggestions.
             None => Outcome::Now(Ok(completion(Vec::new()))),
             Some(completing) => {
                 let arguments = params
@@ -192,5 +193,5 @@ fn completion(mut values: Vec<String>) -> CompleteResult {
     }
 }
 
-/// As many as a result may have.
+/// Maximum number of values in a completion result, as the specification says.
 const COMPLETIONS_MAX: usize = 100;

@@ -1,7 +1,7 @@
-//! From a message to its answer. Bindings frame and deliver, and know no meanings; everything that a message
-//! means is here.
+//! The path from a message to its answer. Transports only frame and deliver messages; this module interprets
+//! them.
 
-// what comes of a message
+// results of a message
 mod telling;
 mod exchange;
 mod outgoing;
@@ -10,11 +10,11 @@ mod reply;
 // the backend of handlers in this process
 mod local;
 
-// what both eras do the same way
+// answers of both eras
 mod answering;
 mod methods;
 
-// calls that go on when they are answered
+// calls that continue after their answer
 mod tasks;
 
 // the eras

@@ -1,4 +1,4 @@
-//! The modern era: each request stands for itself.
+//! The modern era: each request is independent.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::authorization::Caller;
 use crate::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
 use crate::server::{Change, McpServer, ServerCore, Subscription};
 
-/// Answers a request. `headers` are those of the HTTP request that it came in, if it came in one.
+/// Answers a request. `headers` are the headers of its HTTP request, if it arrived over HTTP.
 pub(crate) fn handle_request(
     server: &McpServer,
     request: &Request<'_>,
@@ -72,8 +72,8 @@ struct ListenParams {
     notifications: WantedNotifications,
 }
 
-/// Opens a subscription. Its first message lists the notifications that were accepted. It lasts until the
-/// client disconnects.
+/// Opens a subscription. Its first message lists the accepted notifications. It lasts until the client
+/// disconnects.
 fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
     let ModernRequest { core, request, params, .. } = *incoming;
     let wanted = match read_wanted(request, params) {
@@ -114,7 +114,7 @@ fn telling(core: Arc<ServerCore>, subscription: Subscription, accepted: Accepted
     Telling::new(acknowledgement, Told { subscription, tasks, logs, id }, kept)
 }
 
-/// Returns the first message of a subscription, which says what was accepted.
+/// Returns the first message of a subscription, which lists the accepted notifications.
 fn acknowledgement(wanted: &WantedNotifications, id: &Id<'_>) -> Vec<u8> {
     let acknowledged = json!({
         "notifications": wanted,
@@ -147,7 +147,7 @@ fn changes(filter: &SubscriptionFilter) -> Vec<Change> {
     lists.chain(resources).collect()
 }
 
-/// How many tasks one subscription may be about.
+/// Maximum number of tasks in one subscription.
 const SUBSCRIBED_TASKS_MAX: usize = 100;
 
 #[cfg(test)]
@@ -159,7 +159,8 @@ mod tests {
     use super::*;
     use crate::testing::field_lines;
 
-    /// What `server/discover` is answered with, for a revision in the header and one in `_meta`.
+    /// Returns the error code of the answer to `server/discover`, for a revision in the header and another in
+    /// `_meta`.
     fn code(header: &str, meta: &str) -> ErrorCode {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": methods::SERVER_DISCOVER, "params": {"_meta": {
             meta_keys::PROTOCOL_VERSION: meta,
@@ -184,8 +185,8 @@ mod tests {
         ErrorCode(answer["error"]["code"].as_i64().unwrap_or_default())
     }
 
-    /// An unknown revision in `_meta` beside another in the header was answered as unknown, not as a
-    /// mismatch.
+    /// An unknown revision in `_meta` with another revision in the header was reported as an unknown revision
+    /// instead of a mismatch.
     #[test]
     fn a_revision_is_unknown_only_if_header_and_body_agree_on_it() {
         assert_eq!(code("2026-07-28", "v999"), ErrorCode::HEADER_MISMATCH);

@@ -1,4 +1,4 @@
-//! Messages for the client, and their meaning for a binding.
+//! Messages for the client, and their meaning for the transports.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ pub enum Said {
     Forwarded {
         /// The message as it is sent.
         message: Vec<u8>,
-        /// Permit for its bytes in the queue of its request.
+        /// A permit for its bytes in the queue of its request.
         _capacity: OwnedSemaphorePermit,
     },
-    /// The client is to come back for the rest after this time, so that no connection is kept open for it.
-    /// For bindings where it can: others go on.
+    /// The client should reconnect after this time for the remaining messages, so that no connection stays
+    /// open meanwhile. Transports without reconnection ignore it.
     Disconnect(Duration),
 }
 
-/// What goes to the client.
+/// A message for the client.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
-    /// Something before the answer.
+    /// A message before the answer.
     Said(Said),
-    /// The answer: the last message.
+    /// The answer, which is the last message.
     Answer(Vec<u8>, Status),
 }
 
 impl Outgoing {
-    /// The message, for bindings that only carry those.
+    /// Returns the message, for transports that only transmit messages.
     pub(crate) fn into_message(self) -> Option<Vec<u8>> {
         match self {
             Self::Said(said) => said.into_message(),
@@ -42,7 +42,7 @@ impl Outgoing {
 }
 
 impl Said {
-    /// Returns the message, if it is one, and frees its capacity.
+    /// Returns the message, if there is one, and frees its capacity.
     pub fn into_message(self) -> Option<Vec<u8>> {
         match self {
             Self::Message(message) | Self::Forwarded { message, .. } => Some(message),
@@ -51,21 +51,21 @@ impl Said {
     }
 }
 
-/// What an answer means for a binding that tells by a status of its own.
+/// The status of an answer, for transports that have status codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// The request was understood.
+    /// The server understood the request.
     Ok,
-    /// The message breaks the rules of the protocol.
+    /// The message violates the protocol.
     BadRequest,
-    /// There is no such method.
+    /// The method is unknown.
     NotFound,
-    /// It cannot be done now; later it may be.
+    /// The request cannot be handled now; a retry may succeed later.
     Unavailable,
 }
 
 impl Status {
-    /// The status that the modern era gives an error.
+    /// Returns the status of an error in the modern era.
     pub fn of(error: &Error) -> Self {
         match error.code {
             ErrorCode::METHOD_NOT_FOUND => Self::NotFound,

@@ -1,4 +1,4 @@
-//! What comes of a message.
+//! The outcome of a request.
 
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::params::Params;
@@ -8,14 +8,13 @@ use super::outgoing::Status;
 use crate::authorization::Caller;
 use crate::server::ServerCore;
 
-/// What comes of a message.
+/// The outcome of a request.
 pub enum Reply {
     /// The answer was appended to the output.
     Now(Status),
-    /// The answer, an error, was appended to the output: the caller would have to be given these scopes
-    /// first.
+    /// An error was appended to the output, because the caller lacks these scopes.
     Forbidden(Vec<String>),
-    /// The answer will come, perhaps after other messages.
+    /// The answer follows later, perhaps after other messages.
     Later(Exchange),
 }
 
@@ -26,8 +25,8 @@ impl Reply {
         Self::Now(Status::of(error))
     }
 
-    /// Counts the bytes of a request as long as it is handled. Refuses it if that would be too many: appends
-    /// an error to `output`.
+    /// Counts the bytes of a request until it is answered. Rejects the request if the limit is reached:
+    /// appends an error to `output`.
     pub(super) fn counted(
         self,
         core: &ServerCore,
@@ -49,17 +48,17 @@ impl Reply {
         Self::Now(Status::Unavailable)
     }
 
-    /// The same, for a message that says too little of itself, whatever the kind of error.
+    /// Appends an error to `output` for a message with invalid metadata. The status is 400 for every error
+    /// code.
     pub(crate) fn bad_request(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) -> Self {
         write_error(output, id, error);
         Self::Now(Status::BadRequest)
     }
 }
 
-/// Appends a response whose result is `result` as it is.
+/// Appends a response with `result`.
 pub(super) fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Serialize) {
     write_result(output, id, |output| {
-        serde_json::to_writer(output, result)
-            .map_err(|_| Error::internal("a result cannot be written as JSON"))
+        serde_json::to_writer(output, result).map_err(|_| Error::internal("cannot write the result as JSON"))
     });
 }

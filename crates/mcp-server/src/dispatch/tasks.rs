@@ -1,4 +1,4 @@
-//! Calls that become tasks, and the methods by which clients come back to them (SEP-2663).
+//! Calls that become tasks, and the methods for these tasks (SEP-2663).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -21,7 +21,8 @@ use crate::server::ServerCore;
 use crate::tasks::{Start, Task, TaskSupport, Tasks};
 
 impl Answering {
-    /// Calls a tool whose calls become tasks; for clients that do not know of such, as any other.
+    /// Calls a tool that runs as a task. For clients without support for tasks, calls it like any other
+    /// tool.
     pub(super) fn call_task_tool(
         self,
         support: TaskSupport,
@@ -54,7 +55,7 @@ impl Answering {
         }
     }
 
-    /// The tasks of 2025-11-25 are others: clients of the legacy era do not know these.
+    /// Clients of the legacy era do not support these tasks. The tasks of 2025-11-25 are different.
     fn knows_tasks(&self, call: &Call<'_>) -> Result<bool, Error> {
         match self {
             Self::Modern { .. } => Ok(call.client_capabilities()?.has_tasks()),
@@ -67,7 +68,7 @@ impl Answering {
             Self::Modern { .. } => tasks_required(),
             Self::Legacy { .. } => Error::new(
                 ErrorCode::INVALID_REQUEST,
-                "the tool needs a client of 2026-07-28 that knows tasks",
+                "the tool requires a client of revision 2026-07-28 that supports tasks",
             ),
         }
     }
@@ -77,8 +78,8 @@ impl Answering {
         Reply::Now(self.status(error))
     }
 
-    /// Drives a handler until it wants the call to be a task; or as any other, if it comes to its end or asks
-    /// before.
+    /// Drives a handler until it wants the call to become a task. If the handler finishes or asks a question
+    /// before that, answers like any other call.
     async fn drive_to_task(
         self,
         id: RequestId,
@@ -105,7 +106,7 @@ impl Answering {
     }
 }
 
-/// Makes a call a task, and answers it with that. `bytes` is the size of its arguments.
+/// Turns a call into a task, and answers the call with the task. `bytes` is the size of its arguments.
 fn begin_task(
     core: &ServerCore,
     id: &Id<'_>,
@@ -151,7 +152,7 @@ pub(super) fn handle_request(incoming: &ModernRequest<'_>, output: &mut Vec<u8>)
     Reply::Now(Status::Ok)
 }
 
-/// The task that a request is about. That the client must have declared the extension comes first.
+/// Returns the task of a request. Checks first that the client declared the extension.
 fn find(tasks: &Tasks, params: &Params<'_>, caller: &Caller) -> Result<Arc<Task>, Error> {
     require_tasks(params)?;
     tasks.find(Params::required("taskId", params.task_id.as_ref())?, caller)
@@ -164,10 +165,10 @@ fn answers(params: &Params<'_>) -> Result<BTreeMap<String, Value>, Error> {
         .map_err(|_| Error::invalid_params("`inputResponses` must be an object"))
 }
 
-/// Checks that the client has declared the extension.
+/// Checks that the client declared the extension.
 ///
 /// # Errors
-/// [`ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY`]: it has not.
+/// [`ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY`]: the client did not declare it.
 pub fn require_tasks(params: &Params<'_>) -> Result<(), Error> {
     if modern::client_capabilities(&params.meta)?.has_tasks() { Ok(()) } else { Err(tasks_required()) }
 }

@@ -1,5 +1,5 @@
-//! What a subscription tells its client. Most of the time that is nothing, to ten thousand clients: so
-//! nothing is kept but what the next message needs.
+//! The messages of subscriptions. Ten thousand subscriptions may be idle most of the time, so each keeps only
+//! the data for its next message.
 
 use std::any::Any;
 use std::future::Future;
@@ -16,35 +16,35 @@ use thruway_mcp::schema::{JsonObject, MetaObject, RequestId, methods};
 use crate::server::{Change, ServerCore, Subscription};
 use crate::session::LogInbox;
 
-/// The messages of a subscription, which end only by being dropped.
+/// The messages of a subscription. They never end; the subscription ends when this is dropped.
 pub(crate) struct Telling {
-    /// The message that comes first.
+    /// The first message.
     acknowledgement: Option<Vec<u8>>,
     next: Next,
     /// A value that the backend keeps as long as the subscription.
     _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// The next message, and what those after it are made of.
+/// A future that resolves to the next message and the data for later messages.
 type Next = Pin<Box<dyn Future<Output = (Vec<u8>, Told)> + Send>>;
 
-/// What a subscription tells of.
+/// The sources of a subscription's messages.
 pub(super) struct Told {
     pub(super) subscription: Subscription,
     pub(super) tasks: Option<Box<TasksTold>>,
-    /// Log messages of the backend that belong to no call, if the client wants them.
+    /// Log messages of the backend that belong to no request, if the client wants them.
     pub(super) logs: Option<Arc<LogInbox>>,
-    /// That of the request, by which the subscription is known.
+    /// The id of the request, which is also the id of the subscription.
     pub(super) id: RequestId,
 }
 
-/// The tasks that a subscription tells of, if there are any.
+/// The tasks in a subscription.
 pub(super) struct TasksTold {
     pub(super) core: Arc<ServerCore>,
     pub(super) subscription: Subscription<Arc<str>>,
 }
 
-/// How a subscription ends that its server ends: with the result of the request.
+/// The message that ends a subscription when the server ends it: the result of the request.
 pub(crate) struct Farewell {
     core: Arc<ServerCore>,
     id: RequestId,
@@ -65,7 +65,7 @@ impl Farewell {
     }
 }
 
-/// What tells messages of one subscription from those of others.
+/// Returns the metadata that identifies the messages of one subscription.
 fn subscription_meta(id: &RequestId) -> MetaObject {
     MetaObject::from_iter([(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(id))])
 }
@@ -115,15 +115,16 @@ async fn next_of_all(told: Told) -> (Vec<u8>, Told) {
 }
 
 impl Told {
-    /// How the next task that stands otherwise stands, unless it has been forgotten; never, if there is none
-    /// to tell of.
+    /// Returns a notification about the next task that changed, or `None` if the task was removed. Waits
+    /// forever if the subscription has no tasks.
     async fn next_of_tasks(&self) -> Option<Vec<u8>> {
         let Some(tasks) = &self.tasks else { return std::future::pending().await };
         let task = tasks.subscription.next().await;
         task_notification(&tasks.core, &task, &subscription_meta(&self.id))
     }
 
-    /// Returns the next log message; `None` if it is no object. Waits for ever if the client wants none.
+    /// Returns the next log message, or `None` if it is no object. Waits forever if the client wants no log
+    /// messages.
     ///
     /// # Cancel safety
     /// No message is lost.
@@ -138,7 +139,7 @@ impl Told {
     }
 }
 
-/// The notification that tells of a change, to a subscription if there is one.
+/// Returns the notification about a change, with the id of the subscription if there is one.
 pub(crate) fn change_notification(change: &Change, subscription: Option<&RequestId>) -> Vec<u8> {
     let (method, mut params) = match change {
         Change::Tools => (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, json!({})),
@@ -154,7 +155,7 @@ pub(crate) fn change_notification(change: &Change, subscription: Option<&Request
     message
 }
 
-/// The notification that tells how a task stands; `None` if it is forgotten.
+/// Returns the notification about the state of a task, or `None` if the task was removed.
 fn task_notification(core: &ServerCore, id: &str, meta: &MetaObject) -> Option<Vec<u8>> {
     let task = core.tasks.get(id)?;
     let mut message = Vec::new();

@@ -1,4 +1,4 @@
-//! What handlers may return.
+//! Return types of handlers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,26 +10,27 @@ use thruway_mcp::schema::{
 use super::HandlerError;
 use crate::json_schema;
 
-/// What can be made into an answer of the kind `O`.
+/// A type that can be converted to an answer of type `O`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no answer: it cannot be made into `{O}`",
-    note = "a value with a schema is returned as `Structured<T>`, another as a `String`; either may be in a `Result`"
+    message = "`{Self}` cannot be an answer: it does not convert to `{O}`",
+    note = "return a value with a schema as `Structured<T>` and any other value as a \
+            `String`; both can be in a `Result`"
 )]
 pub trait IntoAnswer<O> {
-    /// The JSON Schema of what is answered, if the type has one.
+    /// Returns the JSON Schema of the answer, if the type has one.
     fn output_schema() -> Option<JsonObject> {
         None
     }
 
-    /// The answer.
+    /// Converts the value to the answer.
     ///
     /// # Errors
-    /// There is none.
+    /// The value is an error, or it cannot be written as JSON.
     fn into_answer(self) -> Result<O, HandlerError>;
 }
 
-/// A result of a tool with structured content: `T` as JSON, and the same as text for clients that know no
-/// other. The tool's output schema is that of `T`.
+/// A result of a tool with structured content: `T` as JSON, and the same JSON as text for clients without
+/// support for structured content. The schema of `T` becomes the output schema of the tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Structured<T>(pub T);
 
@@ -112,14 +113,14 @@ impl IntoAnswer<GetPromptResult> for PromptMessage {
     }
 }
 
-/// One message of the user.
+/// Becomes one message of the user.
 impl IntoAnswer<GetPromptResult> for String {
     fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
         PromptMessage::user(ContentBlock::text(self)).into_answer()
     }
 }
 
-/// One message of the user.
+/// Becomes one message of the user.
 impl IntoAnswer<GetPromptResult> for &'static str {
     fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
         self.to_owned().into_answer()

@@ -1,4 +1,4 @@
-//! What a handler knows of its request, and what it can say before its answer.
+//! Information about the request for its handler, and messages that the handler sends before its answer.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -28,27 +28,27 @@ use crate::dispatch::Said;
 use crate::session::Session;
 use crate::tasks::Task;
 
-/// A request, while it is being handled. Borrows from the message.
+/// A request in progress. Borrows from the message.
 pub struct Call<'a> {
     revision: Revision,
     method: &'a str,
     params: &'a Params<'a>,
     client: ClientSide<'a>,
     caller: &'a Caller,
-    /// What the call may become.
+    /// The task that the call may become.
     task: Option<&'a Arc<Task>>,
-    /// What the handler says before its answer, once it has asked for a context.
+    /// The context and the messages of the handler, once it has requested a context.
     pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<Said>)>>,
 }
 
-/// What is known of the client, in the manner of its era.
+/// The source of information about the client. It depends on the era.
 #[derive(Clone, Copy)]
 pub(crate) enum ClientSide<'a> {
-    /// Everything is in the request.
+    /// Modern era: all information is in the request.
     Modern(&'a Arc<Rounds>),
-    /// It was said when the session began.
+    /// Legacy era: the client sent the information at the start of its session.
     Legacy(&'a Arc<Session>),
-    /// Nothing is known: there is no session.
+    /// No information: there is no session.
     Unknown,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Call<'a> {
         Self { revision, method, params, client, caller, task: None, messages: RefCell::new(None) }
     }
 
-    /// The same call, which may become `task`.
+    /// Returns the same call, with the task that it may become.
     pub(crate) const fn of_task<'b>(&'b self, task: &'b Arc<Task>) -> Call<'b> {
         let Self { revision, method, params, client, caller, .. } = *self;
         Call { revision, method, params, client, caller, task: Some(task), messages: RefCell::new(None) }
@@ -73,27 +73,27 @@ impl<'a> Call<'a> {
         self.caller
     }
 
-    /// Who calls, if the endpoint asks for tokens.
+    /// Returns the caller, if the endpoint requires tokens.
     pub fn identity(&self) -> Option<&Identity> {
         self.caller.identity().map(|identity| &**identity)
     }
 
-    /// What the answers to questions of the handler will be bound to.
+    /// Returns the request to which the answers of the client are bound.
     pub(crate) fn bound(&self) -> BoundRequest {
         BoundRequest::new(self.caller, self.method, self.params)
     }
 
-    /// The revision of the protocol that the request is in.
+    /// Returns the protocol revision of the request.
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The method of the request, such as `tools/call`.
+    /// Returns the method of the request, such as `tools/call`.
     pub const fn method(&self) -> &str {
         self.method
     }
 
-    /// What is called: the name of the tool or prompt, or the URI of the resource; a completion has none.
+    /// Returns the name of the tool or prompt, or the URI of the resource. Returns `None` for a completion.
     pub fn name(&self) -> Option<&str> {
         match self.method {
             methods::RESOURCES_READ => self.params.uri.as_deref(),
@@ -102,17 +102,17 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The arguments as they were sent: JSON, not checked against anything yet.
+    /// Returns the arguments as the client sent them. They are JSON and not checked against a schema.
     pub fn arguments(&self) -> Option<&str> {
         self.params.arguments.map(RawValue::get)
     }
 
-    /// A member of the request's `_meta` that the protocol does not define.
+    /// Returns a member of the request's `_meta` that the protocol does not define.
     pub fn meta(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.params.meta.other(name)?.get()).ok()
     }
 
-    /// What the client says it is. Not verified: nothing may depend on it.
+    /// Returns the client's name and version. They are not verified: no security decision may depend on them.
     pub fn client_info(&self) -> Option<Implementation> {
         match self.client {
             ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
@@ -121,10 +121,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What the client can do.
+    /// Returns the client's capabilities.
     ///
     /// # Errors
-    /// It is malformed.
+    /// The client sent malformed capabilities.
     pub fn client_capabilities(&self) -> Result<ClientCapabilities, Error> {
         match self.client {
             ClientSide::Modern(_) => modern::client_capabilities(&self.params.meta),
@@ -133,7 +133,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What an asynchronous handler is given.
+    /// Returns the context for an asynchronous handler.
     pub(crate) fn context(&self) -> Context {
         if let Some((context, _)) = &*self.messages.borrow() {
             return context.clone();
@@ -166,8 +166,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What an asynchronous handler knows of its request, and what it can do while it handles it. Clones are the
-/// same.
+/// Information about the request for an asynchronous handler, and operations that the handler can use before
+/// its answer. Clones refer to the same request.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
@@ -178,11 +178,11 @@ struct Inner {
     client_capabilities: Result<ClientCapabilities, Error>,
     meta: Vec<(String, Box<str>)>,
     progress_token: Option<RequestId>,
-    /// What was reported last.
+    /// The last reported progress.
     progress: Mutex<Option<f64>>,
     log_level: Option<LoggingLevel>,
     asks: Asks,
-    /// What the request may become, or is.
+    /// The task that the request may become, or has become.
     task: Option<Arc<Task>>,
     outbox: mpsc::Sender<Said>,
 }
@@ -194,38 +194,40 @@ enum Asks {
 }
 
 impl Context {
-    /// The revision of the protocol that the request is in.
+    /// Returns the protocol revision of the request.
     pub fn revision(&self) -> Revision {
         self.0.revision
     }
 
-    /// Who calls, if the endpoint asks for tokens.
+    /// Returns the caller, if the endpoint requires tokens.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_deref()
     }
 
-    /// A member of the request's `_meta` that the protocol does not define, such as `traceparent`.
+    /// Returns a member of the request's `_meta` that the protocol does not define, such as `traceparent`.
     pub fn meta(&self, name: &str) -> Option<Value> {
         let (_, value) = self.0.meta.iter().find(|(member, _)| member == name)?;
         serde_json::from_str(value).ok()
     }
 
-    /// What the client says it is. Not verified: nothing may depend on it.
+    /// Returns the client's name and version. They are not verified: no security decision may depend on them.
     pub fn client_info(&self) -> Option<&Implementation> {
         self.0.client_info.as_ref()
     }
 
-    /// What the client can do.
+    /// Returns the client's capabilities.
     ///
     /// # Errors
-    /// It is malformed.
+    /// The client sent malformed capabilities.
     pub fn client_capabilities(&self) -> Result<&ClientCapabilities, HandlerError> {
         self.0.client_capabilities.as_ref().map_err(|error| error.clone().into())
     }
 
-    /// Reports the progress of the handler, if the client wants to know. Waits while the client is slow. The
-    /// progress of a task becomes its message. A progress that is not finite, or not more than the last, is
-    /// not sent; neither is a total that is not finite.
+    /// Reports the progress of the handler, if the client requested progress. Waits while the client is slow
+    /// to read.
+    ///
+    /// In a task, the progress becomes the message of the task. The server ignores a progress that is not
+    /// finite or not greater than the last one, and a total that is not finite.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(task) = self.task() {
             if self.is_further(progress) {
@@ -248,7 +250,7 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_PROGRESS, &params).await;
     }
 
-    /// `true` if `progress` is a number that JSON can express, and more than the last.
+    /// Returns `true` if `progress` is finite and greater than the last progress.
     fn is_further(&self, progress: f64) -> bool {
         if !progress.is_finite() {
             return false;
@@ -261,7 +263,7 @@ impl Context {
         true
     }
 
-    /// Sends a log message, if the client wants such of this level. Tasks have no way to.
+    /// Sends a log message, if the client requested messages of this level. A task sends no log messages.
     pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
         if self.0.log_level.is_none_or(|wanted| level < wanted) || self.task().is_some() {
             return;
@@ -272,41 +274,42 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
     }
 
-    /// Closes the connection that the client waits at, if the client will come back for the rest: after
-    /// `retry`, a hint that is told in whole milliseconds. So a handler that takes minutes needs no
-    /// connection that is open for as long. Only clients of revision 2025-11-25 over HTTP do so (SEP-1699);
-    /// for all others, nothing happens. What is said and answered meanwhile is kept for them.
+    /// Closes the client's connection, so that a handler that takes minutes does not keep it open. The client
+    /// reconnects after `retry` for the remaining messages. `retry` is a hint in whole milliseconds. The
+    /// server keeps all messages and the answer until then.
+    ///
+    /// This has an effect only for clients of revision 2025-11-25 over HTTP (SEP-1699).
     pub async fn disconnect(&self, retry: Duration) {
         if matches!(self.0.asks, Asks::Legacy(_)) && self.0.revision.primes_event_streams() {
-            // If nobody listens any more, the handler is about to be dropped.
+            // Sending fails only if the client has disconnected. The handler is then about to be dropped.
             let _ = self.0.outbox.send(Said::Disconnect(retry)).await;
         }
     }
 
-    /// Makes the call a task from here on, if the tool is one of those whose handlers [say
-    /// when](crate::TaskSupport::begun_by_handler) and the client knows of tasks; otherwise, nothing happens.
-    /// What was asked before has been asked in rounds, before there was a task.
+    /// Turns the call into a task. Has no effect unless the tool [lets its handler
+    /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. Questions before this
+    /// call are asked in rounds, because there is no task yet.
     ///
     /// # Cancel safety
-    /// The call may become a task all the same.
+    /// The call may become a task even if this future is dropped.
     pub async fn begin_task(&self) {
         if let Some(task) = &self.0.task {
             task.wait_to_begin().await;
         }
     }
 
-    /// The task that the request has become.
+    /// Returns the task that the request has become.
     fn task(&self) -> Option<&Task> {
         self.0.task.as_deref().filter(|task| task.has_begun())
     }
 
-    /// Whether nobody waits for the answer any more; of a task, whether it is over.
+    /// Returns `true` if no client waits for the answer. For a task, returns `true` if the task has ended.
     pub fn is_cancelled(&self) -> bool {
         self.task().map_or_else(|| self.0.outbox.is_closed(), Task::is_over)
     }
 
-    /// Ready when nobody waits for the answer any more. The handler itself is dropped then; this is for what
-    /// it has started elsewhere.
+    /// Waits until no client waits for the answer. The server drops the handler at that time; use this method
+    /// in other tasks that the handler has spawned.
     pub async fn cancelled(&self) {
         match &self.0.task {
             None => self.0.outbox.closed().await,
@@ -322,11 +325,11 @@ impl Context {
         }
     }
 
-    /// Asks the user to fill in a form. `key` tells the questions of one request apart, and must be the same
+    /// Asks the user to fill in a form. `key` identifies the question within the request. It must be the same
     /// each time the handler runs.
     ///
     /// # Errors
-    /// The client cannot do that, or answers with an error.
+    /// The client does not support forms, or answers with an error.
     pub async fn elicit(
         &self,
         key: &str,
@@ -337,11 +340,11 @@ impl Context {
         self.ask(key, methods::ELICITATION_CREATE, &form).await
     }
 
-    /// Asks the user to visit a page, for what must not pass through the client. As [`elicit`](Self::elicit)
-    /// otherwise.
+    /// Asks the user to visit a page, for data that must not pass through the client. `key` is the same as
+    /// for [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// As [`elicit`](Self::elicit).
+    /// The client does not support URLs, or answers with an error.
     pub async fn elicit_url(
         &self,
         key: &str,
@@ -352,10 +355,10 @@ impl Context {
         self.ask(key, methods::ELICITATION_CREATE, &page).await
     }
 
-    /// Asks the client's model. As [`elicit`](Self::elicit) otherwise.
+    /// Asks the client's model. `key` is the same as for [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// As [`elicit`](Self::elicit).
+    /// The client does not support sampling, or answers with an error.
     pub async fn sample(
         &self,
         key: &str,
@@ -366,10 +369,11 @@ impl Context {
         self.ask(key, methods::SAMPLING_CREATE_MESSAGE, &request).await
     }
 
-    /// Asks which directories the client works in. As [`elicit`](Self::elicit) otherwise.
+    /// Asks the client for its working directories (roots). `key` is the same as for
+    /// [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// As [`elicit`](Self::elicit).
+    /// The client does not support roots, or answers with an error.
     pub async fn list_roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
         let required = || ClientCapabilities::default().with_roots();
         self.require(|capabilities| capabilities.roots.is_some(), required)?;
@@ -387,7 +391,7 @@ impl Context {
         Err(HandlerError::Protocol(match self.0.asks {
             Asks::Modern(_) => modern::missing_capability(&required()),
             Asks::Legacy(_) | Asks::Nobody => {
-                Error::new(ErrorCode::INVALID_REQUEST, "the client lacks a capability that is needed")
+                Error::new(ErrorCode::INVALID_REQUEST, "the client lacks a required capability")
             }
         }))
     }
@@ -402,7 +406,7 @@ impl Context {
             Error::internal(format!("the server cannot write `{method}` as JSON: {error}"))
         })?;
         let params = serde_json::to_value(params)
-            .map_err(|_| Error::internal("a question cannot be written as JSON"))?;
+            .map_err(|_| Error::internal("cannot write the question to the client as JSON"))?;
         let question = Question { method, params };
         let malformed = || Error::internal("the client's answer is malformed");
         if let Some(task) = self.task() {
@@ -412,10 +416,11 @@ impl Context {
             Asks::Modern(rounds) => tokio::select! {
                 biased;
                 answer = poll_fn(|_| rounds.poll_answer(key, &question)) => Ok(answer),
-                // The handler has been dropped by then; a task that it has started would wait for ever.
+                // The handler has been dropped by then. Without this branch, a task that it spawned would
+                // wait forever.
                 () = self.0.outbox.closed() => Err(Error::internal("the request has ended").into()),
             },
-            Asks::Nobody => Err(Error::internal("there is no session in which to ask").into()),
+            Asks::Nobody => Err(Error::internal("cannot ask the client: the request has no session").into()),
             Asks::Legacy(session) => {
                 let answer = session.pending.ask(&question, &self.0.outbox).await?;
                 Ok(R::deserialize(answer).map_err(|_| malformed())?)
@@ -426,7 +431,7 @@ impl Context {
     async fn notify(&self, method: &str, params: &impl Serialize) {
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
-        // If nobody listens any more, the handler is about to be dropped.
+        // Sending fails only if the client has disconnected. The handler is then about to be dropped.
         let _ = self.0.outbox.send(Said::Message(message)).await;
     }
 }
@@ -443,5 +448,5 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-/// How many messages of one request wait for its client before its handler does.
+/// Maximum number of messages of one request that wait for the client. Beyond it, the handler waits.
 const MESSAGES_MAX: usize = 16;

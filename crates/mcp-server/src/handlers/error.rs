@@ -1,4 +1,4 @@
-//! What goes wrong in handlers.
+//! Errors of handlers.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use thruway_mcp::schema::CallToolResult;
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a handler has no answer.
+/// The error of a handler that has no answer.
 #[derive(Debug)]
 pub enum HandlerError {
-    /// What was asked for could not be done; the text is for whoever called. The result of a tool says so
-    /// (`isError`), so that a model can try otherwise; elsewhere it becomes an internal error of the
+    /// The operation failed. The text is for the caller. For a tool, it becomes a result with `isError`, so
+    /// that a model can try again differently. For other requests, it becomes an internal error of the
     /// protocol.
     Failed(String),
-    /// An error of the protocol, sent as it is.
+    /// A protocol error. The server sends it unchanged.
     Protocol(Error),
 }
 
 impl HandlerError {
-    /// What was asked for could not be done.
+    /// Returns the error for a failed operation.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into())
     }
 
-    /// The result of a tool that failed in this way.
+    /// Converts a failed operation to the result of a tool.
     pub(crate) fn into_tool_result(self) -> Result<CallToolResult, Self> {
         match self {
             Self::Failed(reason) => Ok(CallToolResult::error(reason)),
@@ -52,7 +52,7 @@ impl From<Error> for HandlerError {
     }
 }
 
-/// An [`Error`] of the protocol, or a `HandlerError`, that was boxed on its way stays what it is.
+/// Preserves a boxed `HandlerError` or protocol [`Error`]. All other errors become [`HandlerError::Failed`].
 impl From<BoxError> for HandlerError {
     fn from(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {

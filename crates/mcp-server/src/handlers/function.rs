@@ -10,37 +10,39 @@ use thruway_mcp::schema::JsonObject;
 
 use super::{Call, Context, HandlerError, IntoAnswer};
 
-/// Answers calls of a tool, a prompt or a resource: takes an `I`, gives an `O`.
+/// Answers calls of a tool, a prompt or a resource. The input type is `I`, the answer type is `O`.
 ///
-/// | function | called |
+/// | function | behavior |
 /// |---|---|
-/// | `Fn() -> impl IntoAnswer<O>` | at once, whatever the input |
-/// | `Fn(I) -> impl IntoAnswer<O>` | at once, and answered at once |
-/// | `Fn(I, &Call) -> impl IntoAnswer<O>` | the same, and told about the request |
-/// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answered when the future is done; may report progress, log, and ask the client |
+/// | `Fn() -> impl IntoAnswer<O>` | ignores the input and answers at once |
+/// | `Fn(I) -> impl IntoAnswer<O>` | answers at once |
+/// | `Fn(I, &Call) -> impl IntoAnswer<O>` | answers at once, with access to the request |
+/// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answers when the future is ready; may report progress, log, and ask the client |
 /// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | the same, with the input |
 ///
-/// A closure must name the types of its arguments. A function that returns at once costs least; one that
-/// waits must be `async`, because it would keep every other request of its worker waiting. `Marker` only
-/// tells the five apart.
+/// A closure must name the types of its arguments. A function that answers at once is the cheapest. A
+/// function that waits must be `async`: otherwise it blocks all other requests of its worker. `Marker` only
+/// distinguishes the five forms.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a handler that makes `{O}` of `{I}`",
-    note = "a handler is a function of nothing, of its input, of its input and `&Call`, or an `async` one of `Context`, or of its input and `Context`",
-    note = "a closure must name the types of its arguments, and what is returned must implement `IntoAnswer<{O}>`"
+    message = "`{Self}` is not a handler with input `{I}` and answer `{O}`",
+    note = "a handler takes no parameters, its input, or its input and `&Call`; an \
+            `async` handler takes `Context`, or its input and `Context`",
+    note = "a closure must name the types of its parameters, and its return type must \
+            implement `IntoAnswer<{O}>`"
 )]
 pub trait Handler<I, O, Marker>: Send + Sync + 'static {
-    /// The JSON Schema of what is answered, if the type of the answer has one.
+    /// Returns the JSON Schema of the answer, if the answer type has one.
     fn output_schema() -> Option<JsonObject>;
 
-    /// Answers a call, or begins to.
+    /// Answers a call, or returns a future that does.
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O>;
 }
 
-/// The input of handlers that take none: no arguments, or whatever they are.
+/// The input of handlers without arguments. Ignores all arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 pub struct NoInput {}
 
-/// Says nothing of this library: models read it.
+/// The schema has no description, because models would read it.
 impl JsonSchema for NoInput {
     fn inline_schema() -> bool {
         true
@@ -55,15 +57,15 @@ impl JsonSchema for NoInput {
     }
 }
 
-/// An answer, now or later.
+/// An immediate or later answer.
 pub enum Outcome<O> {
-    /// The answer. Costs nothing more than itself.
+    /// The immediate answer. It needs no allocation.
     Now(Result<O, HandlerError>),
-    /// A future, which is dropped if the client goes or cancels.
+    /// A future. The server drops it if the client disconnects or cancels the request.
     Later(Later<O>),
 }
 
-/// A future answer.
+/// A future that resolves to an answer.
 pub type Later<O> = Pin<Box<dyn Future<Output = Result<O, HandlerError>> + Send>>;
 
 impl<F, O, R> Handler<NoInput, O, fn() -> R> for F
@@ -141,7 +143,7 @@ where
 }
 
 impl<O: 'static> Outcome<O> {
-    /// The outcome changed by `change` when it is there.
+    /// Applies `change` to the answer when it is ready.
     pub fn map<P>(
         self,
         change: impl FnOnce(Result<O, HandlerError>) -> Result<P, HandlerError> + Send + 'static,

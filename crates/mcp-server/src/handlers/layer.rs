@@ -1,4 +1,4 @@
-//! Layers around handlers: what many handlers have in common, written once.
+//! Layers around handlers, for code that many handlers have in common.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,16 +12,17 @@ use thruway_net::{Admitted, LogLimit};
 
 use super::{Call, HandlerError, Later, Outcome};
 
-/// Does something before and after handlers, or in their place: logs, measures, refuses, changes results.
+/// Wraps handlers: runs code before and after them, or answers in their place. Layers can log, measure,
+/// reject calls and change results.
 ///
-/// A layer sees the calls of tools, prompts, resources and completions that have a handler, after the
-/// caller's [scopes](crate::McpServer::require_scopes) were checked. In the modern era a handler that asks
-/// its client runs again when the answers are there, and so does the layer. What it does before [`Next::run`]
-/// is done at once; what it has to wait for can go into the future of [`Outcome::Later`], which then comes
-/// before an `async` handler's.
+/// A layer sees the calls of tools, prompts, resources and completions that have a handler, after the check
+/// of the caller's [scopes](crate::McpServer::require_scopes). In the modern era, a handler that asks its
+/// client runs again when the answers arrive, and the layer runs again too. Code before [`Next::run`] must
+/// not block. A layer that has to wait does so in the future of [`Outcome::Later`]; that future then runs
+/// before an `async` handler.
 ///
-/// A tool that fails, or is called with invalid arguments, has a result that says so (`is_error`): to a
-/// layer, that is `Ok`.
+/// A tool that fails or gets invalid arguments has a result with `is_error`. A layer sees such a result as
+/// `Ok`.
 ///
 /// ```
 /// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};
@@ -43,7 +44,7 @@ use super::{Call, HandlerError, Later, Outcome};
 ///     });
 /// ```
 pub trait Layer: Send + Sync + 'static {
-    /// Answers a call, with the help of `next` or without.
+    /// Answers a call. May use `next` for that.
     fn call(&self, call: &Call<'_>, next: Next<'_>) -> Outcome<ServerResult>;
 }
 
@@ -56,7 +57,7 @@ where
     }
 }
 
-/// What is inside a layer: the next one, or the handler.
+/// The rest of the chain: the next layer, or the handler.
 pub struct Next<'a> {
     layers: &'a [Arc<dyn Layer>],
     call: &'a Call<'a>,
@@ -64,8 +65,8 @@ pub struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// Has the call answered by what is inside. A handler that is not `async` has run when this returns; an
-    /// `async` one begins when its outcome is polled.
+    /// Runs the rest of the chain. A handler that is not `async` has finished when this returns. An `async`
+    /// handler begins when its outcome is polled.
     pub fn run(self) -> Outcome<ServerResult> {
         match self.layers.split_last() {
             None => (self.handle)(),
@@ -74,34 +75,34 @@ impl Next<'_> {
     }
 }
 
-/// What a handler answered, by its kind: those of the schema's `ServerResult` that handlers give.
+/// The answer of a handler. Contains the results in the schema's `ServerResult` that handlers return.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerResult {
-    /// Of a tool. One that has failed is a result too, with `is_error`.
+    /// The result of a tool. A failed tool has a result with `is_error`.
     CallTool(CallToolResult),
-    /// Of a prompt.
+    /// The result of a prompt.
     GetPrompt(GetPromptResult),
-    /// Of a resource.
+    /// The content of a resource.
     ReadResource(ReadResourceResult),
-    /// Of a completion.
+    /// The result of a completion.
     Complete(CompleteResult),
 }
 
-/// A kind of result that layers may see.
+/// A result that layers may see.
 pub(crate) trait Layered: Sized + Send + 'static {
     fn into_any(self) -> ServerResult;
 
-    /// `None` if it is of another kind.
+    /// Returns `None` if `result` has another type.
     fn from_any(result: ServerResult) -> Option<Self>;
 
-    /// What becomes of a layer's refusal.
+    /// Converts the error of a layer.
     fn refused(error: HandlerError) -> Result<Self, HandlerError> {
         Err(error)
     }
 }
 
-/// Calls a handler with `layers` around it, the last outermost.
+/// Calls a handler through `layers`. The last layer is the outermost.
 fn call_through<O: Layered>(
     layers: &[Arc<dyn Layer>],
     call: &Call<'_>,
@@ -125,12 +126,12 @@ fn call_through<O: Layered>(
 fn other_kind() -> HandlerError {
     static LIMIT: LogLimit = LogLimit::new();
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(suppressed, "a layer returned a result of another type than its request has");
+        tracing::error!(suppressed, "a layer returned a result of the wrong type for its request");
     }
-    Error::internal("the result is of another kind").into()
+    Error::internal("the server produced a result of the wrong type").into()
 }
 
-/// Calls a handler through `layers`. One that panics has failed.
+/// Calls a handler through `layers`. A panic becomes an error.
 pub(crate) fn begin<O: Layered>(
     layers: &[Arc<dyn Layer>],
     call: &Call<'_>,
@@ -140,7 +141,7 @@ pub(crate) fn begin<O: Layered>(
         .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))))
 }
 
-/// Polls a handler. One that panics has failed.
+/// Polls a handler. A panic becomes an error.
 pub(crate) fn poll_caught<O>(
     later: &mut Later<O>,
     cx: &mut TaskContext<'_>,
@@ -149,9 +150,9 @@ pub(crate) fn poll_caught<O>(
         .unwrap_or_else(|_| Poll::Ready(Err(HandlerError::Protocol(panicked()))))
 }
 
-/// The end of a handler that has had its time.
+/// Returns the error of a handler that exceeded its timeout.
 pub(crate) fn too_late() -> HandlerError {
-    HandlerError::Protocol(Error::internal("the handler has taken too long"))
+    HandlerError::Protocol(Error::internal("the handler exceeded its time limit"))
 }
 
 fn panicked() -> Error {
@@ -171,7 +172,7 @@ impl Layered for CallToolResult {
         if let ServerResult::CallTool(result) = result { Some(result) } else { None }
     }
 
-    /// As a handler's failure, it is for the model to see.
+    /// The error of a layer becomes a result that the model sees, as for a handler.
     fn refused(error: HandlerError) -> Result<Self, HandlerError> {
         error.into_tool_result()
     }

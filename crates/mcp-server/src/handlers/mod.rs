@@ -1,4 +1,4 @@
-//! What users write: functions that tools, prompts and resources are made of.
+//! Handlers: the functions behind tools, prompts and resources.
 
 mod answer;
 mod context;

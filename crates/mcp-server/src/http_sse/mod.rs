@@ -1,8 +1,7 @@
-//! HTTP with SSE, the binding of revision 2024-11-05: a GET opens a stream of events, which carries
-//! everything that the server says; what the client says comes by POST to a second endpoint, which the first
-//! event names.
+//! HTTP with SSE, the transport of revision 2024-11-05. A GET opens an event stream for all messages of the
+//! server. The client sends its messages by POST to a second endpoint, which the first event names.
 //!
-//! What is said means the same as on any connection: see `connection.rs`.
+//! Messages have the same meaning as on any connection: see `connection.rs`.
 
 mod streams;
 
@@ -27,14 +26,14 @@ use crate::streamable_http::{
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
 
-/// The two endpoints for clients that know no revision but 2024-11-05, or its way over HTTP: one that opens a
-/// stream and one that takes messages. Clones are the same endpoints.
+/// The two endpoints for clients that support only the HTTP transport of revision 2024-11-05. One opens a
+/// stream, the other accepts messages. Clones refer to the same endpoints.
 ///
-/// A stream is a session, and the session ends with it. It is its caller's: to others, it does not exist.
+/// A stream is a session, and the session ends with it. Other callers cannot use it.
 ///
-/// If a client does not read its stream, its messages wait: at most 256 of them, with 1 MiB of data in all or
-/// one larger message. The server answers 429 to further messages. Waiting messages also count as requests
-/// that are being handled ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
+/// If a client does not read its stream, its messages wait: at most 256 messages with 1 MiB of data in total,
+/// or one larger message. The server answers 429 to further messages. Waiting messages also count as requests
+/// in progress ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
 #[derive(Clone, Debug)]
 pub struct SseEndpoints {
     shared: Arc<Shared>,
@@ -42,7 +41,7 @@ pub struct SseEndpoints {
 
 #[derive(Debug)]
 struct Shared {
-    /// Says who may come, and whose server it is.
+    /// The endpoint with the access rules and the server.
     endpoint: McpEndpoint,
     message_path: String,
     streams: Arc<Streams>,
@@ -51,13 +50,13 @@ struct Shared {
 /// Opens streams.
 struct StreamEndpoint(SseEndpoints);
 
-/// Takes messages.
+/// Accepts messages.
 struct MessageEndpoint(SseEndpoints);
 
 impl McpEndpoint {
-    /// The endpoints that serve old clients, open to the same hosts and callers as this one. `message_path`
-    /// is where [`messages`](SseEndpoints::messages) is mounted, as clients see it: they are told to send
-    /// there.
+    /// Returns the endpoints for old clients, with the access rules of this endpoint. `message_path` is the
+    /// path at which [`messages`](SseEndpoints::messages) is mounted, as clients see it: the first event
+    /// tells clients to send their messages there.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -83,12 +82,12 @@ impl McpEndpoint {
 }
 
 impl SseEndpoints {
-    /// Answers GET with a stream: to be mounted where clients are sent, such as `/sse`.
+    /// Returns a handler that answers GET with a stream. Mount it at a path such as `/sse`.
     pub fn stream(&self) -> impl Handler + use<> {
         StreamEndpoint(self.clone())
     }
 
-    /// Takes messages by POST: to be mounted at the path that clients are told.
+    /// Returns a handler that accepts messages by POST. Mount it at `message_path`.
     pub fn messages(&self) -> impl Handler + use<> {
         MessageEndpoint(self.clone())
     }
@@ -105,7 +104,7 @@ impl StreamEndpoint {
         let shared = &self.0.shared;
         let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
         if request.method() != Method::Get {
-            return Err(method_not_allowed("GET", "this endpoint opens a stream, by GET"));
+            return Err(method_not_allowed("GET", "method not allowed: open a stream with GET"));
         }
         let stream = shared.streams.open(&caller).map_err(|NoCapacity| {
             no_capacity(None, "the server cannot open a stream, because too many are open: try again later")
@@ -120,7 +119,7 @@ impl StreamEndpoint {
     }
 }
 
-/// Handles what comes, and sends what is answered. Ends only by being dropped, when the client goes or the
+/// Handles messages and sends answers. It ends only when it is dropped: when the client disconnects or the
 /// server drains.
 async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSender) {
     let (mut connection, mut messages) = Connection::new(server);
@@ -137,7 +136,7 @@ async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSe
     }
 }
 
-/// What is answered at once, if anything is.
+/// Returns the immediate answer, which is empty if there is none.
 fn answer(connection: &mut Connection, received: Received) -> Vec<u8> {
     let mut answer = Vec::new();
     let (caller, message) = received.into_message();
@@ -172,12 +171,12 @@ impl Handler for MessageEndpoint {
 }
 
 impl MessageEndpoint {
-    /// Whoever sends a message, and to which stream it goes.
+    /// Returns the caller of a message, and the stream that the message belongs to.
     fn accept(&self, request: &Request<'_>) -> Result<(Caller, Sender), WholeResponse> {
         let shared = &self.0.shared;
         let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
         if request.method() != Method::Post {
-            return Err(method_not_allowed("POST", "this endpoint takes messages, by POST"));
+            return Err(method_not_allowed("POST", "method not allowed: send messages with POST"));
         }
         let id = request.query_string().and_then(stream_id);
         let owner = caller.principal();
@@ -187,7 +186,7 @@ impl MessageEndpoint {
     }
 }
 
-/// Takes a message, unless headers contradict it.
+/// Accepts a message, unless its headers contradict it.
 fn take(
     server: &McpServer,
     fields: FieldLines<'_>,
@@ -208,23 +207,26 @@ fn take(
     };
     match sender.send(caller, message, bytes) {
         Ok(()) => accepted(),
-        Err(Refused::Full) => json_error(StatusCode::TOO_MANY_REQUESTS, "too many messages are waiting"),
+        Err(Refused::Full) => json_error(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many messages wait in this stream: read the stream, then try again",
+        ),
         Err(Refused::Ended) => no_such_stream(),
     }
 }
 
-/// The id that a query names.
+/// Returns the stream id in a query.
 fn stream_id(query: &str) -> Option<&str> {
     query.split('&').find_map(|parameter| parameter.strip_prefix(STREAM_ID)?.strip_prefix('='))
 }
 
 fn no_such_stream() -> WholeResponse {
-    json_error(StatusCode::NOT_FOUND, "there is no such stream, or it has ended")
+    json_error(StatusCode::NOT_FOUND, "the stream does not exist or has ended: open a new one")
 }
 
 fn method_not_allowed(allowed: &str, reason: &'static str) -> WholeResponse {
     json_error(StatusCode::METHOD_NOT_ALLOWED, reason).with_field("Allow", allowed)
 }
 
-/// The parameter of the query that says to which stream a message belongs.
+/// The query parameter with the stream id.
 const STREAM_ID: &str = "sessionId";

@@ -1,4 +1,4 @@
-//! The streams that are open, and what waits to be handled in them.
+//! Open streams, and the messages that wait in them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::authorization::Caller;
 use crate::session::{NoCapacity, SessionLimits};
 use crate::shares::{Holder, Share};
 
-/// The streams that are open, by their ids.
+/// The open streams, by their ids.
 #[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<HashMap<Box<str>, Stream>>,
@@ -29,7 +29,7 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     messages: mpsc::Sender<Received>,
-    /// A permit for each byte that may wait.
+    /// One permit for each byte that may wait.
     capacity: Arc<Semaphore>,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Received {
     caller: Caller,
     message: Bytes,
     _capacity: OwnedSemaphorePermit,
-    /// The bytes of the message, counted with those of all requests.
+    /// The counted bytes of the message, as part of all requests in progress.
     _bytes: Option<Share>,
 }
 
-/// An open stream, for the one who handles it: with this, it ends.
+/// An open stream. Dropping it ends the stream.
 #[derive(Debug)]
 pub(super) struct OpenStream {
     id: Box<str>,
@@ -51,17 +51,17 @@ pub(super) struct OpenStream {
     streams: Arc<Streams>,
 }
 
-/// Why a message is not taken.
+/// The reason for the rejection of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refused {
     /// The stream has ended.
     Ended,
-    /// Too much waits already: the client sends faster than it reads.
+    /// Too many messages wait: the client sends faster than it reads.
     Full,
 }
 
 impl Streams {
-    /// Streams of a server with these limits.
+    /// Returns the streams of a server with these limits.
     pub(super) fn new(limits: SessionLimits) -> Self {
         Self { open: Mutex::default(), limits }
     }
@@ -69,7 +69,7 @@ impl Streams {
     /// Opens a stream of `caller`.
     ///
     /// # Errors
-    /// There are too many, in all or of this caller.
+    /// There are too many streams, in total or of this caller.
     pub(super) fn open(self: &Arc<Self>, caller: &Caller) -> Result<OpenStream, NoCapacity> {
         let (owner, holder) = (caller.principal(), caller.holder());
         let id = unguessable_id();
@@ -86,7 +86,7 @@ impl Streams {
         Ok(OpenStream { id, messages, streams: self.clone() })
     }
 
-    /// Where messages of `owner`'s stream `id` go, if there is such a one.
+    /// Returns the sender for `owner`'s stream `id`, if it exists.
     pub(super) fn find(&self, id: &str, owner: Option<&str>) -> Option<Sender> {
         let open = self.lock();
         let stream = open.get(id).filter(|stream| stream.owner.as_deref() == owner)?;
@@ -99,11 +99,11 @@ impl Streams {
 }
 
 impl Sender {
-    /// Lets a message wait until it is handled. A message larger than [`WAITING_BYTES_MAX`] takes all
-    /// permits, so it waits alone. `bytes` is the share of the message of all requests.
+    /// Adds a message to the queue. A message larger than [`WAITING_BYTES_MAX`] takes all permits, so it
+    /// waits alone. `bytes` is the share that counts the message.
     ///
     /// # Errors
-    /// It will not be handled.
+    /// The queue is full, or the stream has ended.
     pub(super) fn send(&self, caller: Caller, message: Bytes, bytes: Option<Share>) -> Result<(), Refused> {
         let permits = u32::try_from(message.len()).unwrap_or(WAITING_BYTES_MAX).min(WAITING_BYTES_MAX);
         let capacity = self.capacity.clone().try_acquire_many_owned(permits).map_err(|_| Refused::Full)?;
@@ -116,8 +116,8 @@ impl Sender {
 }
 
 impl Received {
-    /// Returns the message and its caller, and frees the capacity that it waited in: its requests are counted
-    /// again when they are handled.
+    /// Returns the message and its caller, and frees the capacity of the queue. The server counts the
+    /// requests in the message again when it handles them.
     pub(super) fn into_message(self) -> (Caller, Bytes) {
         (self.caller, self.message)
     }
@@ -128,10 +128,10 @@ impl OpenStream {
         &self.id
     }
 
-    /// The next message.
+    /// Returns the next message.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No message is lost.
     pub(super) async fn receive(&mut self) -> Option<Received> {
         self.messages.recv().await
     }
@@ -143,10 +143,11 @@ impl Drop for OpenStream {
     }
 }
 
-/// How many messages of a stream wait to be handled. They do only while the client does not read its stream.
+/// Maximum number of messages that wait in a stream. Messages wait only while the client does not read its
+/// stream.
 const WAITING_MESSAGES_MAX: usize = 256;
 
-/// Number of bytes of these messages; one larger message may wait alone.
+/// Maximum number of bytes that wait in a stream. One larger message may wait alone.
 const WAITING_BYTES_MAX: u32 = 1 << 20;
 
 #[cfg(test)]
@@ -172,7 +173,7 @@ mod tests {
             send(256 << 10).unwrap();
         }
         assert_eq!(send(1), Err(Refused::Full));
-        // A message that is being handled does not wait any more.
+        // A message that is being handled does not count as waiting.
         let (_, message) = stream.receive().await.unwrap().into_message();
         send(message.len()).unwrap();
         assert_eq!(send(1), Err(Refused::Full));

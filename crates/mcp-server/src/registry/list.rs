@@ -1,4 +1,4 @@
-//! A list that clients ask for far more often than it changes: its pages are kept as they are sent.
+//! Lists that clients request far more often than they change. Their encoded pages are cached.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,31 +9,31 @@ use serde::Serialize;
 use thruway_mcp::Era;
 use thruway_mcp::json_rpc::Error;
 
-/// What can stand in a list.
+/// An entry of a list.
 pub(crate) trait Named {
-    /// What the schema calls the list, which is a member of the result.
+    /// The member of the result that contains the list, as in the schema.
     const MEMBER: &'static str;
     type Definition: Serialize + Clone;
 
-    /// What tells entries apart.
+    /// Returns the unique name of the entry.
     fn key(&self) -> &str;
-    /// What clients are told.
+    /// Returns the definition for clients.
     fn definition(&self) -> &Self::Definition;
 
-    /// What clients of the legacy era are told.
+    /// Returns the definition for clients of the legacy era.
     fn legacy_definition(&self) -> Cow<'_, Self::Definition> {
         Cow::Borrowed(self.definition())
     }
 }
 
-/// Entries in the order in which they were added.
+/// Entries in the order of their addition.
 pub(crate) struct List<T> {
     entries: Vec<Arc<T>>,
     places: HashMap<String, usize>,
     pages: Pages,
 }
 
-/// `"tools":[…],"nextCursor":"…"` for each page, written when they are first asked for.
+/// The encoded pages, `"tools":[…],"nextCursor":"…"`. The first request for a page encodes all pages.
 #[derive(Default)]
 struct Pages {
     modern: OnceLock<Vec<Vec<u8>>>,
@@ -65,7 +65,7 @@ impl<T: Named> List<T> {
         self.entries.is_empty()
     }
 
-    /// Adds an entry, or puts it in the place of the one that has its name.
+    /// Adds an entry. Replaces an entry with the same name.
     pub(crate) fn insert(&mut self, entry: Arc<T>) {
         self.pages = Pages::default();
         if let Some(place) = self.places.get(entry.key()) {
@@ -76,7 +76,7 @@ impl<T: Named> List<T> {
         }
     }
 
-    /// Whether there was such an entry.
+    /// Removes an entry. Returns `true` if it existed.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some(place) = self.places.remove(name) else { return false };
         self.entries.remove(place);
@@ -107,7 +107,7 @@ impl<T: Named> List<T> {
 
     fn write_page(definitions: &[Cow<'_, T::Definition>], next: Option<usize>) -> Vec<u8> {
         let mut octets = format!("\"{}\":", T::MEMBER).into_bytes();
-        // Definitions are plain data, into a vector.
+        // Definitions are plain data, and writing to a vector cannot fail.
         let _ = serde_json::to_writer(&mut octets, definitions);
         if let Some(next) = next {
             octets.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
@@ -115,11 +115,11 @@ impl<T: Named> List<T> {
         octets
     }
 
-    /// The members of the result for the page at `cursor`, of pages of at most `page_entries`, which is
-    /// always the same.
+    /// Returns the members of the result for the page at `cursor`. `page_entries` is the maximum size of a
+    /// page, and must be the same in all calls.
     ///
     /// # Errors
-    /// No page of this list has been given that cursor.
+    /// The cursor does not belong to a page of this list.
     pub(crate) fn page(&self, cursor: Option<&str>, era: Era, page_entries: usize) -> Result<&[u8], Error> {
         let place = match cursor {
             None => 0,
@@ -142,17 +142,17 @@ impl<T: Named> List<T> {
 }
 
 fn invalid_cursor() -> Error {
-    Error::invalid_params("`cursor` is none of this list")
+    Error::invalid_params("`cursor` is invalid for this list")
 }
 
-/// As much of what is wrong with arguments as is told: it may quote what was sent.
+/// Returns the start of a reason, because a reason may quote the client's input.
 pub(super) fn start_of(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
 }
 
 const REASON_BYTES_MAX: usize = 1000;
 
-/// Something cannot be offered as it is.
+/// An item cannot be registered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegistrationError {
     name: String,
@@ -167,7 +167,7 @@ impl RegistrationError {
 
 impl fmt::Display for RegistrationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` cannot be offered: {}", self.name, self.reason)
+        write!(f, "cannot register `{}`: {}", self.name, self.reason)
     }
 }
 

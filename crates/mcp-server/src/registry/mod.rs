@@ -1,4 +1,4 @@
-//! What a server offers: lists that may change while it runs.
+//! The registry of tools, resources and prompts. It may change while the server runs.
 
 mod list;
 mod resources;
@@ -20,16 +20,16 @@ pub(crate) use resources::{ResourceEntry, TemplateEntry};
 pub(crate) use tools::ToolEntry;
 pub use uri_template::{InvalidUriTemplate, UriParameters};
 
-/// Everything a server offers at one moment.
+/// All items of a server at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) tools: List<ToolEntry>,
-    /// What callers must have been given before they may call some tools.
+    /// The scopes that callers need for some tools.
     pub(crate) tool_scopes: HashMap<String, Vec<String>>,
     pub(crate) resources: List<ResourceEntry>,
     pub(crate) templates: List<TemplateEntry>,
     pub(crate) prompts: List<PromptEntry>,
     pub(crate) completions: Vec<Arc<CompletionHandler>>,
-    /// What is around all handlers, the outermost last.
+    /// The layers around all handlers. The last one is the outermost.
     pub(crate) layers: Vec<Arc<dyn Layer>>,
 }

@@ -17,7 +17,7 @@ type PromptHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<GetPromptResult> + S
 
 type CompleteArgument = Box<dyn Fn(CompletionInput, &Call<'_>) -> Outcome<Vec<String>> + Send + Sync>;
 
-/// A prompt and what answers those who want it.
+/// A prompt and its handler.
 pub(crate) struct PromptEntry {
     definition: Prompt,
     handler: PromptHandler,
@@ -51,7 +51,8 @@ impl PromptEntry {
     }
 }
 
-/// Arguments of a prompt have no types, only names: the properties of the type that they are read as.
+/// Returns the properties of the input type as the arguments of a prompt. Prompt arguments have names, but no
+/// types.
 fn arguments_of(schema: &JsonObject) -> Vec<PromptArgument> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required =
@@ -81,18 +82,18 @@ impl Named for PromptEntry {
     }
 }
 
-/// What is to be completed.
+/// The input of a completion handler.
 #[derive(Clone, Debug)]
 pub struct CompletionInput {
-    /// What has been typed of the argument.
+    /// The text that the user has typed so far.
     pub value: String,
-    /// The other arguments, as far as they are known.
+    /// The other arguments that the client already knows.
     pub arguments: HashMap<String, String>,
 }
 
-/// Completes one argument of one prompt or template.
+/// The handler that completes one argument of one prompt or template.
 pub(crate) struct CompletionHandler {
-    /// The name of the prompt, or the template.
+    /// The name of the prompt, or the URI template.
     pub(crate) of: String,
     pub(crate) argument: String,
     pub(crate) handler: CompleteArgument,

@@ -1,4 +1,4 @@
-//! Resources and templates of them.
+//! Resources and resource templates.
 
 use thruway_mcp::schema::{Base64Data, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
@@ -8,24 +8,24 @@ use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, NoInput, Outcome}
 
 type ResourceHandler = Box<dyn Fn(UriParameters, &Call<'_>) -> Outcome<ResourceAnswer> + Send + Sync>;
 
-/// What a handler of resources answers, before it is known which resource it is.
+/// The answer of a resource handler. The server adds the URI and the type.
 #[derive(Debug)]
 pub enum ResourceAnswer {
     /// Text.
     Text(String),
-    /// Octets.
+    /// Binary data.
     Blob(Vec<u8>),
-    /// Everything, with its URIs and types.
+    /// Complete contents, with their URIs and types.
     Contents(ReadResourceResult),
 }
 
-/// A resource and what answers those who read it.
+/// A resource and its handler.
 pub(crate) struct ResourceEntry {
     definition: Resource,
     handler: ResourceHandler,
 }
 
-/// A template, and what answers those who read what matches it.
+/// A resource template and its handler.
 pub(crate) struct TemplateEntry {
     definition: ResourceTemplate,
     template: UriTemplate,
@@ -63,7 +63,7 @@ impl TemplateEntry {
         self.template.matches(uri).is_some()
     }
 
-    /// Reads what is at `uri`; `None` if that does not match.
+    /// Reads the resource at `uri`. Returns `None` if the template does not match `uri`.
     pub(crate) fn read(&self, uri: &str, call: &Call<'_>) -> Option<Outcome<ReadResourceResult>> {
         let outcome = (self.handler)(self.template.matches(uri)?, call);
         Some(contents(outcome, uri.to_owned(), self.definition.mime_type.clone()))
@@ -112,7 +112,7 @@ impl Named for TemplateEntry {
     }
 }
 
-/// For handlers that need no parameters.
+/// For handlers without parameters.
 impl From<UriParameters> for NoInput {
     fn from(_: UriParameters) -> Self {
         Self {}

@@ -19,16 +19,18 @@ use crate::handlers::{Call, Handler, HandlerError, Outcome};
 use crate::json_schema;
 use crate::tasks::TaskSupport;
 
-/// Calls a tool with arguments as they were sent.
+/// Calls a tool with the arguments as the client sent them.
 pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolResult> + Send + Sync>;
 
-/// A tool and what answers its calls.
+/// A tool and its handler.
 pub(crate) struct ToolEntry {
     definition: Tool,
     handler: ToolHandler,
-    /// What the arguments are checked against, if to read them as the handler's type is not check enough.
+    /// The schema for the check of the arguments. `None` if reading them as the handler's type checks
+    /// everything.
     input: Option<CompiledSchema>,
-    /// What structured content is checked against, unless it is made of the type that the schema is.
+    /// The schema for the check of structured content. `None` if the schema comes from the type of the
+    /// content.
     output: Option<Arc<CompiledSchema>>,
     param_headers: Vec<ParamHeader>,
     task_support: Option<TaskSupport>,
@@ -69,26 +71,26 @@ impl ToolEntry {
         Ok(Self { definition, handler, input, output, param_headers, task_support: None })
     }
 
-    /// The same tool, whose calls become tasks.
+    /// Makes calls of the tool become tasks.
     pub(crate) fn with_task_support(self, support: TaskSupport) -> Self {
         Self { task_support: Some(support), ..self }
     }
 
-    /// How calls become tasks, if they do.
+    /// Returns the settings for tasks, if calls of the tool become tasks.
     pub(crate) const fn task_support(&self) -> Option<TaskSupport> {
         self.task_support
     }
 
-    /// The headers that must mirror arguments.
+    /// Returns the headers that must mirror arguments.
     pub(crate) fn param_headers(&self) -> &[ParamHeader] {
         &self.param_headers
     }
 
-    /// What is wrong with arguments, as far as that is known before they are read as the handler's type: for
-    /// which an array could stand in the place of an object.
+    /// Checks the arguments before they are read as the handler's type. Returns the first violations. The
+    /// check for an object is necessary, because serde also reads a struct from an array.
     fn violations(&self, arguments: &str) -> Option<String> {
         if !arguments.starts_with('{') {
-            return Some("they are no object".to_owned());
+            return Some("they are not an object".to_owned());
         }
         let checked = self.input.as_ref()?;
         match serde_json::from_str(arguments) {
@@ -97,7 +99,7 @@ impl ToolEntry {
         }
     }
 
-    /// Calls the tool. What goes wrong with the arguments or in the handler is a result that says so.
+    /// Calls the tool. Invalid arguments and failures of the handler become a result with `is_error`.
     pub(crate) fn call(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<CallToolResult> {
         let arguments = arguments.map_or("{}", RawValue::get);
         let outcome = match self.violations(arguments) {
@@ -118,7 +120,8 @@ fn invalid_arguments(reason: &str) -> HandlerError {
     HandlerError::Failed(format!("invalid arguments: {}", start_of(reason)))
 }
 
-/// A failure becomes a result; structured content that breaks its schema is a mistake of the server.
+/// Converts a failure to a result. Structured content that violates the output schema is a bug of the server,
+/// and becomes an internal error.
 fn settle(
     outcome: Result<CallToolResult, HandlerError>,
     output: Option<&CompiledSchema>,

@@ -1,10 +1,10 @@
-//! Templates of URIs (RFC 6570, the forms `{name}` and `{+name}`), and what matches them.
+//! URI templates (RFC 6570, the forms `{name}` and `{+name}`), and their matching.
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-/// A template, taken apart.
+/// A parsed template.
 #[derive(Clone, Debug)]
 pub(crate) struct UriTemplate {
     parts: Vec<Part>,
@@ -13,9 +13,9 @@ pub(crate) struct UriTemplate {
 #[derive(Clone, Debug)]
 enum Part {
     Literal(String),
-    /// Anything but what separates parts of a URI.
+    /// `{name}`: any characters except `/`, `?` and `#`.
     Segment(String),
-    /// Anything.
+    /// `{+name}`: any characters.
     Rest(String),
 }
 
@@ -26,7 +26,7 @@ pub struct UriParameters {
     parameters: Vec<(String, String)>,
 }
 
-/// The template uses a form that is not supported, is unbalanced, or has two expressions in a row.
+/// The template uses an unsupported form, has unbalanced braces, or has two adjacent expressions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidUriTemplate;
 
@@ -35,14 +35,15 @@ impl UriParameters {
         Self { uri, parameters: Vec::new() }
     }
 
-    /// The whole URI.
+    /// Returns the whole URI.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The parameter `name`, empty if the template has none of that name. It may be any text: what was
-    /// percent-encoded is decoded, so that even `{name}` can be `../x`. Whoever makes a path of it must check
-    /// it.
+    /// Returns the parameter `name`, or an empty string if the template has no such parameter.
+    ///
+    /// The value can be any text, because it is percent-decoded: even the value of `{name}` can be `../x`. A
+    /// handler that builds a file path from it must check it first.
     pub fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(parameter, _)| parameter == name).map_or("", |(_, value)| value)
     }
@@ -75,7 +76,7 @@ impl UriTemplate {
         Ok(Self { parts })
     }
 
-    /// The parameters, if `uri` matches.
+    /// Returns the parameters if `uri` matches.
     pub(crate) fn matches(&self, uri: &str) -> Option<UriParameters> {
         let mut parameters = Vec::new();
         let mut rest = uri;
@@ -101,8 +102,8 @@ impl UriTemplate {
     }
 }
 
-/// The value of an expression before `next`, which always is a literal, and what comes from there on. What
-/// stands at the end of the template stands at the end of the URI, even if it stands before too.
+/// Splits `rest` into the value of an expression and the remaining text. `next` is always a literal. The last
+/// literal of the template must match the end of the URI, even if it also occurs earlier.
 fn split<'u>(rest: &'u str, next: Option<&Part>, is_last: bool) -> Option<(&'u str, &'u str)> {
     let Some(Part::Literal(literal)) = next else { return Some((rest, "")) };
     let end = if is_last { rest.strip_suffix(literal.as_str())?.len() } else { rest.find(literal.as_str())? };
@@ -111,7 +112,7 @@ fn split<'u>(rest: &'u str, next: Option<&Part>, is_last: bool) -> Option<(&'u s
 
 impl fmt::Display for InvalidUriTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a URI template of literals, `{name}` and `{+name}`")
+        f.write_str("the URI template is invalid: only literals, `{name}` and `{+name}` are supported")
     }
 }
 

@@ -1,14 +1,14 @@
-//! Who wants to know what has changed.
+//! Subscriptions to changes of the server.
 //!
-//! A change is noted with each subscription that wants it; one that is noted already is noted once. So a
-//! client that does not read costs no more than one that does.
+//! Each subscription has a set of pending changes. A change that is already pending is not added again. So a
+//! client that does not read its notifications needs no more memory than a client that does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What has changed. The lists are before all resources.
+/// A change of the server. In the sort order, the lists come before all resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
     /// The list of tools.
@@ -17,7 +17,7 @@ pub enum Change {
     Prompts,
     /// The list of resources.
     Resources,
-    /// The content of a resource.
+    /// The content of the resource with this URI.
     Resource(Arc<str>),
 }
 
@@ -31,7 +31,7 @@ struct Subscribers<C> {
     all: HashMap<u64, Arc<Subscriber<C>>>,
 }
 
-/// Somebody who wants to know of some changes, until this is dropped.
+/// A subscription to some changes. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Subscription<C = Change> {
     changes: Changes<C>,
@@ -49,14 +49,14 @@ struct Subscriber<C> {
 struct State<C> {
     wanted: BTreeSet<C>,
     noted: BTreeSet<C>,
-    /// How many of those that are wanted have names, and how long these are together.
+    /// Number of wanted changes that have names, and the total length of the names in bytes.
     named: usize,
     bytes: usize,
 }
 
 /// A change that clients subscribe to.
 pub trait Tellable: Clone + Ord {
-    /// What tells it apart from others of its kind, if there are many.
+    /// Returns the name of the changed object, if there can be many objects of its kind.
     fn name(&self) -> Option<&str>;
 }
 
@@ -67,7 +67,7 @@ impl<C> Default for Changes<C> {
 }
 
 impl<C: Tellable> Changes<C> {
-    /// Begins a subscription; `None` if it is about more than one may be.
+    /// Begins a subscription. Returns `None` if `wanted` exceeds the limits for one subscription.
     pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Option<Subscription<C>> {
         let mut state = State { wanted: BTreeSet::new(), noted: BTreeSet::new(), named: 0, bytes: 0 };
         if !wanted.into_iter().all(|change| state.add(change)) {
@@ -100,7 +100,7 @@ impl<C> Changes<C> {
 }
 
 impl<C: Tellable> Subscription<C> {
-    /// Tells of everything that is wanted, as if it had just changed.
+    /// Marks all wanted changes as pending, as if they had just happened.
     pub fn note_everything(&self) {
         let mut state = self.subscriber.lock();
         let State { wanted, noted, .. } = &mut *state;
@@ -109,7 +109,7 @@ impl<C: Tellable> Subscription<C> {
         self.subscriber.notify.notify_one();
     }
 
-    /// Tells of `change`, if it is wanted.
+    /// Marks `change` as pending, if the subscription wants it.
     pub fn note(&self, change: C) {
         let mut state = self.subscriber.lock();
         if state.wanted.contains(&change) && state.noted.insert(change) {
@@ -118,7 +118,7 @@ impl<C: Tellable> Subscription<C> {
         }
     }
 
-    /// The next change.
+    /// Returns the next pending change, and waits for one if necessary.
     ///
     /// # Cancel safety
     /// No change is lost.
@@ -131,12 +131,13 @@ impl<C: Tellable> Subscription<C> {
         }
     }
 
-    /// Wants to know of `change` too; `false` if that would be more than one subscription may be about.
+    /// Adds `change` to the subscription. Returns `false` if that would exceed the limits for one
+    /// subscription.
     pub fn add(&self, change: C) -> bool {
         self.subscriber.lock().add(change)
     }
 
-    /// Wants to know of `change` no more; whether it did.
+    /// Removes `change` from the subscription. Returns `true` if the subscription contained it.
     pub fn remove(&self, change: &C) -> bool {
         let mut state = self.subscriber.lock();
         state.noted.remove(change);
@@ -175,7 +176,7 @@ impl Tellable for Change {
     }
 }
 
-/// The id of a task.
+/// A subscription to tasks uses their ids as names.
 impl Tellable for Arc<str> {
     fn name(&self) -> Option<&str> {
         Some(self)
@@ -194,10 +195,11 @@ impl<C> Drop for Subscription<C> {
     }
 }
 
-/// How many resources one subscription may be about.
+/// Maximum number of resources or tasks in one subscription.
 const NAMED_MAX: usize = 1000;
 
-/// How many octets the URIs of one subscription may have together: they are kept for as long as it lasts.
+/// Maximum total length of the names in one subscription, in bytes. The server keeps them as long as the
+/// subscription lasts.
 const NAMES_BYTES_MAX: usize = 256 << 10;
 
 #[cfg(test)]
@@ -224,7 +226,8 @@ mod tests {
         assert_eq!(next(&subscription), Poll::Ready(Change::Resource("a".into())));
     }
 
-    /// A client could have a thousand URIs of 4 MiB each remembered, in each of its sessions.
+    /// Without this limit, a client could make the server keep a thousand URIs of 4 MiB in each of its
+    /// sessions.
     #[test]
     fn what_one_subscription_is_about_is_bounded() {
         let changes = Changes::default();

@@ -1,4 +1,4 @@
-//! A server: what it is, what it offers, and how that changes while it runs.
+//! MCP servers: their name, their tools, resources and prompts, and changes of these at run time.
 
 mod changes;
 mod server_core;
@@ -28,26 +28,27 @@ pub use changes::{Change, Subscription, Tellable};
 pub use options::{LegacySessions, McpServerOptions};
 pub use server_core::ServerCore;
 
-/// An MCP server. Clones are the same server.
+/// An MCP server. Clones refer to the same server.
 ///
-/// The methods named after what they add are for building one, and panic at mistakes; those that begin with
-/// `add_` and `remove_` are for servers that run, and tell the clients that listen.
+/// Methods that are named after the added item ([`tool`](Self::tool), [`resource`](Self::resource)) are for
+/// building a server. They panic if the item is invalid. Methods that begin with `add_` or `remove_` are for
+/// running servers, and notify the subscribed clients.
 #[derive(Clone)]
 pub struct McpServer {
     pub(crate) core: Arc<ServerCore>,
-    /// Answers requests.
+    /// The backend that answers requests.
     pub(crate) backend: Arc<dyn Backend>,
-    /// The handlers of this process. The backend, unless there is another one.
+    /// The handlers of this process. They are the backend unless the application provides another one.
     local: Arc<LocalBackend>,
 }
 
 impl McpServer {
-    /// A server with this name and version that offers nothing yet.
+    /// Returns a server with this name and version. It offers nothing yet.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::with_options(Implementation::new(name, version), McpServerOptions::default())
     }
 
-    /// The same, with more to say of itself and with options.
+    /// Returns a server with a full description of itself and with options.
     ///
     /// # Panics
     /// The operating system provides no random bytes.
@@ -55,11 +56,11 @@ impl McpServer {
         Self::build(info, options, None)
     }
 
-    /// Returns a server whose requests `backend` answers. Tools, resources and prompts that are added to it
-    /// have no effect.
+    /// Returns a server that gets its answers from `backend`. Tools, resources and prompts that are added to
+    /// it have no effect.
     ///
     /// # Panics
-    /// The system has no random numbers.
+    /// The operating system provides no random bytes.
     pub fn with_backend(info: Implementation, options: McpServerOptions, backend: Arc<dyn Backend>) -> Self {
         Self::build(info, options, Some(backend))
     }
@@ -75,21 +76,21 @@ impl McpServer {
         Self { core: Arc::new(ServerCore::new(info, options)), backend, local }
     }
 
-    /// Offers what knows by itself how: [a function with `#[tool]`](crate::tool), or another [`Offer`].
+    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`].
     ///
     /// # Panics
-    /// It cannot be offered as it is: a schema is invalid, for instance.
+    /// The offer is invalid, for example because of its schema.
     #[must_use]
     pub fn with(self, offer: impl Offer) -> Self {
         expect(self.add(offer));
         self
     }
 
-    /// Offers a tool.
+    /// Adds a tool.
     ///
-    /// The arguments are read as the handler's input, whose JSON Schema is the tool's input schema unless
-    /// `definition` has one; they are checked against it in any case. The output schema is that of
-    /// [`Structured`](crate::Structured) content.
+    /// The server reads the arguments as the handler's input type. The JSON Schema of that type is the input
+    /// schema of the tool unless `definition` has one. The server checks all arguments against the input
+    /// schema. The output schema is the schema of the [`Structured`](crate::Structured) content.
     ///
     /// # Panics
     /// A schema is invalid.
@@ -102,17 +103,18 @@ impl McpServer {
         self
     }
 
-    /// Offers a tool whose calls become tasks: the client is answered at once that there is one, may go, and
-    /// comes back for the result. The handler is the same as that of any other [tool](Self::tool), in four
-    /// things:
-    /// - what it asks with its [`Context`](crate::Context) is asked while it goes on; it is not run again;
-    /// - what it reports as progress becomes the task's message, and its log messages are not sent;
-    /// - it is dropped when the task is cancelled, or has had its [time](McpServerOptions::tasks), not when
-    ///   the client goes;
-    /// - one that is not `async` is answered at once all the same.
+    /// Adds a tool that runs as a task: the server answers each call at once with a task id. The client
+    /// may disconnect, and fetches the result later. The handler differs from that of any other
+    /// [tool](Self::tool) in four points:
+    /// - Questions that it asks with its [`Context`](crate::Context) do not interrupt it. It does not run
+    ///   again after an answer.
+    /// - Its progress reports become the message of the task. Its log messages are not sent.
+    /// - The server drops the handler when the client cancels the task or the [time
+    ///   limit](McpServerOptions::tasks) passes, not when the client disconnects.
+    /// - A handler that is not `async` is answered at once, without a task.
     ///
-    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). Clients that do not know it are treated as
-    /// `support` says.
+    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). `support` decides about calls from clients
+    /// without this extension.
     ///
     /// ```
     /// use thruway_mcp_server::{Context, McpServer, TaskSupport, schema::Tool};
@@ -142,10 +144,11 @@ impl McpServer {
         self
     }
 
-    /// Lets only callers call `tool` whose tokens have all of `scopes`. Over Streamable HTTP that takes an
-    /// endpoint that [asks who they are](crate::McpEndpoint::authorize): otherwise nobody has any. Those on
-    /// the standard input and output, or in this process, may do everything. The tool may be offered before
-    /// or after; a name that no tool has protects nothing.
+    /// Requires all of `scopes` in the caller's token for calls of `tool`.
+    ///
+    /// Over Streamable HTTP, this needs an endpoint with [authorization](crate::McpEndpoint::authorize):
+    /// without it, no caller has any scope. Callers over stdio or in this process have all scopes. The tool
+    /// may be added before or after this call. The name of a nonexistent tool has no effect.
     #[must_use]
     pub fn require_scopes<T: Into<String>>(
         self,
@@ -160,7 +163,8 @@ impl McpServer {
         self
     }
 
-    /// Offers a resource. What the handler returns becomes its content, with its URI and type.
+    /// Adds a resource. The value that the handler returns becomes the content, with the URI and type of
+    /// `definition`.
     #[must_use]
     pub fn resource<I: From<UriParameters>, M>(
         self,
@@ -171,7 +175,7 @@ impl McpServer {
         self
     }
 
-    /// Offers resources whose URIs match a template.
+    /// Adds the resources that match a URI template.
     ///
     /// # Panics
     /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
@@ -185,8 +189,8 @@ impl McpServer {
         self
     }
 
-    /// Offers a prompt. The arguments are read as the handler's input; if `definition` names none, they are
-    /// its properties.
+    /// Adds a prompt. The server reads the arguments as the handler's input type. If `definition` names no
+    /// arguments, the properties of that type become the arguments.
     #[must_use]
     pub fn prompt<I, M>(self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>) -> Self
     where
@@ -196,7 +200,7 @@ impl McpServer {
         self
     }
 
-    /// Completes `argument` of the prompt or resource template named `of`.
+    /// Adds a completion of `argument` for the prompt or resource template named `of`.
     #[must_use]
     pub fn completion<M>(
         self,
@@ -213,8 +217,8 @@ impl McpServer {
         self
     }
 
-    /// Puts `layer` around all handlers, also those that are added later. The layer added last sees a call
-    /// first.
+    /// Wraps all handlers in `layer`, including handlers that are added later. The layer that was added last
+    /// gets a call first.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Self {
         let layer: Arc<dyn Layer> = Arc::new(layer);
@@ -222,16 +226,15 @@ impl McpServer {
         self
     }
 
-    /// Offers [a function with `#[tool]`](crate::tool), or another [`Offer`], in the place of what has the
-    /// same name.
+    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`]. Replaces items of the same name.
     ///
     /// # Errors
-    /// It cannot be offered as it is: a schema is invalid, for instance.
+    /// The offer is invalid, for example because of its schema.
     pub fn add(&self, offer: impl Offer) -> Result<(), RegistrationError> {
         offer.offer(self)
     }
 
-    /// Offers a tool, or another in the place of one with the same name.
+    /// Adds a tool. Replaces a tool of the same name.
     ///
     /// # Errors
     /// A schema is invalid.
@@ -248,8 +251,7 @@ impl McpServer {
         Ok(())
     }
 
-    /// Offers a tool whose calls become [tasks](Self::task_tool), or another in the place of one with the
-    /// same name.
+    /// Adds a tool that runs as a [task](Self::task_tool). Replaces a tool of the same name.
     ///
     /// # Errors
     /// A schema is invalid.
@@ -267,12 +269,12 @@ impl McpServer {
         Ok(())
     }
 
-    /// Offers a tool no longer. Whether there was such a one.
+    /// Removes a tool. Returns `true` if it existed.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.take_out(&Change::Tools, |registry| registry.tools.remove(name))
     }
 
-    /// Offers a resource, or another in the place of one with the same URI.
+    /// Adds a resource. Replaces a resource with the same URI.
     pub fn add_resource<I: From<UriParameters>, M>(
         &self,
         definition: Resource,
@@ -282,12 +284,12 @@ impl McpServer {
         self.insert(&Change::Resources, |registry| registry.resources.insert(entry.clone()));
     }
 
-    /// Offers a resource no longer. Whether there was such a one.
+    /// Removes a resource. Returns `true` if it existed.
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.take_out(&Change::Resources, |registry| registry.resources.remove(uri))
     }
 
-    /// Offers resources whose URIs match a template.
+    /// Adds the resources that match a URI template. Replaces an identical template.
     ///
     /// # Errors
     /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
@@ -301,7 +303,7 @@ impl McpServer {
         Ok(())
     }
 
-    /// Offers a prompt, or another in the place of one with the same name.
+    /// Adds a prompt. Replaces a prompt of the same name.
     pub fn add_prompt<I, M>(&self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>)
     where
         I: DeserializeOwned + JsonSchema + 'static,
@@ -310,12 +312,12 @@ impl McpServer {
         self.insert(&Change::Prompts, |registry| registry.prompts.insert(entry.clone()));
     }
 
-    /// Offers a prompt no longer. Whether there was such a one.
+    /// Removes a prompt. Returns `true` if it existed.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.take_out(&Change::Prompts, |registry| registry.prompts.remove(name))
     }
 
-    /// Tells those who subscribed to a resource that its content is another now.
+    /// Notifies the clients that subscribed to a resource of a change of its content.
     pub fn resource_updated(&self, uri: &str) {
         self.core.announce(&Change::Resource(uri.into()));
     }
@@ -337,8 +339,8 @@ impl McpServer {
     }
 }
 
-/// What a server offers by [`McpServer::with`]: [a function with `#[tool]`](crate::tool), or a type that
-/// brings several things that belong together.
+/// An item for [`McpServer::with`]: [a function with `#[tool]`](crate::tool), or a type that adds several
+/// items that belong together.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
@@ -363,19 +365,19 @@ impl McpServer {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be offered",
-    label = "no tool",
-    note = "the tool that `#[tool]` makes of a function has braces: `.with(function_name {{}})`"
+    label = "not a tool",
+    note = "`#[tool]` turns a function into a type with braces: write `.with(function_name {{}})`"
 )]
 pub trait Offer {
-    /// Offers it: with the methods of the server that begin with `add`.
+    /// Adds the items to the server, with its methods that begin with `add`.
     ///
     /// # Errors
-    /// Something cannot be offered as it is.
+    /// An item is invalid.
     fn offer(self, server: &McpServer) -> Result<(), RegistrationError>;
 }
 
 /// # Panics
-/// At an error.
+/// Registration failed.
 #[track_caller]
 fn expect(outcome: Result<(), RegistrationError>) {
     if let Err(error) = outcome {

@@ -1,4 +1,4 @@
-//! The limit on the bytes of requests that are being handled.
+//! The limit on the bytes of requests in progress.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::McpServerOptions;
 use crate::authorization::Caller;
 use crate::shares::{Holder, NoShare, Share, Shares};
 
-/// Counts the bytes of requests that are being handled. The number of requests is limited elsewhere.
+/// Counts the bytes of requests in progress. Other limits apply to the number of requests.
 #[derive(Debug)]
 pub(crate) struct RequestBytes {
     shares: Arc<Shares>,
@@ -18,16 +18,16 @@ pub(crate) struct RequestBytes {
 }
 
 impl RequestBytes {
-    /// Returns the limit of a server. One request of the maximum size always fits.
+    /// Returns the limit of a server. It is large enough for one request of the maximum size.
     pub(super) fn new(options: &McpServerOptions) -> Self {
         let max = options.in_flight_bytes_max.max(options.message_bytes_max);
         Self { shares: Shares::new(max), max }
     }
 
-    /// Counts the parameters of a request of `caller`, until what it returns is dropped.
+    /// Counts the parameters of a request of `caller` until the returned share is dropped.
     ///
     /// # Errors
-    /// The limit is reached, or the caller's share of it.
+    /// The limit or the caller's share of it is reached.
     pub(crate) fn hold(
         &self,
         caller: &Caller,
@@ -38,10 +38,10 @@ impl RequestBytes {
         if bytes < COUNTED_FROM { Ok(None) } else { self.hold_bytes(&caller.holder(), bytes) }
     }
 
-    /// Counts `bytes` bytes of `holder`, until what it returns is dropped.
+    /// Counts `bytes` bytes of `holder` until the returned share is dropped.
     ///
     /// # Errors
-    /// The limit is reached, or the holder's share of it.
+    /// The limit or the holder's share of it is reached.
     pub(crate) fn hold_bytes(&self, holder: &Holder, bytes: usize) -> Result<Option<Share>, Error> {
         if bytes < COUNTED_FROM {
             return Ok(None);
@@ -51,18 +51,23 @@ impl RequestBytes {
 
     fn refusal(&self, refusal: NoShare) -> Error {
         static LIMIT: LogLimit = LogLimit::new();
-        let whose = match refusal {
+        let requests = match refusal {
             NoShare::Full => "all requests",
             NoShare::HolderHasShare => "the requests of this caller",
         };
         if let Some(Admitted { suppressed }) = LIMIT.admit() {
             let max = self.max;
-            tracing::warn!(max, suppressed, "refused a request: {whose} in progress have too many bytes");
+            tracing::warn!(
+                max,
+                suppressed,
+                "rejected a request: {requests} in progress have too many bytes; increase \
+                 `in_flight_bytes_max` to allow more"
+            );
         }
-        Error::internal(format!("{whose} in progress have too many bytes: try again when some are answered"))
+        Error::internal(format!("{requests} in progress have too many bytes: try again later"))
     }
 }
 
-/// Number of bytes from which on a request is counted. Handling a smaller request takes as much memory as its
-/// parameters do, so the limits on the number of requests are enough.
+/// Minimum size of a counted request, in bytes. A smaller request needs about as much memory for its handling
+/// as for its parameters, so the limits on the number of requests are enough.
 const COUNTED_FROM: usize = 4 << 10;

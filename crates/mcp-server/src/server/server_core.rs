@@ -1,4 +1,4 @@
-//! The state of a server that does not depend on who answers its requests.
+//! The state of a server that does not depend on its backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ pub struct ServerCore {
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
     pub(crate) request_bytes: RequestBytes,
-    /// The limit on the bytes of events that sessions remember. It is apart from that of requests, so that
-    /// remembered events never cause a request to be refused.
+    /// The limit on the bytes of events that sessions remember. It is separate from the limit on requests, so
+    /// remembered events never cause the rejection of a request.
     pub(crate) event_bytes: Arc<Shares>,
     pub(crate) tasks: Tasks,
 }
 
 impl ServerCore {
     /// # Panics
-    /// The system has no random numbers.
+    /// The operating system provides no random bytes.
     pub(super) fn new(info: Implementation, options: McpServerOptions) -> Self {
         Self {
             results: ResultWriter::new(&info).expect("plain data can be written"),
@@ -54,17 +54,17 @@ impl ServerCore {
         &self.results
     }
 
-    /// Returns the key that seals values which clients keep between requests.
+    /// Returns the key that authenticates and encrypts values which clients keep between requests.
     pub const fn state_key(&self) -> &StateKey {
         &self.state_key
     }
 
-    /// Sends a notification about `change` to all clients that want it.
+    /// Sends a notification about `change` to all clients that subscribed to it.
     pub fn announce(&self, change: &Change) {
         self.changes.announce(change);
     }
 
-    /// Ends the sessions that were unused for too long.
+    /// Ends the sessions that were idle for too long.
     pub fn end_idle_sessions(&self) {
         self.sessions.sweep();
     }

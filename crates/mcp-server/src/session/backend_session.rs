@@ -17,7 +17,7 @@ pub trait BackendSession: Any + fmt::Debug + Send + Sync {
     /// Handles a notification of the client. It must not block.
     fn handle_notification(&self, notification: &Notification<'_>);
 
-    /// Returns the counter for messages that the client does not read.
+    /// Returns the counter for messages that the client did not read.
     fn dropped(&self) -> &Arc<DroppedMessages>;
 }
 
@@ -34,8 +34,8 @@ impl DroppedMessages {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts dropped messages, and logs the count at most once per 10 seconds: a client decides how many
-    /// there are.
+    /// Counts dropped messages. Logs the count at most once per 10 seconds, because a client decides how many
+    /// messages are dropped.
     pub fn note(&self, messages: u64, reason: &'static str) {
         if messages == 0 {
             return;
@@ -47,15 +47,18 @@ impl DroppedMessages {
         }
         *logged = Some(Instant::now());
         drop(logged);
-        tracing::warn!(dropped_total = count, "dropped messages of the server behind the bridge: {reason}");
+        tracing::warn!(
+            dropped_total = count,
+            "dropped messages of the MCP server behind the bridge: {reason}"
+        );
     }
 }
 
 /// Shortest time between two log lines about dropped messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Messages that wait for a stream of their session: whichever comes first takes them, and no other.
-/// Questions that nobody waits for any more are passed over.
+/// Messages that wait for an event stream of their session. Each message goes to one stream only: the first
+/// that asks. The queue skips a question if no handler waits for its answer.
 #[derive(Default, Debug)]
 pub struct Asides(OnceLock<Queue>);
 
@@ -66,26 +69,26 @@ struct Queue {
 }
 
 impl Asides {
-    /// Where such messages go.
+    /// Returns the sender for such messages.
     pub fn outbox(&self) -> mpsc::Sender<Said> {
         self.queue().outbox.clone()
     }
 
-    /// The next message.
+    /// Returns the next message, and waits for one if necessary.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No message is lost.
     pub(super) async fn next(&self) -> Vec<u8> {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {
-                // Only streams that can be resumed use the other kind.
+                // Only streams that can be resumed use the other variants.
                 Some(said) => {
                     if let Some(message) = said.into_message() {
                         return message;
                     }
                 }
-                // There is a sender for as long as this is there.
+                // `self` keeps a sender, so the channel never closes.
                 None => return std::future::pending().await,
             }
         }
@@ -99,5 +102,5 @@ impl Asides {
     }
 }
 
-/// How many messages wait for a stream; whoever asks more waits too.
+/// Maximum number of messages that wait for a stream. When the queue is full, senders wait.
 const MESSAGES_MAX: usize = 16;

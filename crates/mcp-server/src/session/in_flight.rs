@@ -1,4 +1,4 @@
-//! Requests that are being handled and may be canceled.
+//! Requests in progress that can be canceled.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub(crate) struct InFlight(Arc<Mutex<Requests>>);
 #[derive(Default, Debug)]
 struct Requests {
     by_id: HashMap<RequestId, Request>,
-    /// The client has gone: requests that begin later are canceled at once.
+    /// `true` once the client has disconnected. Requests that begin later are canceled at once.
     is_closed: bool,
 }
 
@@ -30,16 +30,16 @@ struct Cancellation {
     is_by_client: AtomicBool,
 }
 
-/// Why a request is canceled.
+/// The cause of a cancellation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CancelCause {
-    /// Its client has canceled it, and waits no more.
+    /// The client canceled the request and expects no answer.
     Client,
-    /// Its session or its connection has ended.
+    /// The session or the connection ended.
     End,
 }
 
-/// One of them, until it is dropped.
+/// A request in progress. Dropping it ends the request.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     all: InFlight,
@@ -48,7 +48,7 @@ pub(crate) struct InFlightGuard {
 }
 
 impl InFlight {
-    /// Notes that a request is being handled; `None` if one with the same id is.
+    /// Registers a request as in progress. Returns `None` if a request with the same id is in progress.
     pub(crate) fn begin(&self, id: RequestId, is_subscription: bool) -> Option<InFlightGuard> {
         let cancellation = Arc::<Cancellation>::default();
         let mut requests = self.lock();
@@ -63,21 +63,21 @@ impl InFlight {
         Some(InFlightGuard { all: self.clone(), id, cancellation })
     }
 
-    /// Cancels a request for its client, if it is being handled.
+    /// Cancels a request on behalf of its client, if it is in progress.
     pub(crate) fn cancel(&self, id: &RequestId) {
         if let Some(request) = self.lock().by_id.get(id) {
             request.cancellation.cancel(CancelCause::Client);
         }
     }
 
-    /// Cancels the subscriptions, which never end otherwise.
+    /// Cancels all subscriptions: they do not end otherwise.
     pub(crate) fn cancel_subscriptions(&self) {
         for request in self.lock().by_id.values().filter(|request| request.is_subscription) {
             request.cancellation.cancel(CancelCause::End);
         }
     }
 
-    /// Cancels all requests, and those that begin later.
+    /// Cancels all requests, including those that begin later.
     pub(crate) fn close(&self) {
         let mut requests = self.lock();
         requests.is_closed = true;
@@ -86,7 +86,7 @@ impl InFlight {
         }
     }
 
-    /// Number of requests that are being handled.
+    /// Returns the number of requests in progress.
     pub(crate) fn len(&self) -> usize {
         self.lock().by_id.len()
     }
@@ -98,8 +98,7 @@ impl InFlight {
 
 impl Cancellation {
     fn cancel(&self, cause: CancelCause) {
-        // Once the session has ended, a client that has canceled the request before still gets no answer to
-        // it.
+        // If the client canceled the request before the session ended, it still gets no answer.
         if cause == CancelCause::Client {
             self.is_by_client.store(true, Ordering::Release);
         }
@@ -112,7 +111,7 @@ impl InFlightGuard {
         &self.id
     }
 
-    /// Ready when the request is canceled.
+    /// Waits until the request is canceled, and returns the cause.
     pub(crate) async fn cancelled(&self) -> CancelCause {
         self.cancellation.notify.notified().await;
         if self.cancellation.is_by_client.load(Ordering::Acquire) {

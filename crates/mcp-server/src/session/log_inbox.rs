@@ -1,4 +1,4 @@
-//! Log messages that belong to no request, until their client reads them.
+//! Log messages that belong to no request and wait for their client.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-/// Log messages that belong to no request, until a stream of their client takes them. When there are too
-/// many, the oldest is dropped: a client that does not read must not stop the server.
+/// Log messages that belong to no request. They wait until a stream of their client takes them. If there are
+/// too many, the oldest one is dropped, because a client that does not read must not stop the server.
 #[derive(Default, Debug)]
 pub struct LogInbox {
     state: Mutex<State>,
@@ -19,14 +19,14 @@ pub struct LogInbox {
 
 #[derive(Default, Debug)]
 struct State {
-    /// The parameters of the notifications, on one line. Clients share them.
+    /// The parameters of the notifications, each on one line. All clients share them.
     messages: VecDeque<Arc<RawValue>>,
     bytes: usize,
 }
 
 impl LogInbox {
-    /// Adds a message. Returns the number of messages that were dropped for it, if the client reads such
-    /// messages at all.
+    /// Adds a message. Returns the number of messages that were dropped for it, or 0 if no stream has ever
+    /// read messages.
     pub fn push(&self, params: Arc<RawValue>) -> u64 {
         let mut state = self.state();
         state.bytes += params.get().len();
@@ -42,7 +42,7 @@ impl LogInbox {
         if self.had_reader.load(Ordering::Relaxed) { dropped } else { 0 }
     }
 
-    /// Takes the oldest message, as soon as there is one.
+    /// Returns the oldest message, and waits for one if necessary.
     ///
     /// # Cancel safety
     /// No message is lost.
@@ -65,10 +65,10 @@ impl LogInbox {
     }
 }
 
-/// Number of messages that wait for their client.
+/// Maximum number of messages that wait for their client.
 const MESSAGES_MAX: usize = 4096;
 
-/// Number of bytes that wait for their client; the last message is kept in any case.
+/// Maximum number of bytes that wait for their client. A single message may be larger.
 const BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

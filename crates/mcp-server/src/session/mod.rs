@@ -33,32 +33,34 @@ pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
 pub(crate) use table::{NoCapacity, SessionLimits, Sessions};
 
-/// What is remembered of a client between its requests.
+/// The state of a client between its requests.
 #[derive(Debug)]
 pub struct Session {
     /// The revision that client and server agreed on.
     pub revision: Revision,
-    /// The caller that it belongs to, if callers are known: other callers do not find it.
+    /// The principal of the caller that owns the session, if callers are authenticated. Other callers cannot
+    /// use the session.
     owner: Option<String>,
-    /// The party that it counts against, and all that it holds.
+    /// The party that the session and all its memory count against.
     holder: Holder,
-    /// As JSON, which takes up no more than was sent: as values it could be many times that.
+    /// The client's name and version, as JSON. JSON needs no more memory than the client sent; parsed values
+    /// could need many times as much.
     client_info: Box<str>,
-    /// The same of what the client can do.
+    /// The client's capabilities, as JSON for the same reason.
     client_capabilities: Box<str>,
-    /// The place of the level in [`LoggingLevel::ALL`].
+    /// The index of the log level in [`LoggingLevel::ALL`].
     log_level: AtomicU8,
-    /// Requests of the server that the client has not answered.
+    /// Requests of the server that the client has not answered yet.
     pub pending: Arc<PendingRequests>,
-    /// What the client is to be told.
+    /// Changes that the client subscribed to.
     pub subscription: Subscription,
-    /// Requests of the client that are being handled.
+    /// Requests of the client in progress.
     pub(crate) in_flight: InFlight,
-    /// Questions of the backend that belong to no request of the client.
+    /// Requests of the backend to the client that belong to no request of the client.
     asides: Option<Asides>,
     /// Log messages of the backend that belong to no request of the client.
     logs: LogInbox,
-    /// What was sent and may be asked for again.
+    /// Event streams that the client can resume.
     pub(crate) streams: Streams,
     /// Time of the last use, in nanoseconds.
     last_used: AtomicU64,
@@ -70,8 +72,8 @@ pub struct Session {
     backend: Option<Box<dyn BackendSession>>,
 }
 
-/// Keeps a session in use: a stream is open, or a request is being handled. A session in use neither expires
-/// nor is evicted.
+/// Keeps a session in use while a stream is open or a request is in progress. A session in use neither
+/// expires nor is evicted.
 #[derive(Debug)]
 pub(crate) struct InUse(Arc<Session>);
 
@@ -102,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Returns the session with the state of a backend, which may send messages outside of requests.
+    /// Adds the state of a backend to the session. The backend may then send messages outside of requests.
     pub(crate) fn with_backend(self, state: Box<dyn BackendSession>) -> Self {
         let streams = Streams::counting_dropped(state.dropped().clone());
         Self { asides: Some(Asides::default()), backend: Some(state), streams, ..self }
@@ -126,8 +128,8 @@ impl Session {
         self.logs.push(params)
     }
 
-    /// Returns the queue for questions of the backend that belong to no request, if the session has a backend
-    /// with state.
+    /// Returns the queue for messages of the backend that belong to no request, if the session has backend
+    /// state.
     pub fn asides(&self) -> Option<&Asides> {
         self.asides.as_ref()
     }
@@ -153,43 +155,43 @@ impl Session {
         }
     }
 
-    /// Returns the session as one of `caller`.
+    /// Makes `caller` the owner of the session.
     pub(crate) fn of(self, caller: &Caller) -> Self {
         Self { owner: caller.principal(), holder: caller.holder(), ..self }
     }
 
-    /// Returns the session with a limit on the events that it remembers: they count against `shares`.
+    /// Limits the events that the session remembers. They count against `shares`.
     pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
         self.streams.limit(shares.clone(), self.holder.clone());
         self
     }
 
-    /// Returns the party that the session counts against, and all that it holds.
+    /// Returns the party that the session and all its memory count against.
     pub const fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// What the client says it is.
+    /// Returns the client's name and version, if they are readable.
     pub fn client_info(&self) -> Option<Implementation> {
         serde_json::from_str(&self.client_info).ok()
     }
 
-    /// What the client can do.
+    /// Returns the client's capabilities.
     pub fn client_capabilities(&self) -> ClientCapabilities {
         serde_json::from_str(&self.client_capabilities).unwrap_or_default()
     }
 
-    /// What the client says it is, as JSON.
+    /// Returns the client's name and version as JSON.
     pub fn info_json(&self) -> &str {
         &self.client_info
     }
 
-    /// What the client can do, as JSON.
+    /// Returns the client's capabilities as JSON.
     pub fn capabilities_json(&self) -> &str {
         &self.client_capabilities
     }
 
-    /// From which level on the client wants log messages.
+    /// Returns the lowest level of log messages that the client wants.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         LoggingLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
     }
@@ -207,7 +209,7 @@ impl Session {
         self.in_flight.close();
     }
 
-    /// Ready when the session has ended.
+    /// Waits until the session has ended.
     pub async fn ended(&self) {
         let ended = self.ended.notified();
         if !self.is_ended.load(Ordering::Acquire) {
@@ -215,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Notes that the client has used the session at `now`, in nanoseconds.
+    /// Records the time `now`, in nanoseconds, as the last use by the client.
     fn note_use(&self, now: u64) {
         self.last_used.store(now, Ordering::Relaxed);
         self.is_confirmed.store(true, Ordering::Relaxed);
@@ -250,7 +252,7 @@ impl Drop for InUse {
     }
 }
 
-/// Plain data, which can be written.
+/// Serializes plain data, which cannot fail.
 fn to_json(data: &impl Serialize) -> Box<str> {
     serde_json::to_string(data).unwrap_or_default().into()
 }

@@ -1,4 +1,4 @@
-//! Event streams that can be taken up again (`Last-Event-ID`).
+//! Event streams that clients can resume (`Last-Event-ID`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout_at};
 use super::DroppedMessages;
 use crate::shares::{Holder, NoShare, Share, Shares};
 
-/// The event streams of one session that are not forgotten.
+/// The event streams that one session remembers.
 #[derive(Default, Debug)]
 pub(crate) struct Streams {
     inner: Mutex<Inner>,
-    /// Counts the messages that no reader has taken.
+    /// Counts the messages that no reader took before they were forgotten.
     dropped: Option<Arc<DroppedMessages>>,
     /// Bytes of all streams, including forgotten streams that handlers still write to.
     bytes: Arc<AtomicUsize>,
@@ -39,13 +39,13 @@ struct Inner {
     streams: VecDeque<Arc<EventStream>>,
 }
 
-/// What was sent on one stream, as far as it is remembered.
+/// The events of one stream that are still remembered.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     number: u64,
     state: Mutex<State>,
     changed: Notify,
-    /// A reader has taken an event, or has gone.
+    /// Notified when a reader has taken an event or was dropped.
     read: Notify,
     /// Bytes of all streams of the session.
     session_bytes: Arc<AtomicUsize>,
@@ -53,10 +53,10 @@ pub(crate) struct EventStream {
     dropped: Option<Arc<DroppedMessages>>,
 }
 
-/// Something that was sent.
+/// An event that was sent on a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// Its place in the stream, from 1.
+    /// The position in the stream, starting at 1.
     pub(crate) number: u64,
     pub(crate) kind: EventKind,
 }
@@ -65,9 +65,9 @@ pub(crate) struct Event {
 pub(crate) enum EventKind {
     /// A message before the answer.
     Message(Arc<[u8]>),
-    /// The answer to the request, which is the last.
+    /// The answer to the request. It is the last event of the stream.
     Answer(Arc<[u8]>),
-    /// The connection ends here, and the client comes back after this time for what follows.
+    /// The end of the connection. The client reconnects after this time for the following events.
     Disconnect(Duration),
 }
 
@@ -76,31 +76,31 @@ struct State {
     events: VecDeque<Event>,
     last: u64,
     bytes: usize,
-    /// The bytes that are counted against the limit of all sessions.
+    /// Number of bytes that count against the limit of all sessions.
     counted: usize,
     share: Option<Share>,
     /// `true` once that limit was reached. The stream then keeps events for its current reader only, and no
-    /// client can take it up again.
+    /// client can resume it.
     is_forgotten: bool,
     is_ended: bool,
-    /// The last event that any reader has taken.
+    /// The number of the latest event that any reader has taken.
     taken: u64,
     /// Number of messages that were forgotten before a reader took them.
     dropped: u64,
-    /// The connection that the stream is sent on. If there are several, the client opened the latest because
-    /// the others broke, so the latest sets the pace.
+    /// The connection that the stream is sent on. If there are several, only the latest counts: the client
+    /// opened it because the others broke.
     reader: Option<Pace>,
     last_reader: u64,
 }
 
-/// How far a reader has come.
+/// The progress of a reader.
 #[derive(Debug)]
 struct Pace {
     reader: u64,
     last: u64,
 }
 
-/// A client that is being sent a stream. While there is one, the stream waits for it.
+/// A client that reads a stream. While a reader exists, the stream waits for it.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     stream: Arc<EventStream>,
@@ -108,7 +108,7 @@ pub(crate) struct StreamReader {
     last: u64,
 }
 
-/// Tells events of a session apart: which stream, and which event of it.
+/// Identifies an event of a session by its stream and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EventId {
     pub(crate) stream: u64,
@@ -116,12 +116,12 @@ pub(crate) struct EventId {
 }
 
 impl Streams {
-    /// Returns the streams of a session whose dropped messages are counted by `dropped`.
+    /// Returns the streams of a session that counts its dropped messages in `dropped`.
     pub(crate) fn counting_dropped(dropped: Arc<DroppedMessages>) -> Self {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 
-    /// Limits the events that are remembered: they count against `shares` as those of `holder`.
+    /// Limits the events that are remembered. They count against `shares` as those of `holder`.
     pub(super) fn limit(&mut self, shares: Arc<Shares>, holder: Holder) {
         self.limit = Some(Arc::new(EventBytes { shares, holder }));
     }
@@ -148,12 +148,12 @@ impl Streams {
         stream
     }
 
-    /// Forgets a stream that nobody can take up again, because no event of it was sent.
+    /// Forgets a stream that no client can resume, because none of its events was sent.
     pub(crate) fn forget(&self, stream: &EventStream) {
         self.lock().streams.retain(|other| other.number != stream.number);
     }
 
-    /// Returns the stream, if it is remembered.
+    /// Returns the stream if it is still remembered.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<EventStream>> {
         let stream = self.lock().streams.iter().find(|stream| stream.number == number).cloned();
         stream.filter(|stream| !stream.lock().is_forgotten)
@@ -165,17 +165,17 @@ impl Streams {
 }
 
 impl EventBytes {
-    /// Takes `bytes` bytes of the limit.
+    /// Takes `bytes` bytes from the limit.
     ///
     /// # Errors
-    /// The limit is reached, or the caller's share of it.
+    /// The limit or the caller's share of it is reached.
     fn take(&self, bytes: usize) -> Result<Option<Share>, NoShare> {
         if bytes == 0 { Ok(None) } else { self.shares.take(&self.holder, bytes).map(Some) }
     }
 }
 
 impl EventStream {
-    /// The id of event `event` of this stream.
+    /// Returns the id of event `event` of this stream.
     pub(crate) const fn id(&self, event: u64) -> EventId {
         EventId { stream: self.number, event }
     }
@@ -191,9 +191,11 @@ impl EventStream {
         StreamReader { stream: self.clone(), number, last: after }
     }
 
-    /// Adds an event. Waits while a client reads the stream and an event would be forgotten that it has not
-    /// read, for at most `wait_left`, which it reduces by the time that it waited: a client that reads a
-    /// little now and then must not keep a handler for ever.
+    /// Adds an event.
+    ///
+    /// Waits if the event would displace one that the current reader has not read. It waits for at most
+    /// `wait_left`, and reduces `wait_left` by the time that it waited. This bound keeps a slow reader from
+    /// blocking a handler forever.
     pub(crate) async fn send(&self, kind: EventKind, wait_left: &mut Duration) {
         let end = Instant::now() + *wait_left;
         loop {
@@ -222,7 +224,7 @@ impl EventStream {
     }
 
     /// Adds an event. Forgets the oldest events of this stream if the stream, its session or all sessions
-    /// remember too much.
+    /// remember too many bytes.
     pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;
@@ -249,7 +251,8 @@ impl EventStream {
         }
     }
 
-    /// Counts the events against the limit of all sessions. If the limit is reached, the stream is forgotten.
+    /// Counts the events against the limit of all sessions. If the limit is reached, marks the stream as
+    /// forgotten.
     fn count(&self, state: &mut State) {
         let counted = state.bytes - state.bytes % COUNTED_STEP;
         if let Some(limit) = &self.limit
@@ -269,8 +272,8 @@ impl EventStream {
         self.forget_read(state);
     }
 
-    /// Forgets the events of a forgotten stream that its current reader has read; all events if there is no
-    /// reader.
+    /// Removes the events of a forgotten stream that its current reader has read, or all events if there is
+    /// no reader.
     fn forget_read(&self, state: &mut State) {
         let last = state.reader.as_ref().map_or(u64::MAX, |pace| pace.last);
         while state.is_forgotten && state.events.front().is_some_and(|event| event.number <= last) {
@@ -288,21 +291,21 @@ impl EventStream {
         state.bytes > EVENTS_BYTES_MAX || self.session_bytes.load(Ordering::Relaxed) > SESSION_BYTES_MAX
     }
 
-    /// No more events will come.
+    /// Marks the stream as complete: no more events follow.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.is_ended = true;
         if state.dropped > 0 && self.dropped.is_none() {
             tracing::debug!(
                 dropped = state.dropped,
-                "dropped messages of a request whose client does not read"
+                "dropped messages of a request: the client does not read its stream"
             );
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
-    /// The first event after `event`; `None` if there is none and none will come.
+    /// Returns the first event after event `event`. Returns `None` if the stream ended without one.
     ///
     /// # Cancel safety
     /// No event is lost.
@@ -328,7 +331,7 @@ impl EventStream {
 }
 
 impl StreamReader {
-    /// Returns the next event, which is still the next one afterwards; `None` if none will come.
+    /// Returns the next event without taking it. Returns `None` at the end of the stream.
     ///
     /// # Cancel safety
     /// No event is lost.
@@ -336,7 +339,7 @@ impl StreamReader {
         self.stream.next_after(self.last).await
     }
 
-    /// Takes the next event; `None` if none will come.
+    /// Takes the next event. Returns `None` at the end of the stream.
     ///
     /// # Cancel safety
     /// No event is lost.
@@ -393,14 +396,14 @@ impl EventKind {
 /// Logs that the limit of all sessions is reached, at a limited rate.
 fn log_forgotten(refusal: NoShare) {
     static LIMIT: LogLimit = LogLimit::new();
-    let whose = match refusal {
+    let sessions = match refusal {
         NoShare::Full => "all sessions",
         NoShare::HolderHasShare => "the sessions of this caller",
     };
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::warn!(
             suppressed,
-            "cannot keep an event stream for a client that comes back: the remembered events of {whose} have \
+            "cannot keep an event stream for reconnection: the remembered events of {sessions} have \
              too many bytes; increase `in_flight_bytes_max` to keep more"
         );
     }
@@ -421,28 +424,28 @@ impl FromStr for EventId {
     }
 }
 
-/// How many streams of a session are remembered.
+/// Maximum number of streams that a session remembers.
 const STREAMS_MAX: usize = 16;
 
-/// How many octets of all streams are remembered when another begins.
+/// Maximum number of bytes of all older streams of a session when a new stream begins.
 const STREAMS_BYTES_MAX: usize = 1 << 20;
 
-/// How many events of a stream are remembered.
+/// Maximum number of events that a stream remembers.
 const EVENTS_MAX: usize = 256;
 
-/// Number of events that wait for a client that reads the stream.
+/// Maximum number of events that wait for a client that reads the stream.
 const UNREAD_MAX: usize = 64;
 
-/// Maximum number of bytes of a stream that are remembered. The last event may be larger.
+/// Maximum number of bytes that a stream remembers. A single event may be larger.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of bytes of all streams of a session that are remembered, without the last event of each
-/// stream. Includes up to a thousand streams that a client has left while their handlers go on. The limit of
-/// all sessions counts every event.
+/// Maximum number of bytes that all streams of a session remember, without the last event of each stream.
+/// Includes up to a thousand streams without a client, while their handlers continue. The limit
+/// of all sessions counts every event.
 const SESSION_BYTES_MAX: usize = 4 << 20;
 
-/// The bytes of a stream count against the limit of all sessions in steps of this size, so that short answers
-/// do not count and need no lock.
+/// Step in which the bytes of a stream count against the limit of all sessions. Short answers do not reach
+/// one step, so they need no lock.
 const COUNTED_STEP: usize = 4 << 10;
 
 #[cfg(test)]

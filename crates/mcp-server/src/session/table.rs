@@ -1,8 +1,8 @@
-//! The sessions of a server: found by their ids, limited in number, and ended when nobody uses them.
+//! The table of sessions of a server. It finds sessions by id, limits their number, and ends unused sessions.
 //!
-//! A flood of new sessions must not end the sessions of others. So each session counts against its
-//! [`Holder`], a session in use is never evicted, and the sessions whose clients sent nothing but
-//! `initialize` go first.
+//! A flood of new sessions must not end the sessions of other callers. So each session counts against its
+//! [`Holder`], and a session in use is never evicted. Sessions without any message after `initialize` are
+//! evicted first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,43 +42,43 @@ struct Table {
     slots: HashMap<Arc<str>, Arc<Slot>>,
     /// All sessions.
     order: EvictionOrder,
-    /// The sessions of each holder; never empty.
+    /// The sessions of each holder. An entry is never empty.
     holders: HashMap<Holder, EvictionOrder>,
-    /// Number of the last key.
+    /// The number of the newest eviction key.
     last_number: u64,
-    /// Time of the last search for overdue sessions, in nanoseconds.
+    /// Time of the last search for expired sessions, in nanoseconds.
     swept: u64,
 }
 
-/// A session in the table. Its only reference to the session is the only one of an idle session.
+/// A session in the table. If the session is idle, this slot has the only reference to it.
 #[derive(Debug)]
 struct Slot {
     id: Arc<str>,
     session: Arc<Session>,
-    /// Its place in the eviction orders.
+    /// The position in both eviction orders.
     key: Mutex<EvictionKey>,
 }
 
-/// Sessions in the order in which they are evicted. A key shows its session as it was when the key was made:
-/// an eviction renews the keys that it finds outdated, so that requests do not have to.
+/// Sessions in the order of their eviction. A key describes its session at the time when the key was made. An
+/// eviction renews outdated keys when it finds them, so requests do not have to.
 #[derive(Default, Debug)]
 struct EvictionOrder {
     slots: BTreeMap<EvictionKey, Arc<Slot>>,
-    /// Until then, nobody searches again: all sessions were in use. In nanoseconds.
+    /// Evictions fail without a search until this time, in nanoseconds, because all sessions were in use.
     exhausted_until: u64,
 }
 
-/// The first is evicted first: an unconfirmed session before a confirmed one, then the one unused for
-/// longest.
+/// The smallest key is evicted first: unconfirmed sessions before confirmed ones, then the session with the
+/// oldest last use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct EvictionKey {
     is_confirmed: bool,
     last_used: u64,
-    /// Different for each key.
+    /// A unique number.
     number: u64,
 }
 
-/// Sessions that an eviction may end.
+/// The sessions that an eviction may end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Evictable {
     Unconfirmed,
@@ -86,7 +86,7 @@ enum Evictable {
 }
 
 impl SessionLimits {
-    /// Maximum number of sessions of `holder`, if it has a quota.
+    /// Returns the maximum number of sessions of `holder`, if it has a quota.
     pub(crate) const fn quota(&self, holder: &Holder) -> Option<usize> {
         match holder {
             Holder::Principal(_) => Some(self.per_principal_max),
@@ -101,14 +101,13 @@ impl Sessions {
         Self { table: Mutex::default(), limits }
     }
 
-    /// Keeps a session and returns its id, which nobody can guess. Ends an idle session if there are too
-    /// many.
+    /// Adds a session and returns its unguessable id. Ends an idle session if there are too many.
     ///
     /// # Errors
-    /// There are too many, and all of them are in use.
+    /// There are too many sessions, and all of them are in use.
     ///
     /// # Panics
-    /// As [`unguessable_id`] does.
+    /// See [`unguessable_id`].
     pub(crate) fn insert(&self, session: Session) -> Result<Arc<str>, NoCapacity> {
         self.insert_at(nanoseconds(now()), session)
     }
@@ -124,12 +123,12 @@ impl Sessions {
         Ok(table.insert(session))
     }
 
-    /// Ends the sessions that have been unused for too long.
+    /// Ends the sessions that were idle for too long.
     pub(crate) fn sweep(&self) {
         self.lock().end_overdue(self.limits.idle, nanoseconds(now()));
     }
 
-    /// The session, if it is `owner`'s and has not ended. The session is confirmed from now on.
+    /// Returns the session if it belongs to `owner` and has not ended. Marks the session as confirmed.
     pub(crate) fn find(&self, id: &str, owner: Option<&str>) -> Option<Arc<Session>> {
         self.find_at(nanoseconds(now()), id, owner)
     }
@@ -148,7 +147,7 @@ impl Sessions {
         Some(slot.session.clone())
     }
 
-    /// Ends a session; `true` if `owner` has such a session.
+    /// Ends a session. Returns `true` if `owner` has a session with this id.
     pub(crate) fn remove(&self, id: &str, owner: Option<&str>) -> bool {
         self.find(id, owner).is_some() && self.lock().end(id)
     }
@@ -170,7 +169,8 @@ impl Table {
         id
     }
 
-    /// Makes room for a session of `holder`; `false` if that would end a session in use.
+    /// Ensures capacity for a session of `holder`. Returns `false` if all sessions that it could evict are in
+    /// use.
     fn make_room(&mut self, holder: &Holder, limits: &SessionLimits, now: u64) -> bool {
         let held = self.holders.get(holder).map_or(0, |order| order.slots.len());
         if limits.quota(holder).is_some_and(|quota| held >= quota) {
@@ -179,20 +179,20 @@ impl Table {
         if self.slots.len() < limits.max || self.evict(None, Evictable::Unconfirmed, now) {
             return true;
         }
-        // A holder of more than its share makes room for itself: otherwise, a flood that stays below its
-        // quota would evict the idle sessions of everybody else.
+        // A holder with more than its share evicts one of its own sessions. Otherwise, a flood below the
+        // quota would evict the idle sessions of all other holders.
         let has_its_share = held * self.holders.len() >= limits.max;
         has_its_share && self.evict(Some(holder), Evictable::Idle, now)
             || self.evict(None, Evictable::Idle, now)
     }
 
-    /// Ends the first session, of `holder` or of anybody, that is idle; `false` if there is none.
+    /// Ends the first idle session of `holder`, or of any holder. Returns `false` if there is none.
     fn evict(&mut self, holder: Option<&Holder>, evictable: Evictable, now: u64) -> bool {
         let Some(order) = self.order_of(holder) else { return false };
         if order.exhausted_until > now {
             return false;
         }
-        // Each key is looked at twice at most: when it is found outdated, and when it has been renewed.
+        // The loop sees each key at most twice: when it is outdated, and after its renewal.
         for _ in 0..2 * order.slots.len() {
             let Some(first) = self.order_of(holder).and_then(|order| order.slots.values().next()).cloned()
             else {
@@ -231,7 +231,7 @@ impl Table {
         }
     }
 
-    /// Puts a session to its present place in both orders.
+    /// Moves a session to its current position in both orders.
     fn renew_key(&mut self, slot: &Arc<Slot>) {
         let new = self.key_of(&slot.session);
         let old = std::mem::replace(&mut *slot.lock_key(), new);
@@ -251,7 +251,7 @@ impl Table {
         }
     }
 
-    /// Ends a session; `true` if it was there.
+    /// Ends a session. Returns `true` if the table contained it.
     fn end(&mut self, id: &str) -> bool {
         let Some(slot) = self.slots.remove(id) else { return false };
         let key = slot.key();
@@ -277,7 +277,8 @@ impl Table {
 }
 
 impl Slot {
-    /// `true` while a stream is open, or a request is handled: only then is there another reference.
+    /// Returns `true` while a stream is open or a request is in progress: only then does another reference
+    /// exist.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.session) > 1
     }
@@ -295,11 +296,11 @@ impl Slot {
     }
 }
 
-/// Time between two searches for overdue sessions, in nanoseconds.
+/// Time between two searches for expired sessions, in nanoseconds.
 const SWEEP_PERIOD: u64 = 1_000_000_000;
 
-/// Time for which an order in which all sessions are in use is not searched again, in nanoseconds. A search
-/// looks at every session, and the table is locked meanwhile.
+/// Time without another search after all sessions of an order were in use, in nanoseconds. A search visits
+/// every session and locks the table meanwhile.
 const EXHAUSTED_PERIOD: u64 = 100_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Standard input and output: one message a line, for servers that clients start themselves. The same for any
-//! pair of streams, such as a connection of a Unix domain socket.
+//! Standard input and output, for servers that clients start as child processes: one message per line. Also
+//! works for other pairs of streams, such as Unix domain sockets.
 
 mod standard_streams;
 mod serve;
@@ -17,44 +17,44 @@ use serve::serve;
 use standard_streams::{Input, Output};
 
 impl McpServer {
-    /// Serves the client at the other end of the standard input and output, until it closes the input and
-    /// what it has asked for is answered. Blocks its thread, and brings a runtime of its own.
+    /// Serves one client over standard input and output. Returns when the client has closed the input and all
+    /// its requests are answered. Blocks the current thread and creates its own runtime.
     ///
     /// # Errors
-    /// The system refuses a reactor, or the client does not read any more.
+    /// The system refuses a reactor, or writing to the client fails.
     ///
     /// # Panics
-    /// There is a runtime around already, as in a `main` with `#[tokio::main]`.
+    /// The current thread is in a runtime already, for example in a `main` with `#[tokio::main]`.
     pub fn serve_stdio(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async { serve(self.clone(), Input::stdin()?, Output::stdout()?).await })
     }
 
-    /// The same on the runtime that is around, without blocking its thread.
+    /// Serves one client over standard input and output in the current runtime, without blocking its thread.
     ///
     /// # Errors
-    /// As [`serve_stdio`](Self::serve_stdio).
+    /// The errors of [`serve_stdio`](Self::serve_stdio).
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is not in a tokio runtime.
     ///
     /// # Cancel safety
-    /// What the client has asked for is given up when this is dropped.
+    /// Dropping the future cancels all requests of the client.
     pub async fn serve_standard_streams(&self) -> io::Result<()> {
         serve(self.clone(), Input::stdin()?, Output::stdout()?).await
     }
 
-    /// Serves the client at the other end of a Unix domain socket in the same way, one message a line. Who
-    /// may connect is decided by the permissions of the socket's path.
+    /// Serves one client over a Unix domain socket, with one message per line. The permissions of the
+    /// socket's path decide which clients can connect.
     ///
     /// # Errors
-    /// The client does not read any more.
+    /// Reading from the client or writing to it fails.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is not in a tokio runtime.
     ///
     /// # Cancel safety
-    /// What the client has asked for is given up when this is dropped.
+    /// Dropping the future cancels all requests of the client.
     pub async fn serve_unix_stream(&self, stream: UnixStream) -> io::Result<()> {
         let (input, output) = tokio::io::split(stream);
         serve(self.clone(), Input::Socket(input), Output::Socket(output)).await
@@ -63,7 +63,7 @@ impl McpServer {
     /// Returns a client of this server in the same process, without a port.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is not in a tokio runtime.
     pub fn connect(&self) -> LocalClient {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         self.serve_pipe(far);

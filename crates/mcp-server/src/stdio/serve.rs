@@ -1,4 +1,4 @@
-//! One client on a pair of streams.
+//! Serves one client over a pair of streams.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::authorization::Caller;
 use crate::connection::Connection;
 use crate::server::McpServer;
 
-/// Serves a client until it has closed the input and everything is answered.
+/// Serves a client until it has closed the input and all its requests are answered.
 pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
     let bytes_max = server.core.options.message_bytes_max;
     let (mut connection, mut messages) = Connection::new(server);
@@ -47,7 +47,7 @@ pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Outpu
     finish(connection, messages, &mut output).await
 }
 
-/// Answers what is being handled.
+/// Sends the answers to the requests in progress.
 async fn finish(
     connection: Connection,
     mut messages: mpsc::Receiver<Vec<u8>>,
@@ -61,7 +61,8 @@ async fn finish(
     Ok(())
 }
 
-/// Handles the lines that are there, until the answers are enough to be sent; whether there may be more.
+/// Handles the buffered lines until the answers are large enough to be sent. Returns `true` if more lines may
+/// be left.
 fn handle_lines(
     connection: &mut Connection,
     lines: &mut Lines,
@@ -82,7 +83,7 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
     match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => {}
         Line::Whole(line) => connection.handle_message(&Caller::Local, line, answers),
-        // Its id, which the client needs to match the error, shows at its end.
+        // The parser reports the line again at its end, with the id that the client needs for the error.
         Line::TooLong => {}
         Line::Passed(passed) => refuse_too_large(&passed, bytes_max, answers),
     }
@@ -91,14 +92,14 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
     }
 }
 
-/// Appends the error for a message that was too large. Notifications and answers get none: the client would
-/// not know what to do with it.
+/// Appends the error for a message that was too large. Notifications and responses get no error, because the
+/// client could not assign it to anything.
 fn refuse_too_large(passed: &Passed, bytes_max: usize, answers: &mut Vec<u8>) {
     let id = match passed {
         Passed::Request(id) => Some(Id::from(id)),
         Passed::Unknown => None,
         Passed::Answer(_) | Passed::Other => {
-            tracing::warn!(bytes_max, "a message of the client was dropped, because it is too large");
+            tracing::warn!(bytes_max, "dropped a message of the client: it is too large");
             return;
         }
     };
@@ -111,6 +112,6 @@ fn append_line(answers: &mut Vec<u8>, message: Vec<u8>) {
     answers.push(b'\n');
 }
 
-/// More answers than this are sent before the next message is handled; a larger buffer is given back when
-/// there is nothing in it.
+/// Size of the answers, in bytes, after which they are sent before the next message is handled. Larger empty
+/// buffers are freed.
 const IDLE_BYTES_MAX: usize = 256 << 10;

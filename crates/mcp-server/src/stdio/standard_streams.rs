@@ -11,15 +11,15 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-/// A source of octets.
+/// A source of bytes.
 pub(crate) enum Input {
-    /// A pipe, watched by the reactor.
+    /// A pipe. The reactor watches it.
     Pipe(pipe::Receiver),
-    /// A socket, watched by the reactor.
+    /// A socket. The reactor watches it.
     Socket(ReadHalf<UnixStream>),
-    /// The same process.
+    /// A pipe within the process.
     Memory(ReadHalf<DuplexStream>),
-    /// Anything else, such as a terminal or a file, read by a thread.
+    /// Any other file, such as a terminal. A thread reads it.
     Thread(mpsc::Receiver<Vec<u8>>),
 }
 
@@ -28,8 +28,8 @@ impl Input {
         let stdin: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
         let kind = File::from(stdin.try_clone()?).metadata()?.file_type();
         if kind.is_fifo() {
-            // Opened anew, so that reading without blocking is our affair alone and not that of whoever
-            // shares the pipe.
+            // The pipe is opened again, because non-blocking mode would otherwise affect all processes that
+            // share it.
             let file = OpenOptions::new().read(true).open("/proc/self/fd/0")?;
             return pipe::Receiver::from_file(file).map(Self::Pipe);
         }
@@ -44,10 +44,10 @@ impl Input {
         Ok(Self::Thread(receiver))
     }
 
-    /// Appends what has arrived; 0 at the end.
+    /// Appends the bytes that have arrived, and returns their number. Returns 0 at the end.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No bytes are lost.
     pub(crate) async fn read(&mut self, octets: &mut Vec<u8>) -> io::Result<usize> {
         octets.reserve(READ_BYTES);
         match self {
@@ -78,18 +78,18 @@ fn read_all(sender: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-/// As much as a pipe holds.
+/// The size of a pipe's buffer on Linux, in bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// A sink of octets.
+/// A destination for bytes.
 pub(crate) enum Output {
-    /// A pipe, watched by the reactor.
+    /// A pipe. The reactor watches it.
     Pipe(pipe::Sender),
-    /// A socket, watched by the reactor.
+    /// A socket. The reactor watches it.
     Socket(WriteHalf<UnixStream>),
-    /// The same process.
+    /// A pipe within the process.
     Memory(WriteHalf<DuplexStream>),
-    /// Anything else, such as a terminal or a file, which does not block for long.
+    /// Any other file, such as a terminal. Writing to it does not block for long.
     File(File),
 }
 
@@ -111,7 +111,7 @@ impl Output {
         Ok(Self::File(file))
     }
 
-    /// Writes all of `octets`.
+    /// Writes all bytes of `octets`.
     pub(crate) async fn write(&mut self, octets: &[u8]) -> io::Result<()> {
         match self {
             Self::Pipe(pipe) => pipe.write_all(octets).await,

@@ -1,4 +1,4 @@
-//! What requests are answered with, whoever sends it.
+//! Answers to requests, independent of the HTTP engine.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,13 +18,13 @@ use crate::dispatch::{Farewell, Status};
 use crate::http_response::{Octets, WholeResponse, event};
 use crate::server::McpServer;
 
-/// An answer, now or later.
+/// An immediate or later answer.
 pub(super) enum Answer {
     Now(Answered),
     Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }
 
-/// An answer that is there, or that comes as events from here on.
+/// A complete answer, or an event stream.
 pub(super) enum Answered {
     Whole(WholeResponse),
     Events(Events),
@@ -41,7 +41,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// The same answer as an event stream, even if it is one message.
+    /// Converts the answer to an event stream, even if it is one message.
     pub(super) fn into_event_stream(self) -> Self {
         match self {
             Self::Now(answered) => Self::Now(answered.into_event_stream()),
@@ -51,7 +51,7 @@ impl Answer {
 }
 
 impl Answered {
-    /// Refusals stay JSON: their status tells clients not to look for events.
+    /// Rejections stay JSON: clients recognize them by their status.
     fn into_event_stream(self) -> Self {
         match self {
             Self::Whole(response) if response.status == StatusCode::OK => {
@@ -78,7 +78,7 @@ impl WholeResponse {
     }
 }
 
-/// For our own engine.
+/// For Thruway's HTTP engine.
 impl From<Answer> for thruway_server::Answer {
     fn from(answer: Answer) -> Self {
         match answer {
@@ -97,8 +97,8 @@ impl From<Answered> for Response {
     }
 }
 
-/// A stream that comes to an end by itself is waited for when the server drains; a subscription gets its
-/// result.
+/// Returns the response for an event stream. When the server drains, it waits for streams that end on their
+/// own, and sends a final result to subscriptions.
 fn response_of(mut events: Events) -> Response {
     let is_finite = events.is_finite();
     if let Some(farewell) = events.take_farewell() {
@@ -113,7 +113,7 @@ fn response_of(mut events: Events) -> Response {
     if is_finite { Response::finite_events(SILENCE_MAX, send) } else { Response::events(SILENCE_MAX, send) }
 }
 
-/// The acknowledgement comes before everything else, the result too.
+/// Returns the response for a subscription. The final result is sent only after the acknowledgment.
 fn subscription(mut events: Events, farewell: Farewell) -> Response {
     let is_acknowledged = Rc::new(Cell::new(false));
     let result = {
@@ -141,12 +141,12 @@ impl From<Events> for Answered {
     }
 }
 
-/// A message as content.
+/// Returns a message as a JSON response.
 pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
     json_response_of(status, Octets::Pooled(message))
 }
 
-/// The same for a message that was made elsewhere.
+/// Returns a message in its own buffer as a JSON response.
 pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
     json_response_of(status, Octets::Owned(message))
 }
@@ -160,14 +160,14 @@ fn json_response_of(status: Status, message: Octets) -> WholeResponse {
     }
 }
 
-/// A refusal that concerns HTTP more than the message; says so in both ways.
+/// Returns a rejection at the HTTP level: a status, and a JSON-RPC error with the same reason.
 pub(crate) fn json_error(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
     json_response(status, Octets::Pooled(message))
 }
 
-/// The refusal of a new session or stream while all of them are in use.
+/// Returns the rejection of a new session or stream while all are in use.
 pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, id, &Error::internal(reason));
@@ -175,12 +175,12 @@ pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeRes
         .with_field("Retry-After", RETRY_AFTER_SECONDS)
 }
 
-/// The refusal of a message larger than `bytes_max`.
+/// Returns the rejection of a message larger than `bytes_max`.
 pub(super) fn too_large(bytes_max: usize) -> WholeResponse {
     json_error(StatusCode::CONTENT_TOO_LARGE, format!("the message is larger than {bytes_max} bytes"))
 }
 
-/// The answer to a request whose body cannot be read to its end.
+/// Returns the response to a request with an unreadable or incomplete body.
 pub(crate) fn unreadable(error: ContentError, bytes_max: usize) -> Response {
     match error {
         ContentError::TooLarge => too_large(bytes_max).into(),
@@ -201,13 +201,13 @@ const fn status_code(status: Status) -> StatusCode {
     }
 }
 
-/// A notification or a response of the client has been taken.
+/// Returns the response to an accepted notification or response of the client.
 pub(crate) const fn accepted() -> WholeResponse {
     WholeResponse::new(StatusCode::ACCEPTED)
 }
 
 pub(super) fn method_not_allowed() -> WholeResponse {
-    json_error(StatusCode::METHOD_NOT_ALLOWED, "this endpoint takes POST, and GET and DELETE for sessions")
+    json_error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use POST, or GET and DELETE for sessions")
         .with_field("Allow", "POST, GET, DELETE")
 }
 
@@ -218,13 +218,13 @@ const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// Seconds after which a refused client should try again: sessions and streams often last long.
+/// Seconds after which a rejected client should try again. Sessions and streams often last long.
 const RETRY_AFTER_SECONDS: &str = "10";
 
-/// After so long without an event, a stream says that it is there.
+/// Time without an event after which a stream sends a keep-alive comment.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// A request to the endpoint, without its body, and its sender.
+/// A request to the endpoint without its body, and its caller.
 pub(super) struct Incoming<'a> {
     pub(super) server: &'a McpServer,
     pub(super) method: Method<'a>,
@@ -233,7 +233,7 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Returns the refusal of a caller whose token lacks `scopes`. `error` is the body, which says so.
+    /// Returns the rejection of a caller without all of `scopes`. `error` is the body with the reason.
     pub(super) fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
         self.caller.forbid(json(Status::Ok, error), scopes)
     }

@@ -1,4 +1,4 @@
-//! Several messages in one POST, which revision 2025-03-26 has.
+//! Batches: several messages in one POST (revision 2025-03-26 only).
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::dispatch::{Exchange, Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::session::{EventKind, InFlightGuard, InUse, Session};
 
-/// Answers several messages at once, which one revision has: each request is answered, and the answers are
-/// one array. `batch` is `body`, split.
+/// Answers a batch. Each request gets an answer, and the answers are one array. `batch` contains the messages
+/// of `body`.
 pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&RawValue>, Error>) -> Answer {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
@@ -63,8 +63,8 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
     }
 }
 
-/// Handlers may say something before they answer, so their answers come one by one; what is there already
-/// comes first.
+/// Returns the answers to a batch as events. Handlers may send messages before their answers, so the answers
+/// are separate events. The immediate answers come first.
 fn batch_as_events(
     session: Arc<Session>,
     answers: &[Vec<u8>],
@@ -85,11 +85,11 @@ fn batch_as_events(
     Events::replay(reader, InUse::new(session), is_to_be_primed)
 }
 
-/// What comes of one message of a batch.
+/// The outcome of one message of a batch.
 enum Handled {
     Accepted,
     Now,
-    /// It can be cancelled in a session.
+    /// The answer follows later. In a session, the client can cancel the request.
     Later(Exchange, Option<InFlightGuard>),
 }
 
@@ -151,13 +151,13 @@ fn answer_request(
     Handled::Now
 }
 
-/// A batch where there is none.
+/// Returns the rejection of a batch in a revision without batches.
 fn unexpected_batch() -> WholeResponse {
     let mut output = PooledBuffer::take();
     write_error(
         &mut output,
         None,
-        &Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches"),
+        &Error::new(ErrorCode::INVALID_REQUEST, "batches are supported only in revision 2025-03-26"),
     );
     json(Status::BadRequest, output)
 }

@@ -1,4 +1,4 @@
-//! Answers that come as events.
+//! Answers that are event streams.
 
 use thruway_server::Event;
 
@@ -6,27 +6,27 @@ use crate::dispatch::{Exchange, Farewell, Outgoing, change_notification};
 use crate::http_response::event;
 use crate::session::{EventId, EventKind, InUse, StreamReader};
 
-/// The events of one answer. They are made when they are asked for: nothing goes on without being sent.
+/// The events of one answer. They are produced on demand: a handler does not run ahead of its stream.
 pub(super) enum Events {
-    /// What a request of the modern era is answered with. If the client goes, the exchange goes too.
+    /// The answer to a request of the modern era. If the client disconnects, the exchange is dropped.
     Exchange {
-        /// What was there already.
+        /// The event that is already available.
         first: Option<Outgoing>,
         exchange: Exchange,
-        /// What ends a subscription, which does not end by itself.
+        /// The final result of a subscription, which has no end otherwise.
         farewell: Option<Farewell>,
     },
-    /// What comes after an event of a stream that can be taken up again.
+    /// The remaining events of a stream that the client can resume.
     Replay(Replay),
-    /// What the server says by itself in a session.
+    /// The messages of a session that belong to no request.
     Standalone {
         session: InUse,
-        /// The client is to be told where it can begin again.
+        /// `true` if the stream must begin with an event id, from which the client can resume.
         is_to_be_primed: bool,
     },
 }
 
-/// A stream, and how far the client has got in it.
+/// A stream, and the client's position in it.
 pub(super) struct Replay {
     reader: StreamReader,
     /// Keeps the session in use while its client reads.
@@ -36,15 +36,15 @@ pub(super) struct Replay {
 }
 
 impl Events {
-    /// The rest of a stream.
+    /// Returns the remaining events of a stream.
     pub(super) const fn replay(reader: StreamReader, session: InUse, is_to_be_primed: bool) -> Self {
         Self::Replay(Replay { reader, _session: session, is_to_be_primed, is_over: false })
     }
 
-    /// The next event; `None` at the end.
+    /// Returns the next event, or `None` at the end.
     ///
     /// # Cancel safety
-    /// An event may be lost: go on with the same future.
+    /// Not cancel safe: an event may be lost. Poll the same future to its end.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self {
             Self::Exchange { first, exchange, .. } => loop {
@@ -70,12 +70,12 @@ impl Events {
         }
     }
 
-    /// What is said at the end if they are a subscription.
+    /// Takes the final result, if the events are a subscription.
     pub(super) const fn take_farewell(&mut self) -> Option<Farewell> {
         if let Self::Exchange { farewell, .. } = self { farewell.take() } else { None }
     }
 
-    /// Whether they come to an end by themselves.
+    /// Returns `true` if the events end on their own.
     pub(super) const fn is_finite(&self) -> bool {
         match self {
             Self::Exchange { farewell, .. } => farewell.is_none(),
@@ -107,11 +107,11 @@ impl Replay {
     }
 }
 
-/// An event without a message: a client that has seen it can come back for what follows.
+/// Returns an event without a message. Its id lets the client resume after it.
 fn only_id(id: EventId) -> Event {
     Event::data("").with_id(&id.to_string())
 }
 
-/// The id that the standalone stream begins with. What is told there is noted with the session until it is
-/// sent, so a client that comes back with it just listens again.
+/// The first event id of the standalone stream. The session keeps pending changes until they are sent, so a
+/// client that resumes with this id misses nothing.
 const STANDALONE_EVENT_ID: &str = "0-0";

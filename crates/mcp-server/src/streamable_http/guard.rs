@@ -1,14 +1,14 @@
-//! Which requests may come at all. A page in a browser can send requests to servers of its user's machine,
-//! under a name that leads there (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
+//! Protection against DNS rebinding. A page in a browser can send requests to servers on the user's machine,
+//! with a name that resolves to it. But it cannot forge `Host` and `Origin`.
 
 use thruway_message::{Authority, FieldLines};
 
-/// Which hosts an endpoint may be reached under.
+/// The hosts that requests to an endpoint may name.
 #[derive(Clone, Debug)]
 pub(super) enum Guard {
-    /// This machine, and those named.
+    /// This machine and the listed hosts.
     Hosts(Vec<String>),
-    /// Any.
+    /// Any host.
     Open,
 }
 
@@ -35,7 +35,7 @@ impl Guard {
     }
 }
 
-/// `scheme://host[:port]`; `null` is the origin of pages that have none, and is nobody's host.
+/// Returns the host and port of `scheme://host[:port]`. The origin `null` of opaque pages belongs to no host.
 fn origin_host(origin: &[u8]) -> Option<&[u8]> {
     let rest = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"))?;
     Some(rest)

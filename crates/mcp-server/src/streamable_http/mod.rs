@@ -1,5 +1,5 @@
-//! Streamable HTTP: one endpoint that takes messages by POST and answers with JSON, or with events where a
-//! handler speaks before its answer.
+//! Streamable HTTP: one endpoint accepts messages by POST. It answers with JSON, or with events if a handler
+//! sends messages before its answer.
 
 mod guard;
 mod post;
@@ -27,10 +27,10 @@ pub use tower::{McpBody, McpService};
 
 pub(crate) use post::{is_json, unsupported_media_type};
 
-/// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
+/// The MCP endpoint of a server. Mount it in a router at `/mcp` or any other path.
 ///
-/// Requests of other hosts than this one are refused, because a page in a browser could make them (DNS
-/// rebinding); [`allow_host`](Self::allow_host) names those under which the endpoint is to be reached.
+/// The endpoint rejects requests that name another host than this machine, because a page in a browser could
+/// send them (DNS rebinding). Use [`allow_host`](Self::allow_host) for the public names of the server.
 #[derive(Clone, Debug)]
 pub struct McpEndpoint {
     endpoint: Arc<Endpoint>,
@@ -44,7 +44,7 @@ struct Endpoint {
 }
 
 impl McpServer {
-    /// The endpoint that serves this over Streamable HTTP.
+    /// Returns the endpoint that serves this server over Streamable HTTP.
     pub fn endpoint(&self) -> McpEndpoint {
         let endpoint = Endpoint { server: self.clone(), guard: Guard::default(), authorization: None };
         McpEndpoint { endpoint: Arc::new(endpoint) }
@@ -52,22 +52,22 @@ impl McpServer {
 }
 
 impl McpEndpoint {
-    /// Allows requests to `host`, a name or an address without a port, and from pages of it.
+    /// Allows requests to `host` and from pages of `host`. `host` is a name or an address without a port.
     #[must_use]
     pub fn allow_host(mut self, host: impl AsRef<str>) -> Self {
         Arc::make_mut(&mut self.endpoint).guard.allow(host.as_ref());
         self
     }
 
-    /// Asks every caller for a token.
+    /// Requires a token from every caller.
     #[must_use]
     pub fn authorize(mut self, authorization: Authorization) -> Self {
         Arc::make_mut(&mut self.endpoint).authorization = Some(authorization);
         self
     }
 
-    /// Allows requests to any host and from any page. Only for endpoints that ask for credentials, or that
-    /// everybody may use.
+    /// Allows requests to any host and from any page. Use it only for endpoints that require credentials or
+    /// that are public. Otherwise any web page can use the server through a visitor's browser.
     #[must_use]
     pub fn allow_any_host(mut self) -> Self {
         Arc::make_mut(&mut self.endpoint).guard = Guard::Open;
@@ -98,7 +98,7 @@ impl Handler for McpEndpoint {
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller };
             let answer = handle(&incoming, &content);
-            // The handler has its own copy of what it needs, and may take long.
+            // The handler has copied the data that it needs, and may take long.
             drop(content);
             match answer {
                 Answer::Now(answered) => answered.into(),
@@ -113,10 +113,10 @@ impl McpEndpoint {
         &self.endpoint.server
     }
 
-    /// Returns the caller that sent a request with these headers from `address`.
+    /// Returns the caller of a request with these headers from `address`.
     ///
     /// # Errors
-    /// The request is not allowed; the response says why.
+    /// The request is not allowed. The error is the response with the reason.
     pub(crate) fn admit(
         &self,
         fields: FieldLines<'_>,
@@ -127,13 +127,14 @@ impl McpEndpoint {
 }
 
 impl Endpoint {
-    /// Returns the caller that sent a request with these headers from `address`. Call this before anything of
-    /// the request is kept.
+    /// Returns the caller of a request with these headers from `address`. Must be called before any part of
+    /// the request is stored.
     fn admit(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, WholeResponse> {
         if !self.guard.allows(fields) {
             return Err(json_error(
                 StatusCode::FORBIDDEN,
-                "requests to this host or from this page are not allowed",
+                "the `Host` or `Origin` of the request is not allowed: the operator of the \
+                 server can allow it",
             ));
         }
         self.identify(fields, address).map_err(Challenge::into_response)

@@ -1,4 +1,4 @@
-//! A message that comes by POST.
+//! Messages that arrive by POST.
 
 use thruway_mcp::content_types::{AcceptedFormats, is_media_type};
 use thruway_mcp::json_rpc::{self, Message, Request, write_error};
@@ -52,8 +52,9 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     }
 }
 
-/// The call of a tool that a message is, if its header says so: these come most often, and are read in one
-/// pass. Only those who send a request on need its parameters as they were sent.
+/// Returns a tool call if the header announces one. Tool calls are the most frequent messages, so they are
+/// parsed in one pass. Backends that forward requests need the original text of the parameters and disable
+/// this.
 fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Request<'a>, Params<'a>)> {
     let method = incoming.fields.field("mcp-method")?;
     if method != methods::TOOLS_CALL || incoming.server.backend.needs_params_text() {
@@ -99,19 +100,22 @@ fn dispatch(
     }
 }
 
-/// How a subscription ends, if the request begins one.
+/// Returns the final result of a subscription, if the request begins one.
 fn farewell(incoming: &Incoming<'_>, request: &Request<'_>) -> Option<Farewell> {
     (request.method == methods::SUBSCRIPTIONS_LISTEN)
         .then(|| Farewell::new(incoming.server.core.clone(), request.id.to_owned()))
 }
 
-/// What is said before the answer makes it a stream of events. If the client goes, the exchange goes too.
+/// Returns the answer of an exchange. If messages precede the answer, it is an event stream. If the client
+/// disconnects, the exchange is dropped.
 fn later(mut exchange: Exchange, farewell: Option<Farewell>) -> Answer {
     Answer::later(async move {
         match exchange.next().await {
             Some(Outgoing::Answer(message, status)) => json_of(status, message).into(),
             Some(said) => Events::Exchange { first: Some(said), exchange, farewell }.into(),
-            None => json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer").into(),
+            None => {
+                json_error(StatusCode::INTERNAL_SERVER_ERROR, "the handler ended without an answer").into()
+            }
         }
     })
 }

@@ -1,5 +1,5 @@
-//! Handlers of sessions: each goes on by itself, and what it says goes into a stream that its client can take
-//! up again.
+//! Handlers in sessions. Each runs in its own task, and its messages go into a stream that the client can
+//! resume.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,11 +17,12 @@ use crate::dispatch::{Exchange, Outgoing, Said, Status};
 use crate::http_response::WholeResponse;
 use crate::session::{CancelCause, Event, EventId, EventKind, EventStream, InFlightGuard, InUse, Session};
 
-/// A handler goes on when its client has gone: the client may come back for the answer.
+/// Answers a request of the legacy era. In a session, the handler continues after the client disconnects,
+/// because the client may resume the stream.
 pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
     let Some(session) = session else {
         return Answer::later(async move {
-            // There is no stream that anything but the answer could go to without a session.
+            // Without a session, no stream can carry messages other than the answer.
             json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default()).into()
         });
     };
@@ -47,33 +48,40 @@ pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: 
                 let is_to_be_primed = session.revision.primes_event_streams();
                 Events::replay(reader, InUse::new(session), is_to_be_primed).into()
             }
-            // The client has canceled it. HTTP needs a response all the same, and that to a request is never
-            // empty.
-            None => json_of(Status::Ok, canceled(&id, "the client has canceled the request")).into(),
+            // The client canceled the request. HTTP still needs a response, and a response to a request must
+            // have a body.
+            None => json_of(Status::Ok, canceled(&id, "the client canceled the request")).into(),
         }
     })
 }
 
-/// The answer to a request that was canceled.
+/// Returns the answer to a canceled request.
 fn canceled(id: &RequestId, reason: &'static str) -> Vec<u8> {
     let mut message = Vec::new();
     write_error(&mut message, Some(&id.into()), &Error::internal(reason));
     message
 }
 
-/// Notes that a request is being handled. Clients that leave leave their handlers behind, so there is a
-/// limit.
+/// Registers a request as in progress. The number is limited, because handlers continue when clients
+/// disconnect.
 pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlightGuard, Error> {
     if session.in_flight.len() >= IN_FLIGHT_MAX {
-        return Err(Error::internal("too many requests of this session are being handled"));
+        return Err(Error::internal(
+            "too many requests of this session are in progress: wait for answers before \
+             sending more",
+        ));
     }
-    let repeated = || Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
+    let repeated = || {
+        Error::new(
+            ErrorCode::INVALID_REQUEST,
+            "a request with this id is already in progress: use another id",
+        )
+    };
     session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
-/// Drives a handler in a task of its own, which keeps its session in use. Its messages go into a stream. If
-/// its session ends first, the stream gets an error as the answer, so that the client does not wait for one
-/// that never comes.
+/// Spawns a task for a handler, which keeps its session in use. The handler's messages go into a stream. If
+/// the session ends first, the stream gets an error as the answer, so that the client does not wait forever.
 pub(super) fn spawn(
     mut exchange: Exchange,
     in_flight: InFlightGuard,
@@ -100,14 +108,14 @@ pub(super) fn spawn(
             () = pump => None,
         };
         if cause == Some(CancelCause::End) {
-            let answer = canceled(in_flight.id(), "the session has ended, which canceled the request");
+            let answer = canceled(in_flight.id(), "the request was canceled because its session ended");
             stream.0.push(EventKind::Answer(answer.into()));
         }
         drop(session);
     });
 }
 
-/// A stream that ends when nothing is left that would put messages into it.
+/// Ends a stream when the last of its writers is dropped.
 pub(super) struct EndsStream(Arc<EventStream>);
 
 impl EndsStream {
@@ -122,7 +130,7 @@ impl Drop for EndsStream {
     }
 }
 
-/// The answers of several handlers, without what they say before.
+/// Returns the answers of several handlers, and discards their other messages.
 pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     poll_fn(|cx| {
@@ -142,7 +150,7 @@ pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
     answers
 }
 
-/// Goes on with a stream after an event of it.
+/// Resumes a stream after an event.
 pub(super) fn take_up(session: Arc<Session>, id: EventId) -> Answer {
     match session.streams.find(id.stream) {
         Some(stream) => Answer::now(Events::replay(stream.read_after(id.event), InUse::new(session), false)),
@@ -150,14 +158,18 @@ pub(super) fn take_up(session: Arc<Session>, id: EventId) -> Answer {
     }
 }
 
-/// Not 404, which would say that the session has ended.
+/// The status is not 404, because 404 means that the session has ended.
 pub(super) fn no_such_event() -> WholeResponse {
-    json_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` is no event of this session, or it is forgotten")
+    json_error(
+        StatusCode::BAD_REQUEST,
+        "cannot resume the stream: `Last-Event-ID` names no event that the server \
+         remembers for this session",
+    )
 }
 
-/// How many requests of one session are handled at a time.
+/// Maximum number of requests in progress in one session.
 const IN_FLIGHT_MAX: usize = 1000;
 
-/// How long a handler waits in all for a client that reads its stream slowly. Events are forgotten after
-/// that.
+/// Maximum total time for which a handler waits for a client that reads its stream slowly. After that, the
+/// stream drops events.
 const WAIT_MAX: Duration = Duration::from_mins(5);

@@ -17,7 +17,7 @@ use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
 use crate::session::{EventId, InUse, Session};
 
-/// A request by POST.
+/// Answers a request by POST.
 pub(super) fn handle_request(
     incoming: &Incoming<'_>,
     version: Option<&str>,
@@ -65,7 +65,7 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
     json(Status::Ok, output).with_field(SESSION_ID, &*id)
 }
 
-/// The session that a request belongs to, and the revision it is in.
+/// Returns the session of a request, and its revision.
 pub(super) fn session_of(
     incoming: &Incoming<'_>,
     version: Option<&str>,
@@ -76,7 +76,7 @@ pub(super) fn session_of(
         Some(Err(_)) => return Err(json_error(StatusCode::BAD_REQUEST, "unsupported protocol version")),
     };
     if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
-        // What clients of 2025-03-26 do not say.
+        // Clients of 2025-03-26 do not send a revision.
         return Ok((None, version.unwrap_or(Revision::R20250326)));
     }
     let id = session_id(incoming)?;
@@ -85,7 +85,10 @@ pub(super) fn session_of(
             let revision = session.revision;
             Ok((Some(session), revision))
         }
-        None => Err(json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")),
+        None => Err(json_error(
+            StatusCode::NOT_FOUND,
+            "the session does not exist or has ended: send `initialize` again",
+        )),
     }
 }
 
@@ -94,17 +97,17 @@ fn session_id<'a>(incoming: &Incoming<'a>) -> Result<&'a str, WholeResponse> {
     let Some(id) = ids.next().and_then(|value| value.as_str()) else {
         return Err(json_error(
             StatusCode::BAD_REQUEST,
-            "the header `Mcp-Session-Id` is missing: a session begins with `initialize`",
+            "the header `Mcp-Session-Id` is missing: begin a session with `initialize`",
         ));
     };
     if ids.next().is_some() {
-        // An intermediary that routes by it might believe another one.
-        return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is there twice"));
+        // An intermediary that routes by this header might use the other value.
+        return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is present twice"));
     }
     Ok(id)
 }
 
-/// A stream of what the server has to say by itself, or of what a client has missed.
+/// Answers GET with a stream of the server's own messages, or with the events that a client has missed.
 pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
         return Answer::now(method_not_allowed());
@@ -121,7 +124,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     };
     if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
-            // The stream of what the server says by itself keeps nothing: it just goes on.
+            // The standalone stream remembers no events: it just continues.
             Some(EventId { stream: 0, .. }) => {}
             Some(id) => return take_up(session, id),
             None => return Answer::now(no_such_event()),
@@ -132,7 +135,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     Answer::now(Events::Standalone { session, is_to_be_primed })
 }
 
-/// The end of a session.
+/// Ends a session.
 pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     if incoming.fields.field(SESSION_ID).is_none() {
         return method_not_allowed();
@@ -144,17 +147,17 @@ pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     if incoming.server.core.sessions.remove(id, incoming.caller.principal().as_deref()) {
         WholeResponse::new(StatusCode::NO_CONTENT)
     } else {
-        json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")
+        json_error(StatusCode::NOT_FOUND, "the session does not exist or has ended")
     }
 }
 
-/// Takes a notification, or a response to a request of the server. `message` is `body`, parsed.
+/// Accepts a notification, or a response to a request of the server. `message` is the parsed `body`.
 pub(super) fn handle_other(incoming: &Incoming<'_>, body: &[u8], message: &Message<'_>) -> WholeResponse {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return match message {
             Message::Notification(_) => accepted(),
-            _ => json_error(StatusCode::BAD_REQUEST, "clients send no responses"),
+            _ => json_error(StatusCode::BAD_REQUEST, "a client must not send responses in this revision"),
         };
     }
     if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {

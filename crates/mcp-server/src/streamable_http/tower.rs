@@ -1,5 +1,4 @@
-//! The endpoint as a tower service, for applications of the ecosystem around the `http` crate: axum and
-//! others.
+//! The endpoint as a tower service, for axum and other frameworks that use the `http` crate.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,13 +21,13 @@ use super::events::Events;
 use super::{Endpoint, McpEndpoint, handle};
 use crate::http_response::{Octets, WholeResponse};
 
-/// An [`McpEndpoint`] as a tower service. Clones are the same endpoint; it is always ready.
+/// An [`McpEndpoint`] as a tower service. Clones refer to the same endpoint. It is always ready.
 #[derive(Clone, Debug)]
 pub struct McpService {
     endpoint: Arc<Endpoint>,
 }
 
-/// The body of a response: a message, or a stream of events.
+/// The body of a response: one message, or an event stream.
 pub struct McpBody(Source);
 
 enum Source {
@@ -36,9 +35,9 @@ enum Source {
     Events(EventBody),
 }
 
-/// Events, and a comment where nothing else was sent for a while.
+/// Events, with a keep-alive comment after a time without events.
 struct EventBody {
-    /// The next event, and those after it; `None` at the end.
+    /// The next event and the rest, or `None` at the end.
     next: Option<NextEvent>,
     silence: Pin<Box<Sleep>>,
 }
@@ -46,8 +45,8 @@ struct EventBody {
 type NextEvent = Pin<Box<dyn Future<Output = (Option<Event>, Events)> + Send>>;
 
 impl McpEndpoint {
-    /// This endpoint as a tower service, to be part of an application that runs on another engine. There must
-    /// be a tokio runtime with time.
+    /// Returns this endpoint as a tower service, for an application on another HTTP engine. The application
+    /// needs a tokio runtime with time enabled.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -55,8 +54,8 @@ impl McpEndpoint {
     /// let app: axum::Router = axum::Router::new().route_service("/mcp", endpoint.tower_service());
     /// ```
     ///
-    /// [Sessions are limited per address](crate::McpServerOptions::sessions_per_address_max) only if each
-    /// request has a [`ClientAddr`] among its extensions. A middleware of axum puts it there:
+    /// [Session limits per address](crate::McpServerOptions::sessions_per_address_max) work only if each
+    /// request has a [`ClientAddr`] among its extensions. A middleware of axum can add it:
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -109,7 +108,8 @@ where
     B::Error: Send,
 {
     let (parts, body) = request.into_parts();
-    let unreadable = || json_error(StatusCode::BAD_REQUEST, "the request cannot be read");
+    let unreadable =
+        || json_error(StatusCode::BAD_REQUEST, "cannot read the method or the headers of the request");
     let method = Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| unreadable())?;
     let fields = Fields::of(&parts).ok_or_else(unreadable)?;
     let caller = endpoint.admit(fields.as_lines(), parts.extensions.get().and_then(ClientAddr::ip))?;
@@ -117,7 +117,7 @@ where
     let content = collect(body, server.core.options.message_bytes_max).await?;
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
     let answer = handle(&incoming, &content);
-    // The handler has its own copy of what it needs, and may take long.
+    // The handler has copied the data that it needs, and may take long.
     drop(content);
     match answer {
         Answer::Now(answered) => Ok(answered),
@@ -125,7 +125,7 @@ where
     }
 }
 
-/// Field lines out of a map.
+/// Field lines from a header map.
 #[derive(Default)]
 struct Fields {
     octets: Vec<u8>,
@@ -133,8 +133,8 @@ struct Fields {
 }
 
 impl Fields {
-    /// Those of a request, with `Host` also where the version of HTTP has the authority elsewhere (RFC 9113
-    /// §8.3.1). `None` if they are too long.
+    /// Returns the field lines of a request. Adds `Host` if the HTTP version transmits the authority
+    /// elsewhere (RFC 9113 §8.3.1). Returns `None` if they are too long.
     fn of(parts: &Parts) -> Option<Self> {
         let mut fields = Self::default();
         for (name, value) in &parts.headers {
@@ -169,13 +169,12 @@ impl Fields {
 /// Reads the whole body.
 ///
 /// # Errors
-/// It is larger than `bytes_max`, or ends too early.
+/// The body is larger than `bytes_max`, or ends too early.
 async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeResponse> {
     let mut body = pin!(body);
     let mut content = Vec::new();
     while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-        let frame = frame
-            .map_err(|_| json_error(StatusCode::BAD_REQUEST, "the content ended before it was complete"))?;
+        let frame = frame.map_err(|_| json_error(StatusCode::BAD_REQUEST, "the request body ended early"))?;
         let Ok(mut data) = frame.into_data() else { continue };
         if content.len() + data.remaining() > bytes_max {
             return Err(too_large(bytes_max));
@@ -198,7 +197,7 @@ fn to_http(answered: Answered) -> http::Response<McpBody> {
                 Octets::Owned(octets) => octets.into(),
             };
             let mut response = http::Response::new(McpBody(Source::Octets(octets)));
-            // Every status of ours is one of theirs.
+            // All statuses of this crate are valid in the `http` crate.
             *response.status_mut() = http::StatusCode::from_u16(whole.status.as_u16()).unwrap_or_default();
             append(response.headers_mut(), &whole.field_lines);
             response

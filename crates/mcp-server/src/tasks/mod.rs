@@ -1,28 +1,28 @@
-//! Calls that go on when they are answered: tasks, the extension `io.modelcontextprotocol/tasks` to
-//! 2026-07-28 (SEP-2663).
+//! Tasks: calls that continue after their answer. The extension `io.modelcontextprotocol/tasks` of 2026-07-28
+//! (SEP-2663).
 //!
-//! A task is the future of a handler that was taken away from its request. Nothing here knows how requests
-//! are answered: that is `dispatch/tasks.rs`.
+//! A task drives the future of a handler independently of the handler's request. This module does not answer
+//! requests; `dispatch/tasks.rs` does.
 //!
 //! ```text
-//!   Called ──▶ Beginning         the call is a request still, and may end as one
+//!   Called ──▶ Beginning         the call is still a request, and may end as one
 //!     │            │
-//!     ▼            ▼             it is in the store: clients can ask for it
-//!   Working ◀──▶ InputRequired   while a question is open
+//!     ▼            ▼             the task is in the store: clients can query it
+//!   Working ◀──▶ InputRequired   a question is open
 //!     │            │
-//!     ▼            ▼             it is over: the handler is dropped
+//!     ▼            ▼             the task has ended: the handler is dropped
 //!   Completed | Failed | Cancelled
 //! ```
-//! When its time to live is over, it is forgotten, in whatever state it is.
+//! The store removes a task in any state at the end of its time to live.
 
-// how they are set up
+// settings
 mod options;
 
-// one of them
+// a single task
 mod task;
 mod view;
 
-// all of them
+// all tasks
 mod store;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! What can be chosen about tasks.
+//! Options of tasks.
 
 use std::time::Duration;
 
-/// How the calls of a tool become tasks.
+/// The conditions under which calls of a tool become tasks.
 ///
 /// ```
 /// use thruway_mcp_server::TaskSupport;
 ///
-/// // Each call of a client that knows of tasks becomes one at once; others wait for the answer.
+/// // Calls of clients that support tasks become tasks at once. Other clients wait for the answer.
 /// let report = TaskSupport::OPTIONAL;
-/// // Others are refused, and the handler says when: it has something to ask first.
+/// // The server rejects other clients. The handler decides when the task begins, because it asks first.
 /// let purchase = TaskSupport::REQUIRED.begun_by_handler();
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,14 +18,14 @@ pub struct TaskSupport {
     start: Start,
 }
 
-/// Which clients may call the tool.
+/// The clients that may call the tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Clients {
     All,
     OnlyWithTasks,
 }
 
-/// When a call becomes a task.
+/// The time at which a call becomes a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
     AtOnce,
@@ -33,15 +33,16 @@ pub(crate) enum Start {
 }
 
 impl TaskSupport {
-    /// Clients that do not know of tasks wait for the answer, for as long as [any other
-    /// handler](crate::McpServerOptions::handler_timeout) may take.
+    /// Clients without support for tasks wait for the answer. The [timeout of all
+    /// handlers](crate::McpServerOptions::handler_timeout) applies to them.
     pub const OPTIONAL: Self = Self { clients: Clients::All, start: Start::AtOnce };
 
-    /// Clients that do not know of tasks are refused: the tool takes longer than anybody would wait.
+    /// The server rejects calls of clients without support for tasks. Use it for tools that take too long for
+    /// an open request.
     pub const REQUIRED: Self = Self { clients: Clients::OnlyWithTasks, start: Start::AtOnce };
 
-    /// The same, where the handler says with [`Context::begin_task`](crate::Context::begin_task) when the
-    /// call becomes a task. It may answer before it does.
+    /// Lets the handler turn the call into a task, with [`Context::begin_task`](crate::Context::begin_task).
+    /// The handler may also answer without a task.
     #[must_use]
     pub const fn begun_by_handler(self) -> Self {
         Self { start: Start::WhenHandlerSays, ..self }
@@ -56,27 +57,27 @@ impl TaskSupport {
     }
 }
 
-/// How long tasks may take and are kept, and how many. They are kept in memory: they do not outlive the
-/// process.
+/// Limits on the duration, the retention and the number of tasks. The server keeps tasks in memory: they end
+/// with the process.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
-    /// How long a task is kept from its beginning on. Default: 1 hour. Longer ones give clients more time to
-    /// come back, and take up one of [`tasks_max`](Self::tasks_max) for as long.
+    /// Time for which a task is kept after its start. Default: 1 hour. A longer time lets clients reconnect
+    /// later, but tasks occupy [`tasks_max`](Self::tasks_max) for longer.
     pub ttl: Duration,
-    /// The longest time a task may take, the time that its client takes to answer questions included.
-    /// Default: 30 minutes; then it fails. At most [`ttl`](Self::ttl).
+    /// Maximum duration of a task, including the time that its client takes to answer questions. Default: 30
+    /// minutes, at most [`ttl`](Self::ttl). Then the task fails.
     pub timeout: Duration,
-    /// How often clients are told to ask. Default: 1 second. Shorter ones cost more requests, longer ones let
-    /// results wait.
+    /// Time between two polls of a client, as a hint for clients. Default: 1 second. A shorter time costs
+    /// more requests, a longer time delays results.
     pub poll_interval: Duration,
-    /// Tasks kept at one time, those that are over included. Default: 1000; beyond, calls are answered with
-    /// an error: none is forgotten before its time. A caller on another machine may have as many as it leaves
-    /// for others: half if it is the only one.
+    /// Maximum number of tasks, including tasks that have ended. Default: 1000. Beyond it, calls get an
+    /// error; no task is removed early. A caller on another machine may have as many tasks as it leaves free
+    /// for others: half of them if it is the only one.
     pub tasks_max: usize,
-    /// Of these, the tasks of one caller, where the endpoint [asks who calls](crate::McpEndpoint::authorize).
-    /// Default: 100.
+    /// Maximum number of tasks of one caller, if the endpoint [requires
+    /// tokens](crate::McpEndpoint::authorize). Default: 100.
     pub tasks_per_caller_max: usize,
-    /// The longest result that is kept, in octets as JSON. Default: 4 MiB; beyond, the task fails.
+    /// Maximum size of a result, in bytes of its JSON. Default: 4 MiB. Beyond it, the task fails.
     pub result_bytes_max: usize,
 }
 

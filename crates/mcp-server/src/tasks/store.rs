@@ -1,4 +1,4 @@
-//! All tasks of a server: found by their ids, driven, and forgotten.
+//! The store of all tasks of a server. It finds, drives and removes them.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use crate::handlers::{HandlerError, Later, poll_caught, too_late};
 use crate::server::{Changes, Subscription};
 use crate::shares::{NoShare, Share, Shares};
 
-/// All tasks of a server. Clones are the same.
+/// All tasks of a server. Clones refer to the same tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks(Arc<Inner>);
 
@@ -36,19 +36,19 @@ impl Tasks {
         }))
     }
 
-    /// A call that may become a task; it is not kept yet.
+    /// Returns a task for a call that may become one. The store does not contain it yet.
     pub(crate) fn prepare(&self, caller: &Caller) -> Arc<Task> {
         Arc::new(Task::new(caller, self.0.options.clone(), self.0.changes.clone()))
     }
 
-    /// Makes a call a task: keeps it, and drives its handler from here on. `bytes` are those of its request,
-    /// which are counted as long as the handler is there.
+    /// Turns a call into a task: stores the task and spawns its handler. `bytes` are the counted bytes of its
+    /// request, until the handler is dropped.
     ///
     /// # Errors
-    /// There are too many tasks, or too many of this caller.
+    /// There are too many tasks, or too many tasks of this caller.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is not in a tokio runtime.
     pub(crate) fn begin(
         &self,
         task: Arc<Task>,
@@ -78,22 +78,23 @@ impl Tasks {
         Ok(Kept { tasks: self.clone(), id: task.id.clone(), _place: place })
     }
 
-    /// The task of this caller.
+    /// Returns a task of this caller.
     ///
     /// # Errors
-    /// There is none: it was never there, is forgotten, or somebody else's.
+    /// There is no such task, it was removed, or it belongs to another caller.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Result<Arc<Task>, Error> {
         let owner = caller.principal();
         let task = self.lock().get(id).filter(|task| task.owner == owner).cloned();
         task.ok_or_else(|| Error::invalid_params("there is no such task"))
     }
 
-    /// The task with this id, for those who have been found to be its callers.
+    /// Returns the task with this id. The caller must have been checked before.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Task>> {
         self.lock().get(id).cloned()
     }
 
-    /// A subscription to those of `ids` that are tasks of this caller. It begins with how they stand.
+    /// Returns a subscription to the tasks among `ids` that belong to this caller, and removes all other ids.
+    /// The first notifications report the current states.
     pub(crate) fn subscribe(&self, ids: &mut Vec<String>, caller: &Caller) -> Option<Subscription<Arc<str>>> {
         ids.retain(|id| self.find(id, caller).is_ok());
         let subscription = self.0.changes.subscribe(ids.iter().map(|id| id.as_str().into()))?;
@@ -110,7 +111,7 @@ impl Tasks {
     }
 }
 
-/// Drives a task to its end, and keeps it for the rest of its time.
+/// Drives a task to its end, and keeps it until its time to live is over.
 async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: Kept, bytes: Option<Share>) {
     let rest = sleep(task.options.ttl);
     if let Some(outcome) = drive(&task, later).await {
@@ -121,7 +122,7 @@ async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: Kept, bytes: O
     drop(kept);
 }
 
-/// Drives the handler to its end, until its time is over, or until the task is cancelled.
+/// Drives the handler until it finishes, its timeout passes, or the task is canceled.
 async fn drive(
     task: &Task,
     mut later: Later<CallToolResult>,
@@ -136,7 +137,7 @@ async fn drive(
     }
 }
 
-/// That a task is kept.
+/// Removes a task from the store when it is dropped.
 struct Kept {
     tasks: Tasks,
     id: Arc<str>,

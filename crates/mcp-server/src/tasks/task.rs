@@ -1,4 +1,4 @@
-//! One task: its states, and what moves it from one to another.
+//! A single task: its states and its transitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,30 +20,31 @@ use crate::handlers::HandlerError;
 use crate::server::Changes;
 use crate::shares::Holder;
 
-/// A call that may become a task, or has.
+/// A call that may become a task, or has become one.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// What clients ask for it by; nobody can guess it.
+    /// The unguessable id by which clients refer to the task.
     pub(super) id: Arc<str>,
-    /// Whose it is, where callers are known: others do not find it.
+    /// The principal of the caller that owns the task, if callers are authenticated. Other callers cannot
+    /// find it.
     pub(super) owner: Option<String>,
-    /// The party that it counts against.
+    /// The party that the task counts against.
     pub(super) holder: Holder,
     pub(super) options: Arc<TaskOptions>,
     pub(super) created: SystemTime,
-    /// How it stands. Who waits for something of it, waits for a change here.
+    /// The current state. Futures wait for changes of it.
     pub(super) standing: watch::Sender<Standing>,
-    /// Who is told when it stands otherwise.
+    /// Subscriptions of clients to changes of the task.
     changes: Changes<Arc<str>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) state: State,
-    /// For people: what is being done, or what went wrong.
+    /// A text for users: the progress or the error.
     pub(super) message: Option<String>,
     pub(super) updated: SystemTime,
-    /// The names of all questions so far: none is used twice.
+    /// The names of all questions so far. A name is never reused.
     names: BTreeSet<String>,
 }
 
@@ -51,17 +52,17 @@ pub(super) struct Standing {
 pub(super) enum State {
     /// The call is a request that may become a task.
     Called,
-    /// The handler wants it to.
+    /// The handler wants the call to become a task.
     Beginning,
     Working,
-    /// There are questions; never none.
+    /// Questions wait for answers. The map is never empty.
     InputRequired(BTreeMap<String, Pending>),
     Completed(Box<RawValue>),
     Failed(Error),
     Cancelled,
 }
 
-/// A question that was not answered yet.
+/// A question without an answer.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) question: Question,
@@ -69,10 +70,10 @@ pub(super) struct Pending {
 }
 
 impl Task {
-    /// A call that may become a task.
+    /// Returns a task for a call that may become one.
     ///
     /// # Panics
-    /// As [`random_bytes`] does.
+    /// See [`random_bytes`].
     pub(super) fn new(caller: &Caller, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
         let created = now();
         let standing =
@@ -93,7 +94,7 @@ impl Task {
         &self.holder
     }
 
-    /// Waits, as the handler, until the call is a task.
+    /// Waits until the call is a task. For the handler.
     pub(crate) async fn wait_to_begin(&self) {
         self.change(|standing| {
             let is_asked = matches!(standing.state, State::Called);
@@ -105,12 +106,12 @@ impl Task {
         self.until(State::has_begun).await;
     }
 
-    /// Waits, as whoever drives the handler, until it wants the call to be a task.
+    /// Waits until the handler wants the call to become a task. For the code that drives the handler.
     pub(crate) async fn beginning(&self) {
         self.until(|state| matches!(state, State::Beginning)).await;
     }
 
-    /// The call is a task from here on.
+    /// Marks the call as a task.
     pub(super) fn begin(&self) {
         self.change(|standing| {
             standing.state = State::Working;
@@ -118,7 +119,7 @@ impl Task {
         });
     }
 
-    /// Says how far it is.
+    /// Sets the message of the task to its progress.
     pub(crate) fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         let message = match (message, total) {
             (Some(message), _) => bounded(message),
@@ -134,13 +135,13 @@ impl Task {
         });
     }
 
-    /// Asks the client, and waits for its answer. The question is named after `key`.
+    /// Asks the client and waits for its answer. The name of the question begins with `key`.
     ///
     /// # Errors
-    /// The handler has asked too often, or the task is over.
+    /// The handler has asked too many questions, or the task has ended.
     ///
     /// # Cancel safety
-    /// A question that nobody waits for any more is taken back.
+    /// If the future is dropped, the question is withdrawn.
     pub(crate) async fn ask(&self, key: &str, question: Question) -> Result<Value, Error> {
         let (answer, answered) = oneshot::channel();
         let mut named = Err(over());
@@ -152,23 +153,23 @@ impl Task {
         answered.await.map_err(|_| over())
     }
 
-    /// Gives answers to whoever waits for them. Those of questions that are not open are passed over.
+    /// Delivers answers to the questions that wait for them. Ignores answers to other questions.
     pub(crate) fn answer(&self, answers: BTreeMap<String, Value>) {
         self.change(|standing| {
             let taken = answers.into_iter().filter_map(|(name, answer)| {
-                // Whoever asked may have gone.
+                // The code that asked may have been dropped.
                 standing.state.take(&name).map(|pending| drop(pending.answer.send(answer)))
             });
             taken.count() > 0
         });
     }
 
-    /// Gives it up, unless it is over. Whoever drives the handler drops it.
+    /// Cancels the task unless it has ended. The code that drives the handler then drops the handler.
     pub(crate) fn cancel(&self) {
         self.end(|| (State::Cancelled, None));
     }
 
-    /// The handler has come to its end. What was given up remains so.
+    /// Stores the outcome of the handler. A canceled task stays canceled.
     pub(super) fn settle(&self, outcome: Result<CallToolResult, HandlerError>) {
         self.end(|| {
             let kept = outcome.map_err(Error::from).and_then(|result| self.keep(&result));
@@ -183,10 +184,9 @@ impl Task {
     }
 
     fn keep(&self, result: &CallToolResult) -> Result<Box<RawValue>, Error> {
-        let result =
-            to_raw_value(result).map_err(|_| Error::internal("a result cannot be written as JSON"))?;
+        let result = to_raw_value(result).map_err(|_| Error::internal("cannot write the result as JSON"))?;
         if result.get().len() > self.options.result_bytes_max {
-            return Err(Error::internal("the result is too long to be kept"));
+            return Err(Error::internal("the result is larger than the server keeps for a task"));
         }
         Ok(result)
     }
@@ -201,7 +201,7 @@ impl Task {
         });
     }
 
-    /// Changes how it stands, and tells so if `change` says that it did.
+    /// Applies `change` to the state. If `change` returns `true`, notifies all subscribers.
     fn change(&self, change: impl FnOnce(&mut Standing) -> bool) {
         let is_changed = self.standing.send_if_modified(|standing| {
             let is_changed = change(standing);
@@ -216,11 +216,11 @@ impl Task {
     }
 
     async fn until(&self, is_so: impl Fn(&State) -> bool) {
-        // The sender is here: it cannot be gone.
+        // `self` owns the sender, so waiting cannot fail.
         let _ = self.standing.subscribe().wait_for(|standing| is_so(&standing.state)).await;
     }
 
-    /// Waits until it is over.
+    /// Waits until the task has ended.
     pub(crate) async fn over(&self) {
         self.until(State::is_over).await;
     }
@@ -229,27 +229,27 @@ impl Task {
         self.standing.borrow().state.is_over()
     }
 
-    /// Whether the call is a task, over or not.
+    /// Returns `true` if the call has become a task, including a task that has ended.
     pub(crate) fn has_begun(&self) -> bool {
         self.standing.borrow().state.has_begun()
     }
 }
 
 impl Standing {
-    /// Opens a question, and returns the name that it was given.
+    /// Adds a question and returns its name.
     fn ask(&mut self, key: &str, pending: Pending) -> Result<String, Error> {
         if self.state.is_over() {
             return Err(over());
         }
         if self.names.len() >= QUESTIONS_MAX {
-            return Err(Error::internal("the handler asks the client again and again"));
+            return Err(Error::internal("the handler asked the client too many times"));
         }
         let name = self.unused_name(key);
         self.state.add(name.clone(), pending);
         Ok(name)
     }
 
-    /// A name for a question that no other of the task has had.
+    /// Returns a name that no other question of the task has had.
     fn unused_name(&mut self, key: &str) -> String {
         let mut name = key.to_owned();
         let mut n = 2_u32;
@@ -269,7 +269,7 @@ impl State {
         }
     }
 
-    /// Closes a question.
+    /// Removes a question.
     fn take(&mut self, name: &str) -> Option<Pending> {
         let Self::InputRequired(questions) = self else { return None };
         let pending = questions.remove(name);
@@ -287,7 +287,7 @@ impl State {
         matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled)
     }
 
-    /// What clients know the state as.
+    /// Returns the status for clients.
     pub(super) const fn status(&self) -> TaskStatus {
         match self {
             Self::Called | Self::Beginning | Self::Working => TaskStatus::Working,
@@ -299,7 +299,7 @@ impl State {
     }
 }
 
-/// Takes a question back when nobody waits for its answer any more.
+/// Withdraws a question when it is dropped.
 struct Asked<'a> {
     task: &'a Task,
     name: String,
@@ -323,11 +323,11 @@ fn bounded(message: &str) -> String {
     message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)].to_owned()
 }
 
-/// As long as a key that cannot be guessed.
+/// Length of a task id before encoding, in bytes: long enough to be unguessable.
 const ID_BYTES: usize = 24;
 
-/// How often a handler may ask.
+/// Maximum number of questions that a handler may ask.
 const QUESTIONS_MAX: usize = 32;
 
-/// How much of a message is kept.
+/// Maximum size of a message, in bytes. A longer message is cut off.
 const MESSAGE_BYTES_MAX: usize = 1000;

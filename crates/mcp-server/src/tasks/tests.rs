@@ -1,4 +1,4 @@
-//! The states of one task.
+//! The states of a task.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -13,7 +13,7 @@ use crate::ask::Question;
 use crate::authorization::Caller;
 use crate::handlers::HandlerError;
 
-/// A task that goes on.
+/// Returns a working task.
 fn working() -> Arc<Task> {
     let task = Tasks::new(TaskOptions::default()).prepare(&Caller::Local);
     task.begin();
@@ -28,12 +28,12 @@ fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// How clients see it.
+/// Returns the task as clients see it.
 fn shown(task: &Task) -> Value {
     task.show(None, |task| serde_json::to_value(task).unwrap())
 }
 
-/// What brings a task to its end.
+/// Ends a task.
 type End = fn(&Task);
 
 #[test]

@@ -1,4 +1,4 @@
-//! A task as clients see it.
+//! The representation of a task for clients.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,8 @@ use super::Task;
 use super::task::{Standing, State};
 use crate::ask::Question;
 
-/// The schema's `DetailedTask`, borrowed: clients that poll would have results copied each time.
+/// The schema's `DetailedTask`. It borrows from the task, so that polling clients cause no copies of the
+/// result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskView<'a> {
@@ -37,7 +38,7 @@ pub(crate) struct TaskView<'a> {
 }
 
 impl Task {
-    /// Shows how it stands, with what belongs to its state: what `tasks/get` is answered with.
+    /// Calls `show` with the task and the details of its state, as in the answer to `tasks/get`.
     pub(crate) fn show<R>(&self, meta: Option<&MetaObject>, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
         let standing = self.standing.borrow();
         let mut view = self.view(&standing);
@@ -54,7 +55,7 @@ impl Task {
         show(&view)
     }
 
-    /// Shows it in short: what a call that has become a task is answered with.
+    /// Calls `show` with the task without details, as in the answer to a call that has become a task.
     pub(crate) fn show_short<R>(&self, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
         let standing = self.standing.borrow();
         show(&self.view(&standing))
@@ -78,14 +79,15 @@ impl Task {
 }
 
 fn iso_8601(time: SystemTime) -> String {
-    // It is in a year of four digits, which is all that this format asks for.
+    // Formatting needs a year of four digits, which the current time has.
     OffsetDateTime::from(time).truncate_to_millisecond().format(&Rfc3339).unwrap_or_default()
 }
 
-/// A whole number that every client can read, and never none.
+/// Returns the duration in milliseconds, at least 1 and at most the largest integer that all clients can
+/// read.
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).clamp(1, SAFE_INTEGER_MAX)
 }
 
-/// The largest integer that the schema allows.
+/// The largest integer in the schema.
 const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;

@@ -1,4 +1,4 @@
-//! What tells requests apart.
+//! Request ids.
 
 use alloc::borrow::{Cow, ToOwned};
 use alloc::string::String;
@@ -7,17 +7,17 @@ use core::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-/// The id of a request as it stands in a message: an integer or a string of at most [`ID_BYTES_MAX`] octets,
-/// never `null` and never a fraction.
+/// A borrowed request id: an integer, or a string of at most [`ID_BYTES_MAX`] bytes. Never `null` and never a
+/// fraction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Id<'a> {
     /// An integer.
     Integer(i64),
-    /// A string, borrowed unless it was written with escapes.
+    /// A string. It is borrowed unless it contains escapes.
     String(Cow<'a, str>),
 }
 
-/// The id of a request: an integer or a string.
+/// An owned request id: an integer or a string.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(untagged)]
 pub enum RequestId {
@@ -28,7 +28,7 @@ pub enum RequestId {
 }
 
 impl Id<'_> {
-    /// The same id, which keeps itself.
+    /// Returns an owned copy.
     pub fn to_owned(&self) -> RequestId {
         match self {
             Self::Integer(integer) => RequestId::Integer(*integer),
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for IdVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, integer: u64) -> Result<Id<'de>, E> {
-        i64::try_from(integer).map(Id::Integer).map_err(|_| E::custom("an integer beyond 64 bits"))
+        i64::try_from(integer).map(Id::Integer).map_err(|_| E::custom("the integer does not fit in 64 bits"))
     }
 
     fn visit_borrowed_str<E: de::Error>(self, string: &'de str) -> Result<Id<'de>, E> {
@@ -85,11 +85,11 @@ impl<'de> Visitor<'de> for IdVisitor {
 }
 
 fn check_length<E: de::Error>(string: &str) -> Result<(), E> {
-    if string.len() > ID_BYTES_MAX { Err(E::custom("a string that is too long")) } else { Ok(()) }
+    if string.len() > ID_BYTES_MAX { Err(E::custom("the string is too long")) } else { Ok(()) }
 }
 
-/// The longest string that is an id, in octets: ids are kept, several times, for as long as a request is
-/// handled.
+/// Maximum length of an id, in bytes. The server keeps several copies of an id while its request is in
+/// progress.
 pub const ID_BYTES_MAX: usize = 1024;
 
 impl Serialize for Id<'_> {

@@ -1,4 +1,4 @@
-//! A message, from the octets it was sent as.
+//! Parsing of messages.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -15,58 +15,58 @@ use super::{Error, ErrorCode, Id};
 /// A message.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// It is to be answered.
+    /// A message that needs an answer.
     Request(Request<'a>),
-    /// It is not.
+    /// A message without an answer.
     Notification(Notification<'a>),
-    /// It answers a request.
+    /// The answer to a request.
     Response(Response<'a>),
 }
 
-/// A message that is to be answered.
+/// A message that needs an answer.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// What the answer will be known by.
+    /// The id of the request.
     pub id: Id<'a>,
-    /// What is asked for.
+    /// The method.
     pub method: Cow<'a, str>,
-    /// The parameters as they were sent: an object, if there are any.
+    /// The parameters as JSON: an object, if there are any.
     pub params: Option<&'a RawValue>,
 }
 
-/// A message that is not answered.
+/// A message without an answer.
 #[derive(Debug)]
 pub struct Notification<'a> {
-    /// What it is about.
+    /// The method.
     pub method: Cow<'a, str>,
-    /// The parameters as they were sent: an object, if there are any.
+    /// The parameters as JSON: an object, if there are any.
     pub params: Option<&'a RawValue>,
 }
 
 /// The answer to a request.
 #[derive(Debug)]
 pub struct Response<'a> {
-    /// The request; `None` if the other side could not read which.
+    /// The id of the request. `None` if the other side could not read the id.
     pub id: Option<Id<'a>>,
-    /// What came of it.
+    /// The result or the error.
     pub outcome: Result<&'a RawValue, Error>,
 }
 
-/// Octets that are no message, and what to tell who sent them.
+/// An invalid message, and the error for its sender.
 #[derive(Debug)]
 pub struct Invalid<'a> {
-    /// The id that the answer should carry, if one could be read.
+    /// The id for the error response, if it was readable.
     pub id: Option<Id<'a>>,
-    /// What is wrong.
+    /// The error.
     pub error: Error,
 }
 
 /// Parses one message.
 ///
 /// # Errors
-/// [`ErrorCode::PARSE_ERROR`] for what is not JSON or not UTF-8; [`ErrorCode::INVALID_REQUEST`] for JSON that
-/// is no JSON-RPC 2.0 message, an object in which a member of the envelope stands twice among it.
-#[expect(clippy::result_large_err, reason = "no larger than a message, which is what it is returned beside")]
+/// [`ErrorCode::PARSE_ERROR`] if the message is not JSON or not UTF-8. [`ErrorCode::INVALID_REQUEST`] if it
+/// is not a JSON-RPC 2.0 message, or contains a member of the envelope twice.
+#[expect(clippy::result_large_err, reason = "the error is no larger than the message in `Ok`")]
 pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     let text = core::str::from_utf8(octets).map_err(|_| not_json())?;
     let envelope: Envelope<'_, &RawValue, &RawValue> = serde_json::from_str(text)
@@ -76,7 +76,7 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
         Some(raw) => match serde_json::from_str(raw.get()) {
             Ok(id) => Some(id),
             Err(_) if envelope.error.is_some() && raw.get() == "null" => None,
-            Err(_) => return Err(invalid(None, "`id` must be an integer or a string that is not too long")),
+            Err(_) => return Err(invalid(None, "`id` must be an integer or a string of at most 1024 bytes")),
         },
     };
     if envelope.jsonrpc.as_deref() != Some("2.0") {
@@ -99,12 +99,14 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
             Ok(parsed) if is_object(error) => Ok(Message::Response(Response { id, outcome: Err(parsed) })),
             _ => Err(invalid(id, "`error` must have an integer `code` and a string `message`")),
         },
-        (_, id, ..) => Err(invalid(id, "there must be one of `method`, `result` and `error`")),
+        (_, id, ..) => {
+            Err(invalid(id, "the message must have exactly one of `method`, `result` and `error`"))
+        }
     }
 }
 
-/// The result in the answer to request `id`, read in one pass with the message; `None` if `octets` are
-/// anything else than such an answer, or their result is no `R`: then [`parse`] tells what they are.
+/// Reads the result in the answer to request `id`, in one pass with the message. Returns `None` if `octets`
+/// is any other message or the result is not an `R`. Use [`parse`] for such messages.
 pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Option<R> {
     let text = core::str::from_utf8(octets).ok()?;
     let envelope: Envelope<'_, IgnoredAny, Object<R>> = serde_json::from_str(text).ok()?;
@@ -119,8 +121,8 @@ pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Opt
     result.map(|Object(result)| result)
 }
 
-/// The id of a request of `method`, and its parameters, read in one pass with the message; `None` if `octets`
-/// are anything else than such a request, or its parameters are no `P`: then [`parse`] tells what they are.
+/// Reads the id and the parameters of a request of `method`, in one pass with the message. Returns `None` if
+/// `octets` is any other message or the parameters are not a `P`. Use [`parse`] for such messages.
 pub fn read_request<'a, P: Deserialize<'a>>(octets: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
     let text = core::str::from_utf8(octets).ok()?;
     let envelope: Envelope<'_, Object<P>, IgnoredAny> = serde_json::from_str(text).ok()?;
@@ -147,16 +149,16 @@ fn not_json<'a>() -> Invalid<'a> {
     Invalid { id: None, error: Error::new(ErrorCode::PARSE_ERROR, "the message is not JSON") }
 }
 
-/// What to tell who sent something that is no envelope, with the id if there is one; it was not read to its
-/// end.
+/// Returns the error for an invalid envelope, with the id if there is one. The envelope was not read
+/// completely.
 fn no_envelope(text: &str) -> Invalid<'_> {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return not_json();
     }
-    // An array would be taken for the members in their order.
+    // serde would read an array as the members in their order.
     let identified = text.trim_start().starts_with('{').then(|| serde_json::from_str(text));
     let id = identified.and_then(Result::ok).and_then(|Identified { id }| id);
-    invalid(id, "the message is no JSON-RPC request, notification or response")
+    invalid(id, "the message is not a JSON-RPC request, notification or response")
 }
 
 #[derive(Deserialize)]
@@ -165,8 +167,8 @@ struct Identified<'a> {
     id: Option<Id<'a>>,
 }
 
-/// The members of all kinds of messages, the parameters as a `P` and the result as an `R`. Others are passed
-/// over.
+/// The members of all kinds of messages. The parameters have type `P` and the result has type `R`. Other
+/// members are ignored.
 struct Envelope<'a, P, R> {
     jsonrpc: Option<Cow<'a, str>>,
     id: Option<&'a RawValue>,
@@ -209,7 +211,7 @@ impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Visitor<'de> for EnvelopeVis
     }
 }
 
-/// An object: types of serde would take an array for their members in order.
+/// Accepts only objects. serde's derived types would also read an array as the members in their order.
 struct Object<R>(R);
 
 impl<'de, R: Deserialize<'de>> Deserialize<'de> for Object<R> {
@@ -232,7 +234,8 @@ impl<'de, R: Deserialize<'de>> Visitor<'de> for ObjectVisitor<R> {
     }
 }
 
-/// Reads the value of a member that may stand there once: two readers could each believe another one of two.
+/// Reads the value of a member that must occur only once. A duplicate is an error, because two readers could
+/// use different values.
 fn once<'de, A: MapAccess<'de>, V: Deserialize<'de>, T>(
     place: &mut Option<T>,
     member: &'static str,
@@ -246,11 +249,11 @@ fn once<'de, A: MapAccess<'de>, V: Deserialize<'de>, T>(
     Ok(())
 }
 
-/// A string, borrowed unless it was written with escapes.
+/// A string. It is borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The messages of a batch, if `octets` are one: revision 2025-03-26 alone has them.
+/// Returns the messages of a batch, if `octets` is one. Only revision 2025-03-26 has batches.
 ///
 /// # Errors
 /// The array is not JSON, is empty, or has more than [`BATCH_MESSAGES_MAX`] messages.
@@ -299,5 +302,5 @@ impl<'de> Visitor<'de> for BatchVisitor {
     }
 }
 
-/// How many messages a batch may have: each costs an answer.
+/// Maximum number of messages in a batch. Each message needs an answer.
 pub const BATCH_MESSAGES_MAX: usize = 100;

@@ -1,12 +1,12 @@
-//! JSON-RPC 2.0 as MCP uses it: the envelope around every message.
+//! JSON-RPC 2.0 as MCP uses it: the envelope of every message.
 //!
-//! A message is read without building a tree: `params` and `result` stay the octets that they are.
+//! Parsing a message builds no tree: `params` and `result` stay JSON text.
 
-// octets in
+// reading
 mod id;
 mod message;
 
-// octets out
+// writing
 mod error;
 mod write;
 

@@ -28,7 +28,7 @@ fn response(text: &str) -> Response<'_> {
     }
 }
 
-/// The code of the answer to `octets`, and the id it carries.
+/// Returns the error code and the id of the answer to `octets`.
 fn refused(octets: &[u8]) -> (ErrorCode, Option<RequestId>) {
     match parse(octets) {
         Err(invalid) => (invalid.error.code, invalid.id.map(|id| id.to_owned())),
@@ -104,7 +104,7 @@ fn what_is_not_json_or_not_utf8_is_a_parse_error_without_an_id() {
         br#"{"jsonrpc":"2.0","id":1,"method":"\ud800"}"#,
         b"\xef\xbb\xbf{}",
         b"\xff\xfe{\0}\0",
-        // What is wrong at first sight may be broken further on.
+        // An invalid envelope may also contain invalid JSON later.
         br#"{"id":1,"id":1"#,
         br#"[{"jsonrpc":"2.0""#,
         br#"{"method":5,"id"}"#,
@@ -114,7 +114,7 @@ fn what_is_not_json_or_not_utf8_is_a_parse_error_without_an_id() {
     }
 }
 
-// A member that is passed over was not looked at: octets that are not UTF-8 got through in it.
+// The contents of ignored members were not checked: bytes that are not UTF-8 were accepted there.
 #[test]
 fn what_is_not_utf8_is_refused_wherever_it_stands() {
     let octets = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"other\":\"\xff\"}";
@@ -130,7 +130,7 @@ fn json_that_is_no_message_is_an_invalid_request() {
     }
 }
 
-// Members of a wrong type or that stand twice made the id unreadable, though there was one.
+// A member with a wrong type, or a duplicate, made the id unreadable although it was valid.
 #[test]
 fn a_refusal_carries_the_id_if_one_can_be_read() {
     for text in [
@@ -299,7 +299,7 @@ fn an_error_says_its_message_and_code() {
     );
 }
 
-/// An id of 4 MiB was kept four times for as long as its request was handled.
+/// The server kept four copies of an id of 4 MiB while its request was in progress.
 #[test]
 fn ids_are_no_longer_than_they_may_be() {
     let message =

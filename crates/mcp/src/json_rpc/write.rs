@@ -1,4 +1,4 @@
-//! Messages to octets. Each is one line of JSON, without the end of the line.
+//! Writing of messages. Each message is one line of JSON, without the line end.
 
 use alloc::vec::Vec;
 
@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::{Error, Id};
 
-/// Appends a response whose result `result` appends. What it appends must be a JSON value; if it fails, what
-/// was appended is taken back and an error stands there instead.
+/// Appends a response. `result` must append a JSON value. If `result` fails, the response becomes an error.
 pub fn write_result(
     output: &mut Vec<u8>,
     id: &Id<'_>,
@@ -26,7 +25,7 @@ pub fn write_result(
     }
 }
 
-/// Appends a response that is an error; without an id if it is not known whose.
+/// Appends an error response. The id is absent if the request's id is unknown.
 pub fn write_error(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) {
     output.extend_from_slice(br#"{"jsonrpc":"2.0","#);
     if let Some(id) = id {
@@ -55,11 +54,10 @@ pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &i
     output.push(b'}');
 }
 
-/// Appends a request whose parameters `params` appends. What it appends must be a JSON object; if it fails,
-/// nothing is appended.
+/// Appends a request. `params` must append a JSON object.
 ///
 /// # Errors
-/// That of `params`.
+/// The error of `params`. Nothing is appended then.
 pub fn write_request_with<E>(
     output: &mut Vec<u8>,
     id: &Id<'_>,
@@ -76,7 +74,7 @@ pub fn write_request_with<E>(
     Ok(())
 }
 
-/// Appends a request up to its parameters. What is appended next must be a JSON object, and then the last
+/// Appends the beginning of a request. The caller must append the parameters, a JSON object, and a closing
 /// brace.
 pub(crate) fn write_request_start(output: &mut Vec<u8>, id: &Id<'_>, method: &str) {
     output.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -86,7 +84,8 @@ pub(crate) fn write_request_start(output: &mut Vec<u8>, id: &Id<'_>, method: &st
     output.extend_from_slice(br#","params":"#);
 }
 
-/// Appends `value` as JSON; `null` for what JSON cannot say, which our own types do not contain.
+/// Appends `value` as JSON. Appends `null` if JSON cannot express the value; the types of this crate contain
+/// no such values.
 fn write_json(output: &mut Vec<u8>, value: &impl Serialize) {
     let start = output.len();
     if serde_json::to_writer(&mut *output, value).is_err() {

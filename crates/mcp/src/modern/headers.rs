@@ -1,4 +1,4 @@
-//! The headers that mirror the body.
+//! Headers that mirror the body.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -13,17 +13,17 @@ use crate::param_headers::{PREFIX, ParamHeader};
 use crate::params::Params;
 use crate::schema::methods;
 
-/// Checks that a POST says in its header in which revision it is, as its body does. What the other headers
-/// must say depends on it.
+/// Checks that the header of a POST names the same revision as its body. The rules for the other headers
+/// depend on the revision.
 pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Result<(), Error> {
     check_plain(fields, "MCP-Protocol-Version", version)
 }
 
-/// Checks that the headers of a POST say what its body says: intermediaries decide by the headers. That of
-/// the revision has been checked by [`check_meta`](super::check_meta).
+/// Checks that the headers of a POST match its body, because intermediaries decide by the headers.
+/// [`check_meta`](super::check_meta) checks the header of the revision.
 ///
 /// # Errors
-/// [`ErrorCode::HEADER_MISMATCH`]: one is missing, malformed, there twice, or says something else.
+/// [`ErrorCode::HEADER_MISMATCH`]: a header is missing, malformed, duplicated, or different from the body.
 pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) -> Result<(), Error> {
     check_plain(fields, "Mcp-Method", method)?;
     let Some(name) = mirrored_name(method, params) else { return Ok(()) };
@@ -36,7 +36,7 @@ pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) 
 /// Checks the headers that mirror arguments of a tool.
 ///
 /// # Errors
-/// As [`check_headers`].
+/// The same as for [`check_headers`].
 pub fn check_param_headers(
     fields: FieldLines<'_>,
     headers: &[ParamHeader],
@@ -51,7 +51,7 @@ pub fn check_param_headers(
     })
 }
 
-/// `true` if a POST has headers of 2026-07-28 that mirror its body, whatever its revision is.
+/// Returns `true` if a POST of any revision has headers of 2026-07-28 that mirror its body.
 pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
     fields.iter().any(|line| {
         let name = line.name.as_bytes();
@@ -62,10 +62,11 @@ pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
     })
 }
 
-/// Checks the mirroring headers that a POST of a legacy revision has, although it needs none. An intermediary
-/// that decides by these headers does not know the revision of the body: without this check, a client could
-/// avoid the rules of the intermediary by claiming an older revision. `method` is `None` for responses,
-/// `params` for notifications.
+/// Checks the mirroring headers of a POST of a legacy revision. Such a POST needs none of them.
+///
+/// An intermediary that decides by these headers does not know the revision of the body. Without this check,
+/// a client could avoid the intermediary's rules by claiming an older revision. `method` is `None` for
+/// responses, `params` is `None` for notifications.
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`]: a header is malformed, present twice, or contradicts the body.
@@ -87,11 +88,10 @@ pub fn check_present_headers(
     }
 }
 
-/// Checks the headers that mirror arguments of a tool, as far as they are present (see
-/// [`check_present_headers`]).
+/// Checks the present headers that mirror arguments of a tool (see [`check_present_headers`]).
 ///
 /// # Errors
-/// As [`check_present_headers`].
+/// The same as for [`check_present_headers`].
 pub fn check_present_param_headers(
     fields: FieldLines<'_>,
     headers: &[ParamHeader],
@@ -100,8 +100,8 @@ pub fn check_present_param_headers(
     headers.iter().try_for_each(|header| check_present_param_header(fields, header, arguments).map(drop))
 }
 
-/// Refuses headers `Mcp-Param-*`, for a receiver that cannot compare them: an intermediary may have decided
-/// by them.
+/// Rejects headers `Mcp-Param-*`. For receivers that cannot compare them with the arguments: an intermediary
+/// may have made decisions by them.
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`]: there is such a header.
@@ -118,7 +118,7 @@ pub fn refuse_param_headers(fields: FieldLines<'_>) -> Result<(), Error> {
     }
 }
 
-/// `true` if the header is present; then, it matches.
+/// Returns `true` if the header is present and matches.
 fn check_present_param_header(
     fields: FieldLines<'_>,
     header: &ParamHeader,
@@ -132,11 +132,11 @@ fn check_present_param_header(
     }
 }
 
-/// Appends the headers of a POST that mirror its body, but for the revision, which every message of a client
-/// has, and those of arguments. `name` is the tool, prompt, resource or task that the request names.
+/// Appends the headers of a POST that mirror its body, except for the revision and the arguments. `name` is
+/// the tool, prompt, resource or task that the request names.
 ///
 /// # Errors
-/// The method cannot stand in a header.
+/// The method contains characters that a header cannot contain.
 pub fn append_headers(
     field_lines: &mut FieldLinesBuf,
     method: &str,
@@ -151,7 +151,7 @@ pub fn append_headers(
     Ok(())
 }
 
-/// What `Mcp-Name` mirrors.
+/// Returns the value that `Mcp-Name` mirrors.
 fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     let member = match method {
         methods::TOOLS_CALL | methods::PROMPTS_GET => &params.name,
@@ -162,8 +162,8 @@ fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     member.as_deref()
 }
 
-/// Checks a field that may stand there once and is never encoded: an intermediary that does not decode it
-/// must see what we see.
+/// Checks a field that must occur only once and is never encoded: an intermediary that does not decode values
+/// must read the same value.
 fn check_plain(fields: FieldLines<'_>, name: &str, expected: &str) -> Result<(), Error> {
     match once(fields, name)? {
         Some(value) if value == expected => Ok(()),
@@ -177,7 +177,7 @@ fn contradicts(name: &str, is_there: bool) -> Error {
     mismatch(format!("the header `{name}` {how}"))
 }
 
-/// The decoded value of a field that may stand there once.
+/// Returns the decoded value of a field that must occur only once.
 fn single<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
     let Some(value) = once(fields, name)? else { return Ok(None) };
     header_value::decode(value.as_bytes()).map(Some).map_err(|_| malformed(name))
@@ -186,7 +186,7 @@ fn single<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<Cow<'a, str>>
 fn once<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<FieldValue<'a>>, Error> {
     let mut values = fields.all(name);
     match (values.next(), values.next()) {
-        (_, Some(_)) => Err(mismatch(format!("the header `{name}` is there twice"))),
+        (_, Some(_)) => Err(mismatch(format!("the header `{name}` is present twice"))),
         (value, None) => Ok(value),
     }
 }

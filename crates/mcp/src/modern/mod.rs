@@ -1,13 +1,13 @@
-//! The modern era, from 2026-07-28 on: every request stands for itself.
+//! The modern era, from 2026-07-28 on: every request is independent.
 
 // requests
 mod headers;
 mod request;
 
-// results out
+// writing results
 mod result;
 
-// results in
+// reading results
 mod read_result;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Results in: what a result means for the request that it answers, and the answer that calls of tools have
-//! nearly always.
+//! Reads results: the type of a result, and a fast path for results of tools.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -11,12 +10,11 @@ use super::result::ResultType;
 use crate::json_rpc::{Id, read_result};
 use crate::schema::{CallToolResult, ContentBlock, StructuredContent, ToolResultMeta, content_blocks};
 
-/// The result says of itself something that no revision knows, or is no object: it must not be taken for an
-/// answer.
+/// The result has an unknown type or is not an object. It must not be used as an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownResultType;
 
-/// What `result` says it is. Servers of the legacy era do not say it: theirs are complete.
+/// Returns the type of `result`. Servers of the legacy era do not state it; their results are complete.
 ///
 /// # Errors
 /// See [`UnknownResultType`].
@@ -39,15 +37,15 @@ struct Said<'a> {
     result_type: Option<Cow<'a, str>>,
 }
 
-/// The complete result of a tool in the answer to request `id`, read in one pass with the message; `None` if
-/// `octets` are anything else, which is found out by [`parse`](crate::json_rpc::parse) and
-/// [`result_type`](super::result_type) then.
+/// Reads the complete result of a tool in the answer to request `id`, in one pass with the message. Returns
+/// `None` for all other messages. Use [`parse`](crate::json_rpc::parse) and
+/// [`result_type`](super::result_type) for these.
 pub fn read_tool_result(octets: &[u8], id: &Id<'_>) -> Option<CallToolResult> {
     let Complete { content, structured_content, is_error, meta, .. } = read_result(octets, id)?;
     Some(CallToolResult { content, structured_content, is_error, meta })
 }
 
-/// The members of [`CallToolResult`], and what a result says that is none.
+/// The members of [`CallToolResult`], and the members that identify other types of results.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Complete {
@@ -59,11 +57,11 @@ struct Complete {
     is_error: Option<bool>,
     #[serde(default, rename = "_meta")]
     meta: Option<ToolResultMeta>,
-    #[expect(dead_code, reason = "there is nothing else that it could be")]
+    #[expect(dead_code, reason = "reading it fails for any other value")]
     #[serde(default)]
     result_type: Option<IsComplete>,
-    /// Where a task of 2025-11-25 would stand.
-    #[expect(dead_code, reason = "there is nothing that it could be")]
+    /// The member of a task of 2025-11-25.
+    #[expect(dead_code, reason = "reading it fails for any value")]
     #[serde(default)]
     task: Option<Nothing>,
 }

@@ -1,4 +1,4 @@
-//! Requests of the modern era: what each must say about itself, and how it is written.
+//! Requests of the modern era: their required metadata and their encoding.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,14 +14,14 @@ use crate::params::{RequestMeta, meta_keys};
 use crate::revision::{Era, Revision};
 use crate::schema::{ClientCapabilities, Implementation, InputResponses, LoggingLevel, MetaObject};
 
-/// Checks the members of `_meta` that every request must have, and returns the revision it is in. `headers`
-/// are those of the POST that it came in, if it came in one: a revision that they contradict is none that
-/// could be spoken or not.
+/// Checks the required members of `_meta`, and returns the revision of the request. `headers` are the headers
+/// of the POST, if the request arrived over HTTP. A revision that differs from the header is a mismatch, even
+/// if it is unknown.
 ///
 /// # Errors
 /// In this order: [`ErrorCode::INVALID_PARAMS`] if a member is missing; [`ErrorCode::HEADER_MISMATCH`] if
-/// `MCP-Protocol-Version` does not say the same; [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] for a revision
-/// that is unknown or of the other era.
+/// `MCP-Protocol-Version` differs; [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] if the revision is unknown or
+/// of the legacy era.
 pub fn check_meta(meta: &RequestMeta<'_>, headers: Option<FieldLines<'_>>) -> Result<Revision, Error> {
     let missing = |member: &str| Error::invalid_params(format!("`_meta` must have `{member}`"));
     let Some(requested) = &meta.protocol_version else {
@@ -37,64 +37,64 @@ pub fn check_meta(meta: &RequestMeta<'_>, headers: Option<FieldLines<'_>>) -> Re
     revision.ok_or_else(|| unsupported_version(requested))
 }
 
-/// The error for a revision that is not spoken, which names those that are.
+/// Returns the error for an unsupported revision. The error lists the supported revisions.
 pub fn unsupported_version(requested: &str) -> Error {
     let supported = Revision::ALL.map(Revision::as_str);
     Error::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version")
         .with_data(json!({"supported": supported, "requested": requested}))
 }
 
-/// What the client can do.
+/// Returns the client's capabilities.
 ///
 /// # Errors
-/// [`ErrorCode::INVALID_PARAMS`]: what it says of it is malformed.
+/// [`ErrorCode::INVALID_PARAMS`]: the capabilities are malformed.
 pub fn client_capabilities(meta: &RequestMeta<'_>) -> Result<ClientCapabilities, Error> {
     let raw = meta.client_capabilities.map_or("{}", |raw| raw.get());
     serde_json::from_str(raw)
-        .map_err(|error| Error::invalid_params(format!("the capabilities are invalid: {error}")))
+        .map_err(|error| Error::invalid_params(format!("the client's capabilities are invalid: {error}")))
 }
 
-/// The error for a request that cannot be answered without `required`.
+/// Returns the error for a request that needs the capabilities `required`.
 pub fn missing_capability(required: &ClientCapabilities) -> Error {
-    Error::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a capability that is needed")
+    Error::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a required capability")
         .with_data(json!({"requiredCapabilities": required}))
 }
 
-/// Writes requests with what each must say about its client.
+/// Writes requests with the required metadata of a client.
 #[derive(Clone, Debug)]
 pub struct RequestWriter {
-    /// The members of `_meta` that every request has.
+    /// The members of `_meta` that all requests have.
     meta: Vec<u8>,
 }
 
-/// What is said about one request, besides what every request says.
+/// Metadata of a single request.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SaidOfRequest<'a> {
-    /// Whether progress is to be reported, under the id of the request.
+    /// `true` if the server should report progress. The progress token is the id of the request.
     pub wants_progress: bool,
-    /// From which level on log messages are wanted.
+    /// The lowest level of log messages that the client wants.
     pub log_level: Option<LoggingLevel>,
     /// Other members of `_meta`, such as the trace context.
     pub meta: Option<&'a MetaObject>,
 }
 
-/// What a further round of a request brings: answers, and what the server gave the client to bring back.
+/// The additional parameters of a further round: the answers, and the state that the server returned.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {
     /// The answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
-    /// What is brought back as it is.
+    /// The state, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_state: Option<alloc::string::String>,
 }
 
 impl RequestWriter {
-    /// For the requests of one client.
+    /// Returns a writer for the requests of one client.
     ///
     /// # Errors
-    /// What the client says of itself cannot be written as JSON.
+    /// The client's capabilities, name or version cannot be written as JSON.
     pub fn new(
         revision: Revision,
         capabilities: &ClientCapabilities,
@@ -109,7 +109,7 @@ impl RequestWriter {
         Ok(Self { meta })
     }
 
-    /// Appends a request. `params` is what the method's type has besides `_meta`.
+    /// Appends a request. `params` are the parameters of the method without `_meta`.
     ///
     /// # Errors
     /// The parameters cannot be written as a JSON object.
@@ -127,7 +127,7 @@ impl RequestWriter {
         output.extend_from_slice(&self.meta);
         if let Some(level) = said.log_level {
             output.push(b',');
-            // Two names.
+            // Plain data, which can always be written.
             let _ = write_member(output, meta_keys::LOG_LEVEL, &level);
         }
         if said.wants_progress {

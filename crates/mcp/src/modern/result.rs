@@ -1,4 +1,4 @@
-//! What the modern era writes around a result.
+//! Members that the modern era adds to each result.
 
 use alloc::vec::Vec;
 
@@ -8,21 +8,22 @@ use crate::json_rpc::Error;
 use crate::params::meta_keys;
 use crate::schema::{CacheHint, Implementation, MetaObject};
 
-/// Writes results with what goes around them: `resultType`, how long they may be kept, and who answers.
+/// Writes results with the additional members: `resultType`, the cache hint, and the server's name and
+/// version.
 #[derive(Clone, Debug)]
 pub struct ResultWriter {
     /// `"io.modelcontextprotocol/serverInfo":{…}`
     server_info: Vec<u8>,
 }
 
-/// What a result means for the request.
+/// The type of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResultType {
-    /// It is answered.
+    /// The request is answered.
     Complete,
-    /// The client is to answer first.
+    /// The client must answer questions first.
     InputRequired,
-    /// The answer will be had from a task.
+    /// The answer comes from a task later.
     Task,
 }
 
@@ -37,10 +38,10 @@ impl ResultType {
 }
 
 impl ResultWriter {
-    /// For the results of one server.
+    /// Returns a writer for the results of one server.
     ///
     /// # Errors
-    /// What the server says of itself cannot be written as JSON.
+    /// The server's name or version cannot be written as JSON.
     pub fn new(server_info: &Implementation) -> Result<Self, serde_json::Error> {
         let mut octets = serde_json::to_vec(meta_keys::SERVER_INFO)?;
         octets.push(b':');
@@ -48,7 +49,8 @@ impl ResultWriter {
         Ok(Self { server_info: octets })
     }
 
-    /// Appends a result. `members` is what the schema's type has besides `_meta`, which is `meta`.
+    /// Appends a result. `members` are the members of the schema's type without `_meta`, and `meta` is
+    /// `_meta`.
     ///
     /// # Errors
     /// The result cannot be written as a JSON object.
@@ -65,10 +67,10 @@ impl ResultWriter {
         self.write_end(output, meta)
     }
 
-    /// Appends a complete result whose members were written before: `"tools":[…]`.
+    /// Appends a complete result with encoded members such as `"tools":[…]`.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The same as for [`write`](Self::write).
     pub fn write_members(
         &self,
         output: &mut Vec<u8>,
@@ -97,17 +99,17 @@ fn write_start(output: &mut Vec<u8>, kind: ResultType, cache: Option<CacheHint>)
     output.extend_from_slice(kind.as_str().as_bytes());
     output.push(b'"');
     if let Some(cache) = cache {
-        // A number and one of two words.
+        // Plain data, which can always be written.
         let _ = append_members(output, &cache);
     }
 }
 
-/// Appends the members of an object to one that has some already.
+/// Appends the members of an object to an object that has members already.
 pub(super) fn append_members(output: &mut Vec<u8>, object: &impl Serialize) -> Result<(), Error> {
     let start = output.len();
     if serde_json::to_writer(&mut *output, object).is_err() || output.get(start) != Some(&b'{') {
         output.truncate(start);
-        return Err(Error::internal("a result cannot be written as JSON"));
+        return Err(Error::internal("cannot write the result as JSON"));
     }
     output.pop();
     if output.len() > start + 1 {

@@ -101,7 +101,7 @@ fn headers(lines: &[(&str, &str)], method: &str, params: &Value) -> Result<(), E
     result
 }
 
-/// Methods whose name is mirrored, and where it stands.
+/// Methods with a mirrored name, and the member that contains it.
 const MIRRORED: [(&str, &str); 6] = [
     ("tools/call", "name"),
     ("prompts/get", "name"),
@@ -127,7 +127,7 @@ fn headers_say_what_the_body_says() {
             let mut more = lines.to_vec();
             more.push(lines[twice]);
             let reason = headers(&more, method, &params).unwrap_err().message;
-            assert!(reason.ends_with("is there twice"), "{reason}");
+            assert!(reason.ends_with("is present twice"), "{reason}");
         }
         for (other, value) in ["2026-07-29", "Tools/call", "One"].into_iter().enumerate() {
             let mut different = lines;
@@ -164,7 +164,7 @@ fn a_name_may_be_encoded() {
     assert!(check("=?base64?ZWNobw==?=", "=?base64?ZWNobw==?=").is_err(), "it says `echo`");
 }
 
-// An intermediary that decides by the method compares it as it is.
+// An intermediary that decides by the method compares the text without decoding it.
 #[test]
 fn only_names_and_arguments_may_be_encoded() {
     let method = format!("=?base64?{}?=", "dG9vbHMvbGlzdA==");
@@ -211,7 +211,7 @@ fn arguments_are_mirrored_where_the_tool_says_so() {
         (
             &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")],
             json!({"region": "eu"}),
-            "is there twice",
+            "is present twice",
         ),
     ] {
         let message = check(lines, arguments).unwrap_err();

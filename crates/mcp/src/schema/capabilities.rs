@@ -1,94 +1,94 @@
-//! What either side can do.
+//! Capabilities of clients and servers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{JsonObject, TASKS_EXTENSION};
 
-/// What a client can do. What is absent it cannot.
+/// Capabilities of a client. The client does not support absent capabilities.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ClientCapabilities {
-    /// Ask its user.
+    /// Elicitation: the client can ask its user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<ElicitationCapability>,
-    /// Ask its model.
+    /// Sampling: the client can ask its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<JsonObject>,
-    /// Tell which directories it works in.
+    /// Roots: the client can list its working directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<JsonObject>,
-    /// Extensions, and their settings (2026-07-28).
+    /// Extensions and their settings (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<JsonObject>,
-    /// What no revision defines.
+    /// Capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experimental: Option<JsonObject>,
 }
 
-/// How a client can ask its user. With neither, by a form.
+/// The ways in which a client can ask its user. If both are absent, the client supports forms.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ElicitationCapability {
-    /// By a form.
+    /// The client can show a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<JsonObject>,
-    /// By sending it to a page (from 2025-11-25 on).
+    /// The client can open a page (from 2025-11-25 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<JsonObject>,
 }
 
-/// What a server can do. What is absent it cannot.
+/// Capabilities of a server. The server does not support absent capabilities.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ServerCapabilities {
-    /// It has tools.
+    /// The server has tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ListCapability>,
-    /// It has resources.
+    /// The server has resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourcesCapability>,
-    /// It has prompts.
+    /// The server has prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<ListCapability>,
-    /// It completes arguments (from 2025-03-26 on).
+    /// The server completes arguments (from 2025-03-26 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completions: Option<JsonObject>,
-    /// It logs.
+    /// The server sends log messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<JsonObject>,
-    /// It makes tasks of requests: `requests` says of which, `list` and `cancel` what else can be done
-    /// (2025-11-25).
+    /// The server runs requests as tasks. `requests` lists the methods, `list` and `cancel` list further
+    /// operations (2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<JsonObject>,
-    /// Extensions, and their settings (2026-07-28).
+    /// Extensions and their settings (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<JsonObject>,
-    /// What no revision defines.
+    /// Capabilities that no revision defines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experimental: Option<JsonObject>,
 }
 
-/// A list that a server has.
+/// The capability to provide a list.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListCapability {
-    /// It tells when the list changes.
+    /// `true` if the server notifies clients of changes of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
 }
 
-/// The resources that a server has.
+/// The capability to provide resources.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourcesCapability {
-    /// It tells when one of them changes.
+    /// `true` if the server notifies clients of changes of a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribe: Option<bool>,
-    /// It tells when the list changes.
+    /// `true` if the server notifies clients of changes of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
 }
 
 impl ServerCapabilities {
-    /// Whether clients may have tasks made of their calls of tools (2025-11-25).
+    /// Returns `true` if clients may request tool calls as tasks (2025-11-25).
     pub fn has_calls_as_tasks(&self) -> bool {
         let requests = self.tasks.as_ref().and_then(|tasks| tasks.get("requests"));
         requests.and_then(|requests| requests.pointer("/tools/call")).is_some_and(Value::is_object)
@@ -96,52 +96,52 @@ impl ServerCapabilities {
 }
 
 impl ClientCapabilities {
-    /// Whether the client can ask its user by a form.
+    /// Returns `true` if the client can show forms to its user.
     pub fn has_form_elicitation(&self) -> bool {
         self.elicitation
             .as_ref()
             .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
     }
 
-    /// Whether the client can send its user to a page.
+    /// Returns `true` if the client can open a page for its user.
     pub fn has_url_elicitation(&self) -> bool {
         self.elicitation.as_ref().is_some_and(|elicitation| elicitation.url.is_some())
     }
 
-    /// Whether the client takes a task for an answer.
+    /// Returns `true` if the client accepts a task as an answer.
     pub fn has_tasks(&self) -> bool {
         self.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(TASKS_EXTENSION))
     }
 
-    /// The same, able to ask its user by a form.
+    /// Adds support for forms.
     #[must_use]
     pub fn with_elicitation(mut self) -> Self {
         self.elicitation.get_or_insert_default().form = Some(JsonObject::new());
         self
     }
 
-    /// The same, able to send its user to a page.
+    /// Adds support for opening pages.
     #[must_use]
     pub fn with_url_elicitation(mut self) -> Self {
         self.elicitation.get_or_insert_default().url = Some(JsonObject::new());
         self
     }
 
-    /// The same, able to ask its model.
+    /// Adds support for sampling.
     #[must_use]
     pub fn with_sampling(mut self) -> Self {
         self.sampling = Some(JsonObject::new());
         self
     }
 
-    /// The same, able to tell which directories it works in.
+    /// Adds support for roots.
     #[must_use]
     pub fn with_roots(mut self) -> Self {
         self.roots = Some(JsonObject::new());
         self
     }
 
-    /// The same, taking tasks for answers.
+    /// Adds support for tasks.
     #[must_use]
     pub fn with_tasks(mut self) -> Self {
         let settings = JsonObject::new().into();

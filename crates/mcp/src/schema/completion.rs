@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use super::MetaObject;
 
-/// What is to be completed.
+/// Parameters of a request for completions of an argument.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CompleteRequestParams {
-    /// Of what.
+    /// The prompt or resource template that the argument belongs to.
     #[serde(rename = "ref")]
     pub reference: CompletionReference,
-    /// Which argument.
+    /// The argument.
     pub argument: CompleteArgument,
-    /// What is known already.
+    /// The known other arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<CompleteContext>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What an argument belongs to.
+/// A prompt or a resource template.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum CompletionReference {
@@ -36,60 +36,60 @@ pub enum CompletionReference {
     Resource(ResourceTemplateReference),
 }
 
-/// Which prompt.
+/// Identifies a prompt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PromptReference {
-    /// What it is asked for by.
+    /// The name of the prompt.
     pub name: String,
-    /// Its name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
-/// Which resource template.
+/// Identifies a resource template.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ResourceTemplateReference {
-    /// The template.
+    /// The URI template.
     pub uri: String,
 }
 
-/// What has been typed.
+/// An argument and its current text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompleteArgument {
-    /// The argument.
+    /// The name of the argument.
     pub name: String,
-    /// What has been typed of it.
+    /// The text that the user has typed so far.
     pub value: String,
 }
 
-/// What is known already.
+/// Context of a completion.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct CompleteContext {
-    /// The other arguments: names and strings.
+    /// The names and values of other arguments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, String>,
 }
 
-/// What it could be completed to.
+/// Result of a request for completions.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct CompleteResult {
     /// The suggestions.
     pub completion: Completion,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// Suggestions.
+/// Suggested values.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Completion {
-    /// At most 100.
+    /// At most 100 values.
     pub values: Vec<String>,
-    /// How many there are in all.
+    /// The total number of values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Whether there are more.
+    /// `true` if there are more values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
 }

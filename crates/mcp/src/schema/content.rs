@@ -1,4 +1,4 @@
-//! Content: text, pictures, sound, and resources.
+//! Content: text, images, audio, and resources.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::implementation::Icon;
 use super::meta::MetaObject;
 
-/// A piece of content.
+/// A block of content.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", remote = "Self")]
 pub enum ContentBlock {
     /// Text.
     Text(TextContent),
-    /// A picture.
+    /// An image.
     Image(ImageContent),
-    /// Sound (from 2025-03-26 on).
+    /// Audio (from 2025-03-26 on).
     Audio(AudioContent),
-    /// Where a resource is (from 2025-06-18 on).
+    /// A link to a resource (from 2025-06-18 on).
     ResourceLink(ResourceLink),
-    /// A resource.
+    /// An embedded resource.
     Resource(EmbeddedResource),
 }
 
@@ -35,87 +35,87 @@ pub enum ContentBlock {
 pub struct TextContent {
     /// The text.
     pub text: String,
-    /// Whom it is for.
+    /// The intended audience and importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// A picture.
+/// An image.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageContent {
-    /// Its octets.
+    /// The image data.
     pub data: Base64Data,
-    /// Its type.
+    /// The media type.
     pub mime_type: String,
-    /// Whom it is for.
+    /// The intended audience and importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// Sound.
+/// Audio.
 pub type AudioContent = ImageContent;
 
-/// Where a resource is.
+/// A link to a resource.
 pub type ResourceLink = Resource;
 
-/// A resource.
+/// The description of a resource.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Where it is.
+    /// The URI.
     pub uri: String,
-    /// Its name, for programs.
+    /// The name for use in programs.
     pub name: String,
-    /// Its name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its type.
+    /// The media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// How many octets it has.
+    /// Size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Whom it is for.
+    /// The intended audience and importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// Pictures of it.
+    /// Icons for display.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// A resource, in a message.
+/// A resource that is embedded in a message.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EmbeddedResource {
     /// The resource.
     pub resource: ResourceContents,
-    /// Whom it is for.
+    /// The intended audience and importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a resource contains.
+/// The content of a resource.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ResourceContents {
     /// Text.
     Text(TextResourceContents),
-    /// Octets.
+    /// Binary data.
     Blob(BlobResourceContents),
 }
 
@@ -123,60 +123,60 @@ pub enum ResourceContents {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TextResourceContents {
-    /// Which resource.
+    /// The URI of the resource.
     pub uri: String,
-    /// Its type.
+    /// The media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// The text.
     pub text: String,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// The octets of a resource.
+/// The binary data of a resource.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlobResourceContents {
-    /// Which resource.
+    /// The URI of the resource.
     pub uri: String,
-    /// Its type.
+    /// The media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The octets.
+    /// The data.
     pub blob: Base64Data,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// Whom content is for, and how much it matters.
+/// The intended audience of content, and its importance.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
-    /// Whom it is for.
+    /// The intended audience.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audience: Vec<Role>,
-    /// How much it matters, from 0 to 1.
+    /// The importance, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// When it was changed, as ISO 8601 has it.
+    /// Time of the last change, in the format of ISO 8601.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
 }
 
-/// Who speaks in a conversation.
+/// A participant of a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// A person.
+    /// The user.
     User,
-    /// A model.
+    /// The model.
     Assistant,
 }
 
-/// Octets, written as Base64.
+/// Binary data in Base64.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Base64Data(pub String);
@@ -186,15 +186,15 @@ pub struct Base64Data(pub String);
 pub struct InvalidBase64;
 
 impl Base64Data {
-    /// Encodes octets.
+    /// Encodes bytes.
     pub fn from_bytes(octets: &[u8]) -> Self {
         Self(STANDARD.encode(octets))
     }
 
-    /// Decodes them.
+    /// Decodes the data.
     ///
     /// # Errors
-    /// What was sent is not Base64.
+    /// The text is not valid Base64.
     pub fn to_bytes(&self) -> Result<Vec<u8>, InvalidBase64> {
         STANDARD.decode(&self.0).map_err(|_| InvalidBase64)
     }
@@ -212,15 +212,15 @@ impl<'de> Deserialize<'de> for ContentBlock {
     }
 }
 
-/// Reads a block as what it says it is, where that stands first, as nearly everybody writes it. What is
-/// derived keeps all members in memory until it has seen the type.
+/// Reads a block directly if the member `type` is first, as in most messages. The derived implementation
+/// keeps all members in memory until it has read the type.
 struct BlockVisitor;
 
 impl<'de> Visitor<'de> for BlockVisitor {
     type Value = ContentBlock;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a piece of content")
+        f.write_str("a content block")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ContentBlock, A::Error> {
@@ -242,8 +242,8 @@ impl<'de> Visitor<'de> for BlockVisitor {
     }
 }
 
-/// Reads the content of a result. Nearly always it is one block: room for four, which vectors begin with, is
-/// more than what is to be had quickly.
+/// Reads the content of a result. Most results have one block, so this allocates space for one block instead
+/// of the usual four.
 pub(crate) fn content_blocks<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<ContentBlock>, D::Error> {
@@ -271,11 +271,11 @@ impl<'de> Visitor<'de> for BlocksVisitor {
     }
 }
 
-/// The members of a block, the first of which has been looked at.
+/// The members of a block after the first name was read.
 struct Members<'de, A> {
-    /// The name of the first, if it is to be read by others.
+    /// The first name, if it still has to be processed.
     first: Option<Cow<'de, str>>,
-    /// Whether that was the type, which stands there once.
+    /// `true` if the first member was the type. The type must occur only once.
     is_told: bool,
     map: A,
 }
@@ -300,7 +300,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'de, A> {
     }
 }
 
-/// A string, borrowed unless it was written with escapes.
+/// A string. It is borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -309,48 +309,48 @@ const TYPE: &str = "type";
 const TYPES: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
 
 impl ContentBlock {
-    /// Text.
+    /// Returns text content.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent { text: text.into(), ..TextContent::default() })
     }
 
-    /// A picture.
+    /// Returns an image. `octets` are its bytes.
     pub fn image(octets: &[u8], mime_type: impl Into<String>) -> Self {
         Self::Image(ImageContent::new(octets, mime_type))
     }
 
-    /// Sound.
+    /// Returns audio. `octets` are its bytes.
     pub fn audio(octets: &[u8], mime_type: impl Into<String>) -> Self {
         Self::Audio(AudioContent::new(octets, mime_type))
     }
 
-    /// A resource.
+    /// Returns an embedded resource.
     pub const fn resource(resource: ResourceContents) -> Self {
         Self::Resource(EmbeddedResource { resource, annotations: None, meta: None })
     }
 }
 
 impl Resource {
-    /// A resource of no known type.
+    /// Returns a resource without a media type.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self { uri: uri.into(), name: name.into(), ..Self::default() }
     }
 
-    /// The same with a name for people.
+    /// Sets the display name.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// The same with what it is.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The same with its type.
+    /// Sets the media type.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -359,7 +359,7 @@ impl Resource {
 }
 
 impl ImageContent {
-    /// Octets of a type.
+    /// Returns content of a media type. `octets` are its bytes.
     pub fn new(octets: &[u8], mime_type: impl Into<String>) -> Self {
         Self {
             data: Base64Data::from_bytes(octets),
@@ -371,13 +371,13 @@ impl ImageContent {
 }
 
 impl ResourceContents {
-    /// Text at a URI.
+    /// Returns text at a URI.
     pub fn text(uri: impl Into<String>, mime_type: impl Into<String>, text: impl Into<String>) -> Self {
         let mime_type = Some(mime_type.into());
         Self::Text(TextResourceContents { uri: uri.into(), mime_type, text: text.into(), meta: None })
     }
 
-    /// Octets at a URI.
+    /// Returns binary data at a URI. `octets` are its bytes.
     pub fn blob(uri: impl Into<String>, mime_type: impl Into<String>, octets: &[u8]) -> Self {
         let (mime_type, blob) = (Some(mime_type.into()), Base64Data::from_bytes(octets));
         Self::Blob(BlobResourceContents { uri: uri.into(), mime_type, blob, meta: None })

@@ -1,4 +1,4 @@
-//! Asking the user.
+//! Elicitation: questions to the user.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,46 +11,46 @@ use super::{JsonObject, MetaObject};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElicitRequestFormParams {
-    /// That it is a form, which is so as well where it is not said (from 2025-11-25 on).
+    /// The mode. Absent means a form too (from 2025-11-25 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<FormMode>,
-    /// What the user is told.
+    /// The message for the user.
     pub message: String,
-    /// What the form asks for.
+    /// The fields of the form.
     pub requested_schema: RequestedSchema,
 }
 
-/// That the user is asked by a form.
+/// The mode of a form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FormMode {
-    /// It is.
+    /// A form.
     Form,
 }
 
-/// A page for the user to visit (from 2025-11-25 on).
+/// A page that the user should visit (from 2025-11-25 on).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "mode", rename = "url", rename_all = "camelCase")]
 pub struct ElicitRequestURLParams {
-    /// What the user is told.
+    /// The message for the user.
     pub message: String,
-    /// Where the page is.
+    /// The URL of the page.
     pub url: String,
-    /// What the server calls this (2025-11-25 only, and needed there).
+    /// The server's id of the elicitation (required in 2025-11-25, absent in other revisions).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation_id: Option<String>,
 }
 
-/// What a form asks for: an object without objects in it.
+/// The schema of a form: an object without nested objects.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "object")]
 pub struct RequestedSchema {
-    /// The dialect of JSON Schema it is in (from 2025-11-25 on).
+    /// The dialect of JSON Schema (from 2025-11-25 on).
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
-    /// The fields, each a [`PrimitiveSchemaDefinition`] as JSON, in their order.
+    /// The fields in their order. Each is a [`PrimitiveSchemaDefinition`] as JSON.
     pub properties: JsonObject,
-    /// Which must be filled in.
+    /// The names of the required fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<String>,
 }
@@ -59,53 +59,53 @@ pub struct RequestedSchema {
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrimitiveSchemaDefinition {
-    /// `string`, `number`, `integer`, `boolean`, or `array` for several of a choice.
+    /// The type: `string`, `number`, `integer`, `boolean`, or `array` for a multiple choice.
     pub r#type: String,
-    /// What it is called.
+    /// The label of the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What stands in it before.
+    /// The initial value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<serde_json::Value>,
-    /// The form of a string.
+    /// The format of a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<StringFormat>,
-    /// The shortest string.
+    /// Minimum length of a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_length: Option<u64>,
-    /// The longest string.
+    /// Maximum length of a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u64>,
-    /// The least number.
+    /// Minimum of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<f64>,
-    /// The greatest number.
+    /// Maximum of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<f64>,
-    /// A choice of one.
+    /// The options of a single choice.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// What the options of `enum` are called (the old way).
+    /// The titles of the options in `enum` (deprecated).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub enum_names: Vec<String>,
-    /// A choice of one, with titles.
+    /// The options of a single choice, with titles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<EnumOption>,
-    /// A choice of several.
+    /// The options of a multiple choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<EnumSchemaItems>,
-    /// At least how many of a choice.
+    /// Minimum number of selected options.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_items: Option<u64>,
-    /// At most how many of a choice.
+    /// Maximum number of selected options.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_items: Option<u64>,
 }
 
-/// The form of a string.
+/// The format of a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StringFormat {
@@ -113,27 +113,27 @@ pub enum StringFormat {
     Date,
     /// A date and a time.
     DateTime,
-    /// An address of mail.
+    /// An email address.
     Email,
     /// A URI.
     Uri,
 }
 
-/// What can be chosen.
+/// An option with a title.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EnumOption {
-    /// What is sent.
+    /// The value that the client sends.
     #[serde(rename = "const")]
     pub value: String,
-    /// What is shown.
+    /// The title that the client shows.
     pub title: String,
 }
 
-/// What several can be chosen of.
+/// The options of a multiple choice.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnumSchemaItems {
-    /// `string`, where the options have no titles.
+    /// `string` if the options have no titles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
     /// Options without titles.
@@ -154,52 +154,52 @@ pub enum ElicitRequestParams {
     Url(ElicitRequestURLParams),
 }
 
-/// A request to ask the user, without what its envelope has.
+/// A request to ask the user, without its JSON-RPC envelope.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ElicitRequest {
     /// The question.
     pub params: ElicitRequestParams,
 }
 
-/// What the user did.
+/// The user's response.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ElicitResult {
-    /// What.
+    /// The action of the user.
     pub action: ElicitAction,
-    /// What was filled in.
+    /// The values of the fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<JsonObject>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a user does with a question.
+/// The user's action on a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ElicitAction {
-    /// Answers it.
+    /// The user accepts and answers.
     Accept,
-    /// Says no.
+    /// The user declines.
     Decline,
-    /// Closes it.
+    /// The user closes the question without a choice.
     Cancel,
 }
 
 impl ElicitResult {
-    /// What was filled into a field.
+    /// Returns the value of a field.
     pub fn field(&self, name: &str) -> Option<&serde_json::Value> {
         self.content.as_ref()?.get(name)
     }
 
-    /// The text that was filled into a field; empty if there is none.
+    /// Returns the text of a field, or an empty string if there is none.
     pub fn text(&self, name: &str) -> &str {
         self.field(name).and_then(serde_json::Value::as_str).unwrap_or_default()
     }
 }
 
 impl ElicitAction {
-    /// The name of it: `accept`, `decline` or `cancel`.
+    /// Returns the name: `accept`, `decline` or `cancel`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Accept => "accept",
@@ -210,30 +210,30 @@ impl ElicitAction {
 }
 
 impl EnumOption {
-    /// `value`, shown as `title`.
+    /// Returns the option `value` with the title `title`.
     pub fn new(value: impl Into<String>, title: impl Into<String>) -> Self {
         Self { value: value.into(), title: title.into() }
     }
 }
 
 impl ElicitRequestFormParams {
-    /// A form without fields.
+    /// Returns a form without fields.
     pub fn new(message: impl Into<String>) -> Self {
         let requested_schema =
             RequestedSchema { dialect: None, properties: JsonObject::new(), required: Vec::new() };
         Self { mode: None, message: message.into(), requested_schema }
     }
 
-    /// The same with a field that may be left empty.
+    /// Adds an optional field.
     #[must_use]
     pub fn with_field(mut self, name: impl Into<String>, field: PrimitiveSchemaDefinition) -> Self {
-        // Plain data.
+        // Plain data, which can always be written.
         let field = serde_json::to_value(field).unwrap_or_default();
         self.requested_schema.properties.insert(name.into(), field);
         self
     }
 
-    /// The same with a field that must be filled in.
+    /// Adds a required field.
     #[must_use]
     pub fn with_required_field(mut self, name: impl Into<String>, field: PrimitiveSchemaDefinition) -> Self {
         let name = name.into();
@@ -243,50 +243,50 @@ impl ElicitRequestFormParams {
 }
 
 impl PrimitiveSchemaDefinition {
-    /// Text.
+    /// Returns a text field.
     pub fn string() -> Self {
         Self { r#type: "string".into(), ..Self::default() }
     }
 
-    /// A number.
+    /// Returns a number field.
     pub fn number() -> Self {
         Self { r#type: "number".into(), ..Self::default() }
     }
 
-    /// A whole number.
+    /// Returns an integer field.
     pub fn integer() -> Self {
         Self { r#type: "integer".into(), ..Self::default() }
     }
 
-    /// Yes or no.
+    /// Returns a yes/no field.
     pub fn boolean() -> Self {
         Self { r#type: "boolean".into(), ..Self::default() }
     }
 
-    /// One of several.
+    /// Returns a single choice.
     pub fn one_of<T: Into<String>>(options: impl IntoIterator<Item = T>) -> Self {
         Self { options: options.into_iter().map(Into::into).collect(), ..Self::string() }
     }
 
-    /// One of several that have titles (from 2025-11-25 on).
+    /// Returns a single choice with titles (from 2025-11-25 on).
     pub fn one_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
         Self { one_of: options.into_iter().collect(), ..Self::string() }
     }
 
-    /// One of several that have titles, in the way that clients of all revisions understand and that will be
-    /// gone one day (`enumNames`).
+    /// Returns a single choice with titles in the format of `enumNames`. Clients of all revisions support
+    /// this format, but it is deprecated.
     pub fn one_of_named(options: impl IntoIterator<Item = EnumOption>) -> Self {
         let (options, enum_names) = options.into_iter().map(|option| (option.value, option.title)).unzip();
         Self { options, enum_names, ..Self::string() }
     }
 
-    /// Any of several (from 2025-11-25 on).
+    /// Returns a multiple choice (from 2025-11-25 on).
     pub fn several_of<T: Into<String>>(options: impl IntoIterator<Item = T>) -> Self {
         let options = options.into_iter().map(Into::into).collect();
         Self::array(EnumSchemaItems { r#type: Some("string".into()), options, ..EnumSchemaItems::default() })
     }
 
-    /// Any of several that have titles (from 2025-11-25 on).
+    /// Returns a multiple choice with titles (from 2025-11-25 on).
     pub fn several_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
         Self::array(EnumSchemaItems { any_of: options.into_iter().collect(), ..EnumSchemaItems::default() })
     }
@@ -295,21 +295,21 @@ impl PrimitiveSchemaDefinition {
         Self { r#type: "array".into(), items: Some(items), ..Self::default() }
     }
 
-    /// The same with a name.
+    /// Sets the label.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// The same with what it is.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The same with what stands in it before.
+    /// Sets the initial value.
     #[must_use]
     pub fn with_default(mut self, default: impl Into<serde_json::Value>) -> Self {
         self.default = Some(default.into());

@@ -1,5 +1,5 @@
-//! How client and server introduce themselves: the handshake of the legacy era with what belongs to its
-//! sessions, and discovery without one.
+//! Introduction of client and server: the handshake and the sessions of the legacy era, and discovery without
+//! a handshake.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,71 +8,71 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientCapabilities, Implementation, LoggingLevel, MetaObject, ServerCapabilities};
 
-/// What a client says at the beginning of a session.
+/// Parameters of the client's request for a session.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeRequestParams {
-    /// The revision it would like.
+    /// The revision that the client prefers.
     pub protocol_version: String,
-    /// What it can do.
+    /// The client's capabilities.
     pub capabilities: ClientCapabilities,
-    /// What it says it is.
+    /// The client's name and version.
     pub client_info: Implementation,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a server says at the beginning of a session.
+/// The server's answer to a request for a session.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResult {
     /// The revision of the session.
     pub protocol_version: String,
-    /// What it can do.
+    /// The server's capabilities.
     pub capabilities: ServerCapabilities,
-    /// What it says it is.
+    /// The server's name and version.
     pub server_info: Implementation,
-    /// What a model should know of it.
+    /// Instructions for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// From which level on log messages are wanted.
+/// Parameters of a request to set the log level.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SetLevelRequestParams {
-    /// The level.
+    /// The lowest level of log messages that the client wants.
     pub level: LoggingLevel,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// The resource that a client wants to know about, or no longer.
+/// Parameters of a request to subscribe to a resource, or to unsubscribe.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SubscribeRequestParams {
-    /// Which.
+    /// The URI of the resource.
     pub uri: String,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a server is and can do, without a handshake (2026-07-28).
+/// The server's description of itself without a handshake (2026-07-28).
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoverResult {
-    /// The revisions that it speaks.
+    /// The revisions that the server supports.
     pub supported_versions: Vec<String>,
-    /// What it can do.
+    /// The server's capabilities.
     pub capabilities: ServerCapabilities,
-    /// What a model should know of it.
+    /// Instructions for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }

@@ -1,66 +1,66 @@
-//! What a client or server says it is.
+//! The name and version of a client or server.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-/// What a client or server says it is. Nobody verifies it.
+/// The name and version of a client or server. They are not verified.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Implementation {
-    /// Its name, for programs.
+    /// The name for use in programs.
     pub name: String,
-    /// Its name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Its version.
     pub version: String,
-    /// What it does.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where to read about it.
+    /// The URL of a website with documentation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website_url: Option<String>,
-    /// Pictures of it.
+    /// Icons for display.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
 }
 
-/// A picture that a client may show.
+/// An icon that a client may show.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Icon {
-    /// Where it is: an HTTP or `data:` URI.
+    /// The location: an HTTP or `data:` URI.
     pub src: String,
-    /// Its type.
+    /// The media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Its sizes, `48x48` or `any`.
+    /// The sizes, such as `48x48` or `any`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<String>,
-    /// Which background it is for.
+    /// The background that the icon is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<IconTheme>,
 }
 
-/// Which background an icon is for.
+/// The background that an icon is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IconTheme {
-    /// A dark one.
+    /// A dark background.
     Dark,
-    /// A light one.
+    /// A light background.
     Light,
 }
 
 impl Implementation {
-    /// With a name and a version.
+    /// Returns an implementation with a name and a version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), ..Self::default() }
     }
 
-    /// The same with a name for people.
+    /// Sets the display name.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());

@@ -1,5 +1,5 @@
-//! Multi round-trip requests: what the client is to answer first (2026-07-28). And one kind of question:
-//! which directories the client works in.
+//! Multi round-trip requests: questions that the client must answer first (2026-07-28). Also contains one
+//! kind of question: the client's working directories.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -11,82 +11,81 @@ use super::elicitation::{ElicitRequest, ElicitResult};
 use super::meta::{MetaObject, RequestParams};
 use super::sampling::{CreateMessageRequest, CreateMessageResult};
 
-/// That the request will be answered once the client has answered. One of the first two members must be
-/// there.
+/// A result that asks the client for input. At least one of the first two members is present.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequiredResult {
-    /// What is asked.
+    /// The questions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_requests: Option<InputRequests>,
-    /// What the client is to bring back as it is.
+    /// State that the client must return unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What is asked, each under a name that its answer will have.
+/// Questions by name. Each answer has the same name.
 pub type InputRequests = BTreeMap<String, InputRequest>;
 
-/// The answers.
+/// Answers by name.
 pub type InputResponses = BTreeMap<String, InputResponse>;
 
-/// Something that is asked.
+/// A question.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "method")]
 pub enum InputRequest {
-    /// Of the user.
+    /// A question to the user.
     #[serde(rename = "elicitation/create")]
     Elicit(ElicitRequest),
-    /// Of the model.
+    /// A question to the model.
     #[serde(rename = "sampling/createMessage")]
     CreateMessage(CreateMessageRequest),
-    /// Of the client: which directories it works in.
+    /// A question to the client about its working directories.
     #[serde(rename = "roots/list")]
     ListRoots(ListRootsRequest),
 }
 
-/// An answer. Nothing but its members says what it answers.
+/// An answer. Only its members show which kind of question it answers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum InputResponse {
-    /// Of the user.
+    /// The user's answer.
     Elicit(ElicitResult),
-    /// Of the model.
+    /// The model's answer.
     CreateMessage(CreateMessageResult),
-    /// Of the client.
+    /// The client's answer.
     ListRoots(ListRootsResult),
 }
 
-/// A directory that the client works in.
+/// A working directory of the client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Root {
-    /// Where it is: a `file:` URI.
+    /// The location: a `file:` URI.
     pub uri: String,
-    /// What it is called.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// The directories that the client works in.
+/// The working directories of the client.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ListRootsResult {
-    /// All of them.
+    /// All working directories.
     pub roots: Vec<Root>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// A request for the directories, without what its envelope has.
+/// A request for the working directories, without its JSON-RPC envelope.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ListRootsRequest {
-    /// Nothing but what is said about it.
+    /// Only metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<RequestParams>,
 }

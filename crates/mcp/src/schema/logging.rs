@@ -9,49 +9,49 @@ use serde_json::Value;
 
 use super::MetaObject;
 
-/// How much a log message matters (RFC 5424). Later ones are greater.
+/// Severity of a log message (RFC 5424). Later variants are more severe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoggingLevel {
-    /// For whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// As expected.
+    /// Normal events.
     Info,
-    /// As expected, and worth a note.
+    /// Normal but significant events.
     Notice,
-    /// Something may be wrong.
+    /// A possible problem.
     Warning,
-    /// Something is wrong.
+    /// An error.
     Error,
-    /// Something is badly wrong.
+    /// A critical error.
     Critical,
-    /// Somebody must act at once.
+    /// An error that needs action at once.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
-/// The text is not the name of a level.
+/// The text does not name a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownLoggingLevel;
 
 /// A log message.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LoggingMessageNotificationParams {
-    /// How much it matters.
+    /// The severity.
     pub level: LoggingLevel,
-    /// Who logs.
+    /// The name of the logger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logger: Option<String>,
-    /// What there is to say.
+    /// The message: any JSON value.
     pub data: Value,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
 impl LoggingLevel {
-    /// All levels, the least first.
+    /// All levels. The least severe is first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -63,7 +63,7 @@ impl LoggingLevel {
         Self::Emergency,
     ];
 
-    /// The name.
+    /// Returns the name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -88,7 +88,7 @@ impl FromStr for LoggingLevel {
 
 impl fmt::Display for UnknownLoggingLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a level of log messages")
+        f.write_str("unknown log level")
     }
 }
 

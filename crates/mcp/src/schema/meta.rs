@@ -1,4 +1,4 @@
-//! What is said about messages, parameters that say nothing else, and how long a result may be kept.
+//! Metadata of messages, parameters without other members, and cache hints.
 
 use alloc::string::String;
 
@@ -7,54 +7,54 @@ use serde_json::{Map, Value};
 
 use crate::json_rpc::RequestId;
 
-/// A JSON object, in the order in which it was written.
+/// A JSON object. Its members keep their order.
 pub type JsonObject = Map<String, Value>;
 
 /// The members of `_meta`.
 pub type MetaObject = JsonObject;
 
-/// The parameters of a request that has none of its own.
+/// Parameters of a request without other members.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RequestParams {
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// The parameters of a notification that has none of its own.
+/// Parameters of a notification without other members.
 pub type NotificationParams = RequestParams;
 
-/// The parameters of a request for a list.
+/// Parameters of a request for a list.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct PaginatedRequestParams {
-    /// Where the list is to go on.
+    /// The cursor of the requested page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What the progress of a request is reported under: an integer or a string.
+/// The token for progress notifications of a request: an integer or a string.
 pub type ProgressToken = RequestId;
 
-/// How long a result may be kept, and for whom (2026-07-28).
+/// The permission to cache a result (2026-07-28).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheHint {
-    /// How long, in milliseconds.
+    /// Maximum age in milliseconds.
     pub ttl_ms: u64,
-    /// For whom.
+    /// The callers that may share the cached result.
     pub cache_scope: CacheScope,
 }
 
-/// For whom a result may be kept.
+/// The callers that may share a cached result.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheScope {
-    /// For everybody.
+    /// All callers.
     Public,
-    /// For whoever asked.
+    /// Only callers with the same authorization as the original caller.
     #[default]
     Private,
 }

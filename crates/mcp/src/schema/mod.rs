@@ -1,33 +1,33 @@
-//! What messages say: the types of the schema, under its names.
+//! The contents of messages: the types of the schema, with the names of the schema.
 //!
-//! One type serves all revisions; what a revision does not have is absent. What the modern era writes around
-//! a result (`resultType`, `ttlMs`, `cacheScope`) is not part of the types: see
+//! Each type serves all revisions: members that a revision does not have are absent. The types do not contain
+//! the members that the modern era adds to each result (`resultType`, `ttlMs`, `cacheScope`): see
 //! [`ResultWriter`](crate::modern::ResultWriter).
 
-// what everything is made of
+// common parts
 pub mod methods;
 mod meta;
 mod implementation;
 mod content;
 
-// what servers offer
+// offers of servers
 mod tools;
 mod tool_calls;
 mod resources;
 mod prompts;
 mod completion;
 
-// what servers ask
+// questions of servers
 mod elicitation;
 mod sampling;
 mod input;
 
-// what is said along the way
+// messages during a request
 mod logging;
 mod notifications;
 mod tasks;
 
-// what either side can do
+// capabilities and handshake
 mod capabilities;
 mod handshake;
 

@@ -1,4 +1,4 @@
-//! Notifications of progress and of the end of requests, and subscriptions to others (2026-07-28).
+//! Notifications about progress and cancellation, and subscriptions to other notifications (2026-07-28).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,74 +8,74 @@ use serde::{Deserialize, Serialize};
 use super::meta::{MetaObject, ProgressToken};
 use crate::json_rpc::RequestId;
 
-/// How far a request is.
+/// The progress of a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressNotificationParams {
-    /// What the client called it.
+    /// The client's token for the request.
     pub progress_token: ProgressToken,
-    /// How far; more each time.
+    /// The current progress. It increases with each notification.
     pub progress: f64,
-    /// How far it will be at its end.
+    /// The progress at the end of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What is being done (from 2025-03-26 on).
+    /// A description of the current step (from 2025-03-26 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// A request that is given up.
+/// The cancellation of a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelledNotificationParams {
-    /// Which.
+    /// The id of the request.
     pub request_id: RequestId,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a client wants to be told.
+/// Parameters of a request for a subscription.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SubscriptionsListenRequestParams {
-    /// About what.
+    /// The requested notifications.
     pub notifications: SubscriptionFilter,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a subscription will be told.
+/// The notifications that the server accepted for a subscription.
 pub type SubscriptionsAcknowledgedNotificationParams = SubscriptionsListenRequestParams;
 
 /// The end of a subscription.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct SubscriptionsListenResult {
-    /// Which subscription.
+    /// Metadata with the id of the subscription.
     #[serde(rename = "_meta")]
     pub meta: MetaObject,
 }
 
-/// What a subscription is about.
+/// The notifications of a subscription.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionFilter {
-    /// That there are other tools.
+    /// Changes of the list of tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools_list_changed: Option<bool>,
-    /// That there are other prompts.
+    /// Changes of the list of prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts_list_changed: Option<bool>,
-    /// That there are other resources.
+    /// Changes of the list of resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources_list_changed: Option<bool>,
-    /// That these resources have changed.
+    /// Changes of these resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_subscriptions: Vec<String>,
 }

@@ -11,118 +11,118 @@ use super::{ContentBlock, Icon, InputResponses, MetaObject, Role};
 /// A prompt.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Prompt {
-    /// What it is asked for by.
+    /// The unique name of the prompt.
     pub name: String,
-    /// Its name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it can be filled with.
+    /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
-    /// Pictures of it.
+    /// Icons for display.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a prompt can be filled with: text under a name.
+/// An argument of a prompt. Its value is text.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct PromptArgument {
-    /// Its name, for programs.
+    /// The name for use in programs.
     pub name: String,
-    /// Its name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the prompt needs it.
+    /// `true` if the argument is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
 }
 
-/// The prompts there are.
+/// A page of the list of prompts.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListPromptsResult {
-    /// One page of them.
+    /// The prompts of the page.
     pub prompts: Vec<Prompt>,
-    /// Where the list goes on; absent at its end.
+    /// The cursor of the next page. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// Which prompt is wanted.
+/// Parameters of a request for a prompt.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetPromptRequestParams {
-    /// The prompt.
+    /// The name of the prompt.
     pub name: String,
-    /// What it is filled with.
+    /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<BTreeMap<String, String>>,
-    /// The answers to what an earlier round asked (2026-07-28).
+    /// The answers to questions of an earlier round (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
-    /// What an earlier round gave the client to bring back (2026-07-28).
+    /// The state that the server returned in an earlier round (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// A prompt, filled.
+/// A prompt with its arguments filled in.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct GetPromptResult {
-    /// What it is for.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What is said, in turn.
+    /// The messages of a conversation, in order.
     pub messages: Vec<PromptMessage>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What one side says.
+/// A message of a conversation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromptMessage {
-    /// Who.
+    /// The author.
     pub role: Role,
-    /// What.
+    /// The content.
     pub content: ContentBlock,
 }
 
 impl Prompt {
-    /// A prompt whose arguments are those of its handler.
+    /// Returns a prompt with the arguments of its handler.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// The same with a name for people.
+    /// Sets the display name.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// The same with what it is for.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The same with one more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn with_argument(mut self, argument: PromptArgument) -> Self {
         self.arguments.push(argument);
@@ -131,19 +131,19 @@ impl Prompt {
 }
 
 impl PromptArgument {
-    /// An argument that the prompt can do without.
+    /// Returns an optional argument.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// The same with what it is.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The same, needed or not.
+    /// Sets whether the argument is required.
     #[must_use]
     pub const fn with_required(mut self, is_required: bool) -> Self {
         self.required = Some(is_required);
@@ -152,12 +152,12 @@ impl PromptArgument {
 }
 
 impl PromptMessage {
-    /// What a person says.
+    /// Returns a message of the user.
     pub const fn user(content: ContentBlock) -> Self {
         Self { role: Role::User, content }
     }
 
-    /// What a model says.
+    /// Returns a message of the model.
     pub const fn assistant(content: ContentBlock) -> Self {
         Self { role: Role::Assistant, content }
     }

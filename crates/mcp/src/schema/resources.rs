@@ -13,113 +13,113 @@ use super::implementation::Icon;
 use super::input::InputResponses;
 use super::meta::MetaObject;
 
-/// Resources whose URIs have something in common.
+/// A template for the URIs of several resources.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceTemplate {
-    /// Where they are, with expressions for what differs (RFC 6570).
+    /// The URI template (RFC 6570).
     pub uri_template: String,
-    /// The name, for programs.
+    /// The name for use in programs.
     pub name: String,
-    /// The name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What they are.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Their type, if it is the same.
+    /// The media type, if all resources have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Whom they are for.
+    /// The intended audience and importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// Pictures of them.
+    /// Icons for display.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
-    /// What is said about them.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// The resources there are.
+/// A page of the list of resources.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListResourcesResult {
-    /// One page of them.
+    /// The resources of the page.
     pub resources: Vec<Resource>,
-    /// Where the list goes on; absent at its end.
+    /// The cursor of the next page. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// The templates of resources there are.
+/// A page of the list of resource templates.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListResourceTemplatesResult {
-    /// One page of them.
+    /// The templates of the page.
     pub resource_templates: Vec<ResourceTemplate>,
-    /// Where the list goes on; absent at its end.
+    /// The cursor of the next page. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// Which resource is read.
+/// Parameters of a request to read a resource.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadResourceRequestParams {
-    /// Where it is.
+    /// The URI of the resource.
     pub uri: String,
-    /// The answers to what an earlier round asked (2026-07-28).
+    /// The answers to questions of an earlier round (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
-    /// What an earlier round gave the client to bring back (2026-07-28).
+    /// The state that the server returned in an earlier round (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// Which resource has changed.
+/// A notification about a change of a resource.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ResourceUpdatedNotificationParams {
-    /// Where it is.
+    /// The URI of the resource.
     pub uri: String,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a resource contains.
+/// The content of a resource.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ReadResourceResult {
-    /// One piece, or several.
+    /// One or several parts.
     pub contents: Vec<ResourceContents>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
 impl ResourceTemplate {
-    /// Resources of no known type.
+    /// Returns a template without a media type.
     pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
         Self { uri_template: uri_template.into(), name: name.into(), ..Self::default() }
     }
 
-    /// The same with what they are.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The same with their type.
+    /// Sets the media type.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -128,13 +128,13 @@ impl ResourceTemplate {
 }
 
 impl ReadResourceResult {
-    /// Text.
+    /// Returns text content.
     pub fn text(uri: String, mime_type: Option<String>, text: String) -> Self {
         let contents = TextResourceContents { uri, mime_type, text, meta: None };
         Self { contents: vec![ResourceContents::Text(contents)], meta: None }
     }
 
-    /// Octets.
+    /// Returns binary content.
     pub fn blob(uri: String, mime_type: Option<String>, blob: Base64Data) -> Self {
         let contents = BlobResourceContents { uri, mime_type, blob, meta: None };
         Self { contents: vec![ResourceContents::Blob(contents)], meta: None }

@@ -1,4 +1,4 @@
-//! Asking the client's model.
+//! Sampling: questions to the client's model.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,150 +11,150 @@ use super::{
     Tool,
 };
 
-/// What a model is asked.
+/// Parameters of a question to the model.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateMessageRequestParams {
-    /// What was said so far.
+    /// The conversation so far.
     pub messages: Vec<SamplingMessage>,
-    /// The most that the model may say.
+    /// Maximum number of tokens in the answer.
     pub max_tokens: u64,
-    /// What the model is told beforehand.
+    /// The system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Whose context it gets: `none`, `thisServer` or `allServers`.
+    /// The context for the model: `none`, `thisServer` or `allServers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_context: Option<String>,
-    /// How much is left to chance.
+    /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Where the model is to stop.
+    /// Texts at which the model stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
-    /// Which model would be best.
+    /// Preferences for the choice of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preferences: Option<ModelPreferences>,
     /// Tools for the model (from 2025-11-25 on).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
-    /// How it may use them.
+    /// The permitted use of the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// What is passed on to whoever runs the model.
+    /// Metadata for the provider of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<JsonObject>,
 }
 
-/// What one side said.
+/// A message of a conversation with a model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SamplingMessage {
-    /// Who.
+    /// The author.
     pub role: Role,
-    /// What.
+    /// The content.
     pub content: OneOrMany<SamplingMessageContentBlock>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// One, or an array.
+/// One item, or an array of items.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
-    /// One.
+    /// One item.
     One(T),
-    /// Several (from 2025-11-25 on).
+    /// Several items (from 2025-11-25 on).
     Many(Vec<T>),
 }
 
-/// A piece of a conversation with a model.
+/// A block of a conversation with a model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SamplingMessageContentBlock {
     /// Text.
     Text(TextContent),
-    /// A picture.
+    /// An image.
     Image(ImageContent),
-    /// Sound.
+    /// Audio.
     Audio(AudioContent),
-    /// The model calls a tool.
+    /// A tool call of the model.
     ToolUse(ToolUseContent),
-    /// What the tool answered.
+    /// The result of a tool call.
     ToolResult(ToolResultContent),
 }
 
-/// A model calls a tool.
+/// A tool call of the model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ToolUseContent {
-    /// What tells calls apart.
+    /// The id of the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
     /// The arguments.
     pub input: JsonObject,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What a tool answered a model.
+/// The result of a tool call, for the model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResultContent {
-    /// Which call.
+    /// The id of the call.
     pub tool_use_id: String,
-    /// What a model is to read.
+    /// The content for the model.
     pub content: Vec<ContentBlock>,
-    /// What a program is to read.
+    /// The content for programs.
     #[serde(default, deserialize_with = "structured_content", skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
-    /// Whether the call failed.
+    /// `true` if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// How a model may use tools.
+/// The permitted use of tools.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ToolChoice {
-    /// Whether.
+    /// The mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ToolChoiceMode>,
 }
 
-/// Whether a model uses tools.
+/// The permitted use of tools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoiceMode {
-    /// If it wants to.
+    /// The model decides.
     Auto,
-    /// At least one.
+    /// The model must use at least one tool.
     Required,
-    /// None.
+    /// The model must not use tools.
     None,
 }
 
-/// Which model would be best.
+/// Preferences for the choice of a model.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPreferences {
-    /// Models to take, the best first.
+    /// Preferred models. The best is first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<ModelHint>,
-    /// How much cost matters, from 0 to 1.
+    /// The importance of low cost, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_priority: Option<f64>,
-    /// How much speed matters, from 0 to 1.
+    /// The importance of speed, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_priority: Option<f64>,
-    /// How much the model's abilities matter, from 0 to 1.
+    /// The importance of the model's abilities, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intelligence_priority: Option<f64>,
 }
 
-/// A model to take.
+/// A preferred model.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ModelHint {
     /// A part of its name.
@@ -162,40 +162,40 @@ pub struct ModelHint {
     pub name: Option<String>,
 }
 
-/// What the model said.
+/// The model's answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateMessageResult {
-    /// Who.
+    /// The author.
     pub role: Role,
-    /// What.
+    /// The content.
     pub content: OneOrMany<SamplingMessageContentBlock>,
-    /// Which model.
+    /// The name of the model.
     pub model: String,
-    /// Why it stopped.
+    /// The reason for the end of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// A request to ask the client's model, without what its envelope has.
+/// A question to the client's model, without its JSON-RPC envelope.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct CreateMessageRequest {
-    /// What the model is asked.
+    /// The question.
     pub params: CreateMessageRequestParams,
 }
 
 impl CreateMessageRequestParams {
-    /// One message of the user.
+    /// Returns a question with one message of the user.
     pub fn new(text: impl Into<String>, max_tokens: u64) -> Self {
         Self { messages: alloc::vec![SamplingMessage::user(text)], max_tokens, ..Self::default() }
     }
 }
 
 impl SamplingMessage {
-    /// What a person says.
+    /// Returns a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         let text = TextContent { text: text.into(), ..TextContent::default() };
         Self {
@@ -207,7 +207,7 @@ impl SamplingMessage {
 }
 
 impl CreateMessageResult {
-    /// The text of what the model said; empty if it said none.
+    /// Returns the first text of the answer, or an empty string if there is none.
     pub fn text(&self) -> &str {
         let blocks = match &self.content {
             OneOrMany::One(block) => core::slice::from_ref(block),

@@ -1,4 +1,4 @@
-//! Tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28. The tasks of 2025-11-25 are others.
+//! Tasks: the extension `io.modelcontextprotocol/tasks` of 2026-07-28. The tasks of 2025-11-25 are different.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::{InputRequests, JsonObject, MetaObject};
 use crate::json_rpc::Error;
 
-/// The name of the extension, among the capabilities of either side. It has no settings.
+/// The name of the extension in the capabilities of clients and servers. It has no settings.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// How a task stands, in short.
+/// The summary of a task.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// What the state it is in is called.
+    /// The status.
     pub status: TaskStatus,
-    /// What is known of it in any state.
+    /// The common members of all tasks.
     #[serde(flatten)]
     pub state: WorkingTask,
 }
@@ -25,122 +25,122 @@ pub struct Task {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// It goes on.
+    /// The task is running.
     Working,
-    /// The client is to answer first.
+    /// The task waits for answers of the client.
     InputRequired,
-    /// There is a result.
+    /// The task has a result.
     Completed,
-    /// There is an error of JSON-RPC.
+    /// The task failed with a JSON-RPC error.
     Failed,
-    /// It was given up.
+    /// The task was canceled.
     Cancelled,
 }
 
-/// How a task stands, with what belongs to its state.
+/// A task with the details of its status.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum DetailedTask {
-    /// It goes on.
+    /// The task is running.
     Working(WorkingTask),
-    /// The client is to answer first.
+    /// The task waits for answers of the client.
     InputRequired(InputRequiredTask),
-    /// There is a result.
+    /// The task has a result.
     Completed(CompletedTask),
-    /// There is an error of JSON-RPC.
+    /// The task failed with a JSON-RPC error.
     Failed(FailedTask),
-    /// It was given up.
+    /// The task was canceled.
     Cancelled(CancelledTask),
 }
 
-/// A task that goes on: what is known of one in any state.
+/// A running task, and the common members of all tasks.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkingTask {
-    /// What it is asked for by; nobody can guess it.
+    /// The unguessable id of the task.
     pub task_id: String,
-    /// What is being done.
+    /// A description of the current step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// When it began, as ISO 8601 has it.
+    /// Start time, in the format of ISO 8601.
     pub created_at: String,
-    /// When this last changed, as ISO 8601 has it.
+    /// Time of the last change, in the format of ISO 8601.
     pub last_updated_at: String,
-    /// How long it is kept from its beginning on, in milliseconds; `None`, which is written as `null`, for as
-    /// long as the server likes.
+    /// Time for which the server keeps the task after its start, in milliseconds. `None` (`null` in JSON)
+    /// means that the server sets no limit.
     pub ttl_ms: Option<u64>,
-    /// How often to ask, in milliseconds.
+    /// Suggested time between two polls, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_interval_ms: Option<u64>,
 }
 
-/// A task that was given up.
+/// A canceled task.
 pub type CancelledTask = WorkingTask;
 
-/// A task for which the client is to answer first.
+/// A task that waits for answers of the client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequiredTask {
-    /// What is known of any task.
+    /// The common members of all tasks.
     #[serde(flatten)]
     pub task: WorkingTask,
-    /// What is asked. No name is used for two questions of a task.
+    /// The questions by name. A name is never reused within a task.
     pub input_requests: InputRequests,
 }
 
 /// A task with a result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CompletedTask {
-    /// What is known of any task.
+    /// The common members of all tasks.
     #[serde(flatten)]
     pub task: WorkingTask,
-    /// What the request would have been answered with.
+    /// The result that the original request would have had.
     pub result: JsonObject,
 }
 
 /// A task with an error.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FailedTask {
-    /// What is known of any task.
+    /// The common members of all tasks.
     #[serde(flatten)]
     pub task: WorkingTask,
-    /// What the request would have been answered with.
+    /// The error that the original request would have had.
     pub error: Error,
 }
 
-/// That the answer will be had from a task.
+/// An answer that refers to a task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CreateTaskResult {
     /// The task.
     #[serde(flatten)]
     pub task: Task,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// How a task stands.
+/// The current state of a task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GetTaskResult {
     /// The task.
     #[serde(flatten)]
     pub task: DetailedTask,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// How a task stands, told to who subscribed to it.
+/// The current state of a task, for its subscribers.
 pub type TaskStatusNotificationParams = GetTaskResult;
 
-/// The tasks that a subscription is about: members of a [`SubscriptionFilter`](super::SubscriptionFilter).
+/// The tasks of a subscription: members of a [`SubscriptionFilter`](super::SubscriptionFilter).
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSubscriptionNotifications {
-    /// How these stand.
+    /// The ids of the tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_ids: Vec<String>,
 }
 
-/// The tasks that a subscription will be told of.
+/// The tasks that the server accepted for a subscription.
 pub type TaskSubscriptionAcknowledgedNotifications = TaskSubscriptionNotifications;

@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Reads `message` as a `T`, which must be written as it was.
+/// Reads `message` as a `T`, and checks that writing it gives the same message.
 fn round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(message: &Value) -> T {
     let text = message.to_string();
     let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let written = serde_json::to_string(&read).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), *message);
-    // Within enums that are told by a member, serde reads from memory.
+    // Inside of internally tagged enums, serde reads from memory.
     assert_eq!(serde_json::from_value::<T>(message.clone()).unwrap(), read);
     read
 }
 
-/// All of `messages` are refused as a `T`.
+/// Checks that reading any of `messages` as a `T` fails.
 fn refuses<T: DeserializeOwned + Debug>(messages: impl IntoIterator<Item = Value>) {
     for message in messages {
         let read = serde_json::from_str::<T>(&message.to_string());
@@ -48,7 +48,7 @@ fn content_is_written_as_it_was_read() {
     }) if blob.blob.to_bytes().as_deref() == Ok(b"z")));
 }
 
-/// Where the type stands first, the other members are read as they come.
+/// If the type is the first member, the other members are read directly.
 #[test]
 fn the_type_of_content_may_stand_anywhere_and_once() {
     for text in [r#"{"type":"text","text":"a","x":1}"#, r#"{"x":{"y":[]},"te\u0078t":"a","type":"text"}"#] {
@@ -133,7 +133,7 @@ fn what_a_tool_answers_is_any_json_value_to_the_letter() {
     );
 }
 
-// A message is one line: an answer that was read from elsewhere would have ended it early.
+// A message is one line. An answer from another source could have ended it early.
 #[test]
 fn structured_content_is_on_one_line() {
     let message = "{\"content\":[],\"structuredContent\":{\r\n\"a\":\t\"\\n\"\n}}";
@@ -141,7 +141,7 @@ fn structured_content_is_on_one_line() {
     assert_eq!(result.structured_content.unwrap().as_str(), "{  \"a\":\t\"\\n\" }");
 }
 
-// The text of a value is gone when serde has taken the message apart to find out its type.
+// serde parses the message to find its type, and loses the text of the value.
 #[test]
 fn structured_content_in_what_a_model_is_told_is_read() {
     let message = json!({"role": "user", "content": [
@@ -410,7 +410,7 @@ fn what_is_said_about_a_result_is_kept_as_it_is_written() {
     assert!(beyond.get("a").is_none() && beyond.to_object().is_empty());
 }
 
-/// A message that holds it is one line of stdio, and was several.
+/// A message with this content was several lines over stdio instead of one.
 #[test]
 fn structured_content_is_on_one_line_whoever_has_written_it() {
     let lines: &RawValue = serde_json::from_str("{\n\"a\":\r[1,\r\n2]}").unwrap();

@@ -1,4 +1,4 @@
-//! Calls of tools.
+//! Tool calls.
 
 use alloc::string::String;
 use alloc::vec;
@@ -13,69 +13,69 @@ use super::input::InputResponses;
 use super::meta::{JsonObject, MetaObject};
 use super::tools::StructuredContent;
 
-/// Which tool is called.
+/// Parameters of a tool call.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolRequestParams {
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// What it is called with.
+    /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonObject>,
-    /// The answers to what an earlier round asked (2026-07-28).
+    /// The answers to questions of an earlier round (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
-    /// What an earlier round gave the client to bring back (2026-07-28).
+    /// The state that the server returned in an earlier round (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// What calling a tool came to.
+/// The result of a tool call.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
-    /// What a model is to read.
+    /// The content for the model.
     #[serde(default, deserialize_with = "content_blocks")]
     pub content: Vec<ContentBlock>,
-    /// What a program is to read (from 2025-06-18 on).
+    /// The content for programs (from 2025-06-18 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
-    /// Whether the call failed.
+    /// `true` if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<ToolResultMeta>,
 }
 
-/// What is said about the result of a tool: an object, kept as it is written. Most results of a server say
-/// the same, and nobody looks.
+/// Metadata of a tool result: an object, kept as JSON text. Most results of a server have the same metadata,
+/// and few programs read it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct ToolResultMeta(StructuredContent);
 
 impl CallToolResult {
-    /// Text.
+    /// Returns a result with text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![ContentBlock::text(text)], ..Self::default() }
     }
 
-    /// A call that failed, and why: for a model that may try otherwise.
+    /// Returns a failed result with its reason. A model may then try again differently.
     pub fn error(reason: impl Into<String>) -> Self {
         Self { is_error: Some(true), ..Self::text(reason) }
     }
 }
 
 impl ToolResultMeta {
-    /// The member `name`, if there is one that a value can hold.
+    /// Returns the member `name`, if it exists and is readable as a value.
     pub fn get(&self, name: &str) -> Option<Value> {
         self.to_object().shift_remove(name)
     }
 
-    /// The members as values; none if one of them is beyond what a value can hold.
+    /// Returns the members as values. Returns no members if one of them is not readable as a value.
     pub fn to_object(&self) -> MetaObject {
         serde_json::from_str(self.0.as_str()).unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl<'de> Deserialize<'de> for ToolResultMeta {
         if written.as_str().starts_with('{') {
             Ok(Self(written))
         } else {
-            Err(de::Error::custom("`_meta` is no object"))
+            Err(de::Error::custom("`_meta` is not an object"))
         }
     }
 }

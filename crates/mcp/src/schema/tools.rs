@@ -19,96 +19,96 @@ use crate::members::one_line;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// What it is called by: best 1 to 128 letters, digits, `_`, `-` and `.`.
+    /// The unique name: 1 to 128 letters, digits, `_`, `-` and `.` are recommended.
     pub name: String,
-    /// Its name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for models.
+    /// A description for models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema of its arguments, an object.
+    /// The JSON Schema of the arguments, an object.
     pub input_schema: JsonObject,
-    /// The JSON Schema of its structured content.
+    /// The JSON Schema of the structured content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<JsonObject>,
-    /// How it behaves.
+    /// Hints about the tool's behavior.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// How it may be called (2025-11-25).
+    /// The ways to call the tool (2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ToolExecution>,
-    /// Pictures of it.
+    /// Icons for display.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// How a tool says it behaves. Nothing a client should rely on.
+/// A tool's hints about its own behavior. A client must not rely on them.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAnnotations {
-    /// Its name, for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// It changes nothing.
+    /// `true` if the tool changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// It may destroy something.
+    /// `true` if the tool may destroy data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// To call it twice is as to call it once.
+    /// `true` if a repeated call has no further effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// It reaches what is not under the server's control.
+    /// `true` if the tool accesses systems outside of the server's control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
 
-/// How a tool may be called (2025-11-25).
+/// The ways to call a tool (2025-11-25).
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolExecution {
-    /// Whether as a task.
+    /// Support for calls as tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_support: Option<TaskSupport>,
 }
 
-/// Whether a tool may be called as a task.
+/// Support for calls as tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskSupport {
-    /// Never.
+    /// The tool cannot run as a task.
     Forbidden,
-    /// If the client wants it.
+    /// The client decides.
     Optional,
-    /// Always.
+    /// The tool always runs as a task.
     Required,
 }
 
-/// The tools there are.
+/// A page of the list of tools.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListToolsResult {
-    /// One page of them.
+    /// The tools of the page.
     pub tools: Vec<Tool>,
-    /// Where the list goes on; absent at its end.
+    /// The cursor of the next page. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// What is said about it.
+    /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }
 
-/// A JSON value on one line, as it is written.
+/// A JSON value as text on one line.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct StructuredContent(Box<RawValue>);
 
 impl Tool {
-    /// A tool without arguments and without a description.
+    /// Returns a tool without arguments and without a description.
     pub fn new(name: impl Into<String>) -> Self {
         let mut input_schema = JsonObject::new();
         input_schema.insert("type".into(), "object".into());
@@ -125,35 +125,35 @@ impl Tool {
         }
     }
 
-    /// The same with a name for people.
+    /// Sets the display name.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// The same with what it does.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The same with a JSON Schema for its arguments.
+    /// Sets the JSON Schema of the arguments.
     #[must_use]
     pub fn with_input_schema(mut self, schema: JsonObject) -> Self {
         self.input_schema = schema;
         self
     }
 
-    /// The same with a JSON Schema for its structured content.
+    /// Sets the JSON Schema of the structured content.
     #[must_use]
     pub fn with_output_schema(mut self, schema: JsonObject) -> Self {
         self.output_schema = Some(schema);
         self
     }
 
-    /// The same with how it behaves.
+    /// Sets the hints about the tool's behavior.
     #[must_use]
     pub fn with_annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.annotations = Some(annotations);
@@ -162,28 +162,29 @@ impl Tool {
 }
 
 impl StructuredContent {
-    /// `value` as JSON.
+    /// Converts `value` to JSON.
     ///
     /// # Errors
-    /// It cannot be written as JSON; a number is not finite, for instance. The error names the member.
+    /// The value cannot be written as JSON, for example because of a number that is not finite. The error
+    /// names the member.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         let json = to_raw_value(value)?;
         // `serde_json` writes such a number as `null`, which the schema of a number forbids.
         if memmem::find(json.get().as_bytes(), b"null").is_some() {
             check_finite(value).map_err(ser::Error::custom)?;
         }
-        // It may hold JSON that somebody else has written.
+        // The value may contain raw JSON of another program, with line ends.
         Ok(Self(one_line(json)))
     }
 
-    /// The JSON.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 }
 
-/// Reads structured content where serde has taken the message apart before, as it does for enums whose
-/// variants are told by a member: the text of the value is gone by then.
+/// Reads structured content inside of internally tagged enums. serde has parsed the message before, so the
+/// original text of the value is lost.
 pub(super) fn structured_content<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<StructuredContent>, D::Error> {

@@ -1,41 +1,41 @@
-//! Lines out of octets, however these are cut.
+//! Splits bytes into lines, independent of the pieces in which the bytes arrive.
 
 use alloc::vec::Vec;
 
 use super::passing::{Passed, Passing};
 
-/// Collects octets until there is a whole line.
+/// Collects bytes until a line is complete.
 #[derive(Debug)]
 pub struct Lines {
-    /// The longest line.
+    /// Maximum length of a line, in bytes.
     bytes_max: usize,
     octets: Vec<u8>,
-    /// How many of the octets are in lines that were taken.
+    /// Number of bytes in lines that were already returned.
     taken: usize,
-    /// How many of the rest have no end of a line among them.
+    /// Number of the following bytes that contain no line end.
     searched: usize,
-    /// What arrives belongs to a line that is too long, and is thrown away: this is what is seen of it.
+    /// The extracted parts of a line that is too long. The rest of the line is discarded.
     passing: Option<Passing>,
 }
 
-/// What stands next in the input.
+/// The next item of the input.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Line<'a> {
-    /// A line, without its end.
+    /// A line without its end.
     Whole(&'a [u8]),
-    /// A line is longer than allowed, and is thrown away.
+    /// The beginning of a line that is too long. The line is discarded.
     TooLong,
-    /// And here was its end.
+    /// The end of a line that was too long.
     Passed(Passed),
 }
 
 impl Lines {
-    /// Lines of at most `bytes_max` octets.
+    /// Returns an empty buffer for lines of at most `bytes_max` bytes.
     pub const fn with_bytes_max(bytes_max: usize) -> Self {
         Self { bytes_max, octets: Vec::new(), taken: 0, searched: 0, passing: None }
     }
 
-    /// Where to put octets that arrive.
+    /// Returns the buffer to which arriving bytes must be appended.
     pub fn room(&mut self) -> &mut Vec<u8> {
         if self.taken > 0 {
             self.octets.drain(..self.taken);
@@ -47,7 +47,7 @@ impl Lines {
         &mut self.octets
     }
 
-    /// The next line, if it is there.
+    /// Returns the next complete item, if there is one.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         let rest = &self.octets[self.taken..];
         let end = rest[self.searched..].iter().position(|octet| *octet == b'\n');
@@ -56,7 +56,7 @@ impl Lines {
             return self.give_up_if_too_long();
         };
         if end > self.bytes_max && self.passing.is_none() {
-            // All of it came at once. The next call finds its end again.
+            // The whole line arrived at once. The next call finds its end again.
             self.searched = end;
             self.passing = Some(Passing::default());
             return Some(Line::TooLong);
@@ -84,7 +84,7 @@ impl Lines {
         is_new.then_some(Line::TooLong)
     }
 
-    /// The last line, if the input ends in the middle of it.
+    /// Returns the last line if the input ended without a line end.
     pub fn rest(&mut self) -> Option<Line<'_>> {
         let start = core::mem::replace(&mut self.taken, self.octets.len());
         if let Some(passing) = self.passing.take() {
@@ -95,7 +95,7 @@ impl Lines {
     }
 }
 
-/// A larger buffer is given back when there is nothing in it.
+/// Size in bytes above which an empty buffer is freed.
 const IDLE_BYTES_MAX: usize = 256 << 10;
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
 
     const LINE_BYTES_MAX: usize = 1 << 20;
 
-    /// The lines of `input`, which arrives in pieces of `piece` octets.
+    /// Returns the lines of `input`, which arrives in pieces of `piece` bytes.
     fn lines(input: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
         let mut lines = Lines::with_bytes_max(LINE_BYTES_MAX);
         let mut found = Vec::new();
@@ -141,7 +141,7 @@ mod tests {
         input.extend_from_slice(b"\nnext\n");
         assert_eq!(lines(&input, 64 << 10), [None, Some(b"next".to_vec())]);
         assert_eq!(lines(&vec![b'x'; 2 * LINE_BYTES_MAX], 64 << 10), [None]);
-        // A line that came at once was taken, however long.
+        // A line that arrived at once was accepted at any length.
         for piece in [1 << 10, input.len()] {
             assert_eq!(lines(&input, piece), [None, Some(b"next".to_vec())]);
         }

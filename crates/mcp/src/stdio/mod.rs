@@ -1,4 +1,4 @@
-//! Messages on streams: one message a line.
+//! Messages over byte streams: one message per line.
 
 mod lines;
 mod passing;

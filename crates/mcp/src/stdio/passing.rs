@@ -1,50 +1,49 @@
-//! Finds the id of a message that is too large to be kept.
+//! Finds the id of a message that is too large to be stored.
 //!
-//! Bytes pass in pieces of any size. Nothing but the id and the kind of the message is read.
+//! The bytes arrive in pieces of any size. The parser extracts only the id and the kind of the message.
 
 use alloc::vec::Vec;
 
 use crate::json_rpc::{ID_BYTES_MAX, Id};
 use crate::schema::RequestId;
 
-/// A message that passes.
+/// A parser for a message that is not stored.
 #[derive(Default, Debug)]
 pub(super) struct Passing {
-    /// How many objects and arrays are open.
+    /// Number of open objects and arrays.
     depth: usize,
     text: Text,
-    /// The name or the value of a member of the message that is being read, as it is written: its start, if
-    /// it is longer than an id.
+    /// The JSON text of the current member's name or value. Only its start, if it is longer than an id.
     word: Vec<u8>,
     member: Member,
-    /// `None` also if it is no valid id.
+    /// `None` also if the id is invalid.
     id: Option<RequestId>,
     has_method: bool,
-    /// It is not one object.
+    /// `true` if the message is not a single object.
     is_other: bool,
 }
 
-/// The kind of a message that has passed.
+/// The kind of a message that was not stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Passed {
-    /// The answer to this request.
+    /// The answer to the request with this id.
     Answer(RequestId),
     /// The request with this id.
     Request(RequestId),
     /// A notification, or an answer without a valid id.
     Other,
-    /// No message: nobody can tell what it was.
+    /// Not a complete JSON object, so its kind is unknown.
     Unknown,
 }
 
-/// Returns what a whole line was, whether or not it is valid.
+/// Returns the kind of a complete line, even if the line is not valid JSON.
 pub fn passed(line: &[u8]) -> Passed {
     let mut passing = Passing::default();
     passing.see(line);
     passing.end()
 }
 
-/// Whether octets are those of a string.
+/// The position relative to strings.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Text {
     #[default]
@@ -53,10 +52,10 @@ enum Text {
     Escaped,
 }
 
-/// Which member of the message is being read.
+/// The part of the message that is being read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Member {
-    /// Its name is.
+    /// The name of a member.
     #[default]
     Name,
     Id,
@@ -71,7 +70,7 @@ impl Passing {
         }
     }
 
-    /// What it was, if this was all.
+    /// Returns the kind of the message at its end.
     pub(super) fn end(&self) -> Passed {
         let is_whole = !self.is_other && self.depth == 0 && self.text == Text::Outside;
         match &self.id {
@@ -151,10 +150,11 @@ impl Passing {
     }
 }
 
-/// Longer than the names that matter.
+/// Maximum number of stored bytes of a name. Longer than the relevant names.
 const NAME_BYTES_MAX: usize = 16;
 
-/// The longest id, between quotes and with each byte escaped, and one byte more.
+/// Maximum number of stored bytes of an id: the longest id in quotes with each byte escaped, and one more
+/// byte.
 const WRITTEN_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 3;
 
 #[cfg(test)]

@@ -35,8 +35,8 @@ fn read(reader: &mut StreamReader) -> Option<u64> {
     }
 }
 
-/// A client that read an event now and then could keep a handler for ever: while it waited, no timeout of the
-/// call was looked at.
+/// A client that read an event now and then could block a handler forever: the call's timeout was not checked
+/// while the handler waited.
 #[tokio::test(start_paused = true)]
 async fn a_handler_waits_for_a_slow_reader_for_a_limited_time_in_all() {
     let streams = Streams::default();
@@ -50,7 +50,7 @@ async fn a_handler_waits_for_a_slow_reader_for_a_limited_time_in_all() {
     assert_eq!((began.elapsed(), wait_left), (Duration::from_mins(5), Duration::ZERO));
 }
 
-/// A burst of messages displaced those that the client was about to read: of 1,000 it got 256.
+/// A burst of messages displaced unread messages of a reading client: it got 256 of 1,000.
 #[tokio::test(start_paused = true)]
 async fn no_event_is_forgotten_before_a_client_that_reads_has_read_it() {
     let streams = Streams::default();
@@ -96,7 +96,7 @@ fn a_bridge_counts_the_messages_that_no_client_has_read() {
     assert_eq!(dropped.count(), 10, "the client has read the others");
 }
 
-/// The old connection of a client that has come back on another one may seem to be open for long.
+/// After a client reconnects, its old connection may seem open for a long time.
 #[tokio::test(start_paused = true)]
 async fn the_latest_reader_sets_the_pace() {
     let streams = Streams::default();
@@ -122,7 +122,8 @@ fn what_all_streams_of_a_session_remember_is_bounded() {
     assert_eq!(streams.lock().streams.back().map(|stream| stream.number), Some(100));
 }
 
-/// A client could begin a thousand requests and leave them: each of them kept 1 MiB of what its handler said.
+/// A client could begin a thousand requests and disconnect. Each of them kept 1 MiB of its handler's
+/// messages.
 #[test]
 fn what_a_client_has_left_behind_is_bounded_too() {
     let streams = Streams::default();
@@ -160,7 +161,7 @@ fn send(stream: &EventStream, bytes: usize) {
     stream.push(EventKind::Answer(vec![b'x'; bytes].into()));
 }
 
-/// The last event of each stream was kept whatever its size, and no limit counted it: 30 idle sessions took
+/// The last event of each stream was kept whatever its size, and no limit counted it: 30 idle sessions used
 /// 176 MB.
 #[test]
 fn the_events_of_all_sessions_count_against_one_limit() {
@@ -213,7 +214,7 @@ fn a_forgotten_stream_keeps_unread_events_until_its_reader_is_gone() {
     assert_eq!((streams.bytes.load(Ordering::Relaxed), dropped.count()), (0, 2));
 }
 
-/// Short answers are most of the answers, and the lock of the limit is one for all sessions.
+/// Most answers are short, and all sessions share one lock for the limit.
 #[test]
 fn a_small_stream_is_remembered_whatever_the_limit() {
     let streams = limited(&Shares::new(1), "ada");

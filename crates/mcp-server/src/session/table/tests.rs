@@ -29,14 +29,14 @@ fn address(last: u8) -> Holder {
 }
 
 impl Sessions {
-    /// Adds a session that was made at `now`.
+    /// Adds a session with creation time `now`.
     fn add(&self, now: u64, holder: &Holder) -> Result<Arc<str>, NoCapacity> {
         let session = Session { holder: holder.clone(), ..session() };
         session.last_used.store(now, std::sync::atomic::Ordering::Relaxed);
         self.insert_at(now, session)
     }
 
-    /// Adds a session whose client sends a second message at once.
+    /// Adds a session, and confirms it with a second message at once.
     fn add_confirmed(&self, now: u64, holder: &Holder) -> Arc<str> {
         let id = self.add(now, holder).unwrap();
         assert!(self.find_at(now, &id, None).is_some());
@@ -82,8 +82,8 @@ fn a_session_in_use_does_not_expire() {
     assert!(sessions.find_at(u64::MAX, &id, None).is_none());
 }
 
-/// The last use was known to the second. Within one second, any session was evicted, also one that was used a
-/// moment before.
+/// The time of the last use had a resolution of one second. Within a second, any session could be evicted,
+/// even one that was used a moment before.
 #[test]
 fn the_session_unused_for_longest_is_evicted_to_the_millisecond() {
     let sessions = Sessions::new(limits(2));
@@ -109,7 +109,7 @@ fn a_flood_evicts_neither_sessions_in_use_nor_confirmed_ones() {
     drop(streams);
 }
 
-/// A flood that confirms its sessions evicted the idle sessions of everybody else.
+/// A flood of confirmed sessions evicted the idle sessions of all other callers.
 #[test]
 fn a_holder_of_more_than_its_share_makes_room_for_itself() {
     let sessions = Sessions::new(limits(100));
@@ -118,7 +118,7 @@ fn a_holder_of_more_than_its_share_makes_room_for_itself() {
         sessions.add_confirmed(now, &address(1));
     }
     assert!(idle.iter().all(|id| sessions.has(id)));
-    // A client without a session evicts the session that was unused for longest, whoever has it.
+    // A client without a session evicts the session with the oldest last use, of any owner.
     sessions.add(1001, &address(200)).unwrap();
     assert_eq!(idle.iter().filter(|id| sessions.has(id)).count(), 19);
 }
@@ -134,7 +134,7 @@ fn a_new_session_is_refused_when_all_are_in_use() {
     assert!(sessions.has(&ids[0]) && !sessions.has(&ids[1]) && sessions.has(&ids[2]));
 }
 
-/// Sessions in use stand before idle ones in the order until a search has looked at them.
+/// Sessions in use precede idle ones in the order until a search has visited them.
 #[test]
 fn one_idle_session_is_found_among_many_in_use() {
     let sessions = Sessions::new(limits(500));
