@@ -1,4 +1,4 @@
-//! What can be typed after `thruway bench`.
+//! Arguments of `thruway bench`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use thruway_net::tls::TlsVersion;
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER_HTTP))]
 pub(crate) struct HttpArgs {
-    /// What to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE`
-    /// with a JSON object a line; several URLs of one server are chosen at random, `@3` behind one makes it
-    /// three times as frequent
+    /// Server to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE`
+    /// with one JSON object per line. Several URLs of one server are chosen at random; `URL@3` is three times
+    /// as frequent
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -23,17 +23,17 @@ pub(crate) struct HttpArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// What is told of a load, and where.
+/// Options for the report.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// The server's process: its CPU time for each request and its memory are told, as those of a child
-    /// always are
+    /// Process of the server, to report its CPU time per request and its memory; a child process is always
+    /// reported
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// How the report is printed
+    /// Format of the report
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Write a page with plots too
+    /// Also write an HTML page with plots
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Print the JSON Schema of `--output json` instead
@@ -41,31 +41,30 @@ pub(crate) struct ReportArgs {
     pub(crate) schema: bool,
 }
 
-/// Load several servers in turn and say which is faster
+/// Load several servers in turn and compare them
 #[derive(clap::Args)]
 #[command(after_help = AFTER_COMPARE)]
 pub(crate) struct CompareArgs {
-    /// What to compare: URLs, or `"URL -- COMMAND"` for servers to be started; the others are compared with
-    /// the first
+    /// Servers to compare: URLs, or `"URL -- COMMAND"` to start a server; each is compared with the first
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// How often each is loaded, in an order of its own in each round; a verdict needs 6
+    /// Number of rounds; each round loads all servers once in a random order. A verdict needs 6
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
-    /// Compare with an earlier run instead of the first target: the JSON that `bench compare` or `bench http`
-    /// has printed. What has changed on the machine since then shows up as a difference; to be certain, load
-    /// both servers in one run
+    /// Compare with an earlier run instead of the first target: the JSON output of `bench compare` or `bench
+    /// http`. Changes of the machine since then appear as a difference; to be certain, load both servers in
+    /// one run
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// By how many percent a figure may be worse than in the baseline, besides the spread of its rounds
+    /// Percentage by which a figure may be worse than in the baseline, besides the spread of its rounds
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
     pub(crate) tolerance: f64,
-    /// How the comparison is printed
+    /// Format of the comparison
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Write a page with plots too
+    /// Also write an HTML page with plots
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Print the JSON Schema of `--output json` instead
@@ -73,22 +72,22 @@ pub(crate) struct CompareArgs {
     pub(crate) schema: bool,
 }
 
-/// Find the highest rate that a server holds, in open loops of one rate after the other
+/// Find the highest rate that a server can sustain, with open loops
 ///
-/// The rate is doubled from `--rate` on until it is not achieved, requests fail or the p99 of the response
-/// times exceeds `--p99`, twice in a row; then what lies between is halved until it is known to 5 %. Each
-/// rate is offered for `--duration`.
+/// The rate doubles from `--rate` on, until the server misses it, requests fail, or the p99 of the response
+/// times exceeds `--p99`, twice in a row. Then the search narrows the rate down to 5 %. Each rate is offered
+/// for `--duration`.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
-    /// What to load, as with `thruway bench http`
+    /// Server to load, as for `thruway bench http`
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
-    /// What 99 of 100 response times must stay within
+    /// Maximum 99th percentile of the response times
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_time)]
     pub(crate) p99: Duration,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// How the result is printed
+    /// Format of the result
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
     /// Print the JSON Schema of `--output json` instead
@@ -96,102 +95,102 @@ pub(crate) struct RampArgs {
     pub(crate) schema: bool,
 }
 
-/// Load a server as a command line of `wrk` asks for
+/// Load a server with the options of `wrk`
 #[derive(clap::Args)]
 pub(crate) struct WrkArgs {
-    /// What to load
+    /// URL to load
     pub(crate) url: String,
-    /// Connections at the same time
+    /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
-    /// Threads of the load generator
+    /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// How long: seconds, or with a unit
+    /// Duration: seconds, or with a unit
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_wrk_time)]
     pub(crate) duration: Duration,
-    /// A header field, `Name: value`; may be given several times
+    /// Header, `Name: value`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
-    /// How long a request may take
+    /// Maximum time for a request
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_wrk_time)]
     pub(crate) timeout: Duration,
-    /// Percentiles are always told
+    /// Ignored: percentiles are always printed
     #[arg(long)]
     pub(crate) latency: bool,
-    /// Refused: scripts are not run
+    /// Refused: scripts are not supported
     #[arg(short, long, value_name = "SCRIPT")]
     pub(crate) script: Option<PathBuf>,
 }
 
-/// Load a server as a command line of `ab` asks for
+/// Load a server with the options of `ab`
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of `ab`")]
 #[derive(clap::Args)]
 pub(crate) struct AbArgs {
-    /// What to load
+    /// URL to load
     pub(crate) url: String,
-    /// How many requests
+    /// Number of requests
     #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: u64,
-    /// Connections at the same time
+    /// Number of connections
     #[arg(short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: u32,
-    /// Seconds, instead of a number of requests
+    /// Duration in seconds, instead of a number of requests
     #[arg(short = 't', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) time_limit: Option<u64>,
-    /// Seconds that a request may take
+    /// Maximum time for a request in seconds
     #[arg(short = 's', value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) timeout: u64,
-    /// Use connections again
+    /// Reuse connections (HTTP keep-alive)
     #[arg(short = 'k')]
     pub(crate) is_persistent: bool,
-    /// The method
+    /// Method
     #[arg(short = 'm', value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// A header field, `Name: value`; may be given several times
+    /// Header, `Name: value`; may be repeated
     #[arg(short = 'H', value_name = "HEADER")]
     pub(crate) header: Vec<String>,
-    /// The file whose content is sent
+    /// File to send as the request body
     #[arg(short = 'p', value_name = "FILE")]
     pub(crate) content: Option<String>,
-    /// The same, with the method PUT
+    /// File to send as the request body, with the method PUT
     #[arg(short = 'u', value_name = "FILE", conflicts_with = "content")]
     pub(crate) put: Option<String>,
-    /// Its media type
+    /// Media type of the body
     #[arg(short = 'T', value_name = "TYPE")]
     pub(crate) content_type: Option<String>,
-    /// Ask with the method HEAD
+    /// Send HEAD requests
     #[arg(short = 'i', conflicts_with_all = ["method", "content", "put"])]
     pub(crate) is_head: bool,
-    /// A cookie, `NAME=VALUE`; may be given several times
+    /// Cookie, `NAME=VALUE`; may be repeated
     #[arg(short = 'C', value_name = "COOKIE")]
     pub(crate) cookie: Vec<String>,
-    /// How it goes is shown on a terminal only
+    /// Ignored: progress is shown on terminals only
     #[arg(short = 'q')]
     pub(crate) is_quiet: bool,
-    /// Errors of connections never end it
+    /// Ignored: connection errors never end the load
     #[arg(short = 'r')]
     pub(crate) goes_on: bool,
-    /// Answers may always be of any length
+    /// Ignored: responses may have any length
     #[arg(short = 'l')]
     pub(crate) is_of_any_length: bool,
 }
 
-/// How a report is printed.
+/// Format of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum Form {
-    /// Tables for people
+    /// Tables as text
     #[default]
     Text,
-    /// JSON; its schema is printed by `--schema`
+    /// JSON; `--schema` prints its schema
     Json,
-    /// A line of names, a line for each load
+    /// CSV with a header line and one line for each load
     Csv,
-    /// Tables in Markdown
+    /// Markdown tables
     Markdown,
 }
 
-/// A version of TLS.
+/// TLS version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum TlsVersionName {
     /// TLS 1.2
@@ -211,95 +210,93 @@ impl From<TlsVersionName> for TlsVersion {
     }
 }
 
-/// How servers are loaded, whatever they are asked.
+/// Options for the load, independent of the protocol.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag by itself")]
 #[derive(Clone, clap::Args)]
 pub(crate) struct LoadArgs {
-    /// Connections at the same time
+    /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
-    /// Threads of the load generator
+    /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
-    /// How long is measured, as `500ms`, `10s` or `2m`
+    /// Duration of the measurement, such as `500ms`, `10s` or `2m`
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time, conflicts_with = "requests")]
     pub(crate) duration: Duration,
-    /// Measure so many requests instead
+    /// Number of requests to measure, instead of a duration
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Load so long before it is measured
+    /// Duration of the load before the measurement
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
     pub(crate) warm_up: Duration,
-    /// An open loop: start so many requests a second, whatever becomes of them; response times count from
-    /// when they were meant to start
+    /// Requests per second of an open loop: requests start at this rate, whatever happens to earlier ones.
+    /// Response times count from the time when a request was due
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub(crate) rate: Option<f64>,
-    /// Let the requests of an open loop come at random, as those of many clients do
+    /// Start the requests of an open loop at random times, like independent clients
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
-    /// Let them come at the times that this number gives [default: another one each time; reports tell it]
+    /// Seed of the random times [default: random; reports show it]
     #[arg(long, value_name = "N", requires = "poisson")]
     pub(crate) seed: Option<u64>,
-    /// Send so many requests on a connection without waiting for answers; not where there are sessions
+    /// Number of requests in flight on each connection (pipelining); not with sessions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) pipeline: u16,
-    /// Open a connection for each request; not where there are sessions
+    /// Open a connection for each request; not with sessions
     #[arg(long = "no-keep-alive", conflicts_with = "pipeline")]
     pub(crate) is_not_persistent: bool,
-    /// With `https`: trust those who have issued these certificates, in PEM, instead of those whom this
-    /// system trusts
+    /// With `https`: trust the roots in this PEM file instead of those of the system
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// With `https`: load whoever answers, without asking who that is
+    /// With `https`: do not verify the certificate of the server
     #[arg(long = "insecure", conflicts_with = "ca")]
     pub(crate) is_insecure: bool,
-    /// With `https`: speak this version only [default: what both know best]
+    /// With `https`: use only this version [default: the newest that both sides support]
     #[arg(long = "tls", value_name = "VERSION", value_enum)]
     pub(crate) tls_version: Option<TlsVersionName>,
-    /// With `https`: offer no key exchange that withstands quantum computers, to compare servers of which
-    /// some have none
+    /// With `https`: offer no post-quantum key exchange, to compare with servers that do not support it
     #[arg(long = "classical-key-exchange")]
     pub(crate) is_classical: bool,
-    /// With `https`: do a full handshake for each connection, instead of resuming sessions
+    /// With `https`: do a full handshake for each connection, without session resumption
     #[arg(long = "full-handshakes")]
     pub(crate) is_without_resumption: bool,
-    /// How long a request may take, with the session around it if it has one of its own
+    /// Maximum time for a request, including its session if it has one of its own
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
-    /// A header field, `Name: value`, as `Authorization`; may be given several times
+    /// Header, `Name: value`, such as `Authorization`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
 }
 
-/// What HTTP servers are asked, and how.
+/// Options for HTTP requests.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct HttpLoadArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-    /// The method [default: GET, or POST with content]
+    /// Method [default: GET, or POST with a body]
     #[arg(short = 'X', long)]
     pub(crate) method: Option<String>,
-    /// The content: text, `@FILE`, or `-` for the standard input
+    /// Body: text, `@FILE`, or `-` for the standard input
     #[arg(long, value_name = "TEXT")]
     pub(crate) content: Option<String>,
-    /// The status that answers must have [default: any of 2xx and 3xx]
+    /// Expected status [default: any of 2xx and 3xx]
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(200..=599))]
     pub(crate) status: Option<u16>,
-    /// How many octets of content answers must have
-    #[arg(long, value_name = "OCTETS")]
+    /// Expected length of response bodies in bytes
+    #[arg(long, value_name = "BYTES")]
     pub(crate) length: Option<u64>,
-    /// Speak HTTP/2: as agreed upon with `https`, without asking with `http`
+    /// Use HTTP/2: negotiated with `https`, without negotiation with `http`
     #[arg(long = "http2", conflicts_with_all = ["pipeline", "is_not_persistent"])]
     pub(crate) is_http2: bool,
-    /// Requests on a connection at the same time, each on a stream of its own
+    /// Number of requests in flight on each HTTP/2 connection
     #[arg(long, value_name = "N", default_value_t = 1, requires = "is_http2", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) streams: u16,
-    /// The SHA-256 digest that the content of answers must have
+    /// Expected SHA-256 digest of response bodies
     #[arg(long, value_name = "DIGEST", value_parser = Expected::parse_digest)]
     pub(crate) sha256: Option<[u8; 32]>,
 }
 
-/// Whoever asks for nothing in particular.
+/// The defaults of the command line.
 impl Default for LoadArgs {
     fn default() -> Self {
         Self {
@@ -324,24 +321,24 @@ impl Default for LoadArgs {
     }
 }
 
-/// Nothing, or more.
+/// Parses a duration that may be zero.
 fn parse_pause(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(time) if time > LoadOptions::DURATION_MAX => Err("it must be less than a year".to_owned()),
+        Ok(time) if time > LoadOptions::DURATION_MAX => Err("the time must be less than a year".to_owned()),
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// More than nothing.
+/// Parses a duration above zero.
 pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(time) if time.is_zero() => Err("it must be more than 0".to_owned()),
+        Ok(time) if time.is_zero() => Err("the time must be more than 0".to_owned()),
         _ => parse_pause(text),
     }
 }
 
-/// The same, of seconds where no unit is given: `30`, `2s` and `1m`, as with wrk.
+/// Parses a duration above zero, in seconds if it has no unit: `30`, `2s` and `1m`, as wrk does.
 fn parse_wrk_time(text: &str) -> Result<Duration, String> {
     if text.bytes().all(|octet| octet.is_ascii_digit()) {
         parse_time(&format!("{text}s"))
@@ -352,43 +349,43 @@ fn parse_wrk_time(text: &str) -> Result<Duration, String> {
 
 fn parse_rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
-    rate.ok_or("a rate is a number of requests a second, between 0.001 and 1000000000")
+    rate.ok_or("expected requests per second, between 0.001 and 1000000000")
 }
 
 fn parse_percent(text: &str) -> Result<f64, &'static str> {
     let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
-    percent.ok_or("a tolerance is a percentage between 0 and 100")
+    percent.ok_or("expected a percentage between 0 and 100")
 }
 
-/// Returns `text` so that `clap` prints `{n}` instead of a line end, for which it stands in help. The
-/// sequence between brace and letter changes nothing on a terminal, and `clap` removes it elsewhere.
+/// Returns `text` so that `clap` prints `{n}` and does not replace it with a line end. The sequence between
+/// brace and letter has no effect on a terminal, and `clap` removes it elsewhere.
 pub(super) fn verbatim(text: &str) -> StyledStr {
     text.replace("{n}", "{\u{1b}[0mn}").into()
 }
 
-const AFTER_HTTP: &str = r#"Placeholders in paths, header fields and content:
-  {n}       The number of the request, from 0
-  {random}  16 hexadecimal digits, the same within a request
+const AFTER_HTTP: &str = r#"Placeholders in paths, headers and bodies:
+  {n}       Number of the request, from 0
+  {random}  16 random hexadecimal digits, the same within a request
 
 A line of @FILE:
   {"url": "http://127.0.0.1:8080/item/{n}", "method": "PUT", "content": "{random}", "weight": 2}
   It may also have "headers" (an object), "status", "length" and "sha256".
 
 Exit codes:
-  0    Every request was answered as expected
-  1    Some were not, or the server had stopped to answer when the load ended
-  2    The arguments cannot be used, or the server cannot be reached
-  130  It was interrupted; what was measured is reported. At a second signal it ends at once"#;
+  0    All responses were as expected
+  1    Some requests failed, or the server no longer responded at the end of the load
+  2    The arguments are invalid, or the server cannot be reached
+  130  Interrupted; the report contains the measurements so far. A second signal exits at once"#;
 
 const AFTER_COMPARE: &str = r"Examples:
   thruway bench compare http://127.0.0.1:8080/a http://127.0.0.1:8080/b
   thruway bench compare 'http://127.0.0.1:8080/ -- thruway serve' 'http://127.0.0.1:8081/ -- ./other --port 8081'
 
 Exit codes:
-  0    It was compared, and nothing is worse than the baseline allows
-  1    Something is, requests failed, or a server has gone away; the rounds that were complete are reported
-  2    The arguments or the baseline cannot be used, or a server cannot be started or reached
-  130  It was interrupted; the rounds that were complete are reported";
+  0    The comparison is complete, and no figure is worse than the baseline allows
+  1    A figure is worse, requests failed, or a server exited; the report contains the complete rounds
+  2    The arguments or the baseline are invalid, or a server cannot be started or reached
+  130  Interrupted; the report contains the complete rounds";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! `thruway bench`: load for servers, measured.
+//! `thruway bench`: loads servers and measures them.
 
 // what is asked for
 mod args;
@@ -22,7 +22,7 @@ use crate::config::Failure;
 use args::{AbArgs, CompareArgs, HttpArgs, RampArgs, WrkArgs};
 use mcp::McpArgs;
 
-/// Load servers and measure what they do
+/// Load servers and measure them
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
     Http(HttpArgs),
@@ -33,7 +33,7 @@ pub(crate) enum BenchCommand {
     Ab(AbArgs),
 }
 
-/// Does what `command` says.
+/// Runs a command.
 pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
     match command {
         BenchCommand::Http(args) => http::run(args),

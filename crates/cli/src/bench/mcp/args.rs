@@ -1,50 +1,50 @@
-//! What can be typed after `thruway bench mcp`.
+//! Arguments of `thruway bench mcp`.
 
 use clap::ValueEnum;
 use thruway_bench::{McpOperations, OperationKind, Revision, SessionUse};
 
 use crate::bench::args::{LoadArgs, ReportArgs, verbatim};
 
-/// Load a server with messages of MCP, over Streamable HTTP or over the pipes of a child
+/// Load an MCP server, over Streamable HTTP or over the pipes of a child process
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER), override_usage = USAGE)]
 pub(crate) struct McpArgs {
-    /// The endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
+    /// Endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
     #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]
     pub(crate) target: Option<String>,
-    /// The command of a server that reads its standard input and writes its standard output
+    /// Command that starts a server on its standard input and output
     #[arg(value_name = "COMMAND", last = true, conflicts_with_all = OF_CONNECTIONS)]
     pub(crate) command: Vec<String>,
 
-    /// What is asked for
+    /// Operation
     #[arg(short, long, value_name = "NAME", value_enum, default_value_t = OperationName::Call, conflicts_with = "mix")]
     pub(crate) operation: OperationName,
-    /// Several operations with their weights, as `call=8,list=1,ping=1`; they are chosen at random
+    /// Several operations with weights, such as `call=8,list=1,ping=1`; chosen at random
     #[arg(long, value_name = "MIX", value_delimiter = ',', value_parser = parse_weighted)]
     pub(crate) mix: Vec<(OperationName, u32)>,
-    /// The tool that is called [default: `echo`, or the first one that needs no arguments]
+    /// Tool to call [default: `echo`, or the first tool without required arguments]
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Its arguments, an object
+    /// Arguments of the tool, a JSON object
     #[arg(long, value_name = "JSON", value_parser = parse_object)]
     pub(crate) arguments: Option<serde_json::Value>,
-    /// The resource that is read, or of which subscribers are told
+    /// Resource to read, or to subscribe to
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
-    /// Let so many subscribe to `--uri`, call `--tool`, which changes it, and measure the time until the last
-    /// of them was told
+    /// Number of subscribers of `--uri`. Calls `--tool`, which changes the resource, and measures the time
+    /// until the last subscriber has the notification
     #[arg(long, value_name = "N", requires_all = ["tool", "uri"], value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "pipeline", "is_not_persistent"])]
     pub(crate) subscribers: Option<u32>,
 
-    /// `modern`, `legacy`, or the date of a revision [default: modern if the server speaks it, otherwise
+    /// Protocol era: `modern`, `legacy`, or a revision [default: modern if the server supports it, otherwise
     /// legacy]
     #[arg(long, value_name = "ERA", value_parser = parse_era)]
     pub(crate) era: Option<Revision>,
-    /// How long sessions of the legacy era are over HTTP [default: per-connection]
+    /// Sessions of the legacy era over HTTP [default: per-connection]
     #[arg(long, value_name = "USE", value_enum)]
     pub(crate) session: Option<SessionName>,
-    /// Requests that a child has not answered at the same time; the next is sent as soon as one is answered
+    /// Number of requests in flight on the pipes; each response starts the next request
     #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) window: Option<u16>,
 
@@ -54,14 +54,14 @@ pub(crate) struct McpArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// What can be asked for.
+/// Operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum OperationName {
     /// `tools/call`
     Call,
     /// `tools/list`
     List,
-    /// `ping`; `server/discover` in the modern era, which has no ping
+    /// `ping`; in the modern era, which has no ping, `server/discover`
     Ping,
     /// `server/discover`, in the modern era
     Discover,
@@ -73,14 +73,14 @@ pub(crate) enum OperationName {
     Prompts,
 }
 
-/// How sessions are used.
+/// Use of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum SessionName {
-    /// The first request of a connection begins one
+    /// One session for each connection
     PerConnection,
-    /// Each request has its own, from `initialize` to `DELETE`; all of that is its time
+    /// One session for each request, from `initialize` to `DELETE`; all of it counts as response time
     PerCall,
-    /// There is none: some servers do without
+    /// No session: some servers do not need one
     None,
 }
 
@@ -109,7 +109,7 @@ impl From<SessionName> for SessionUse {
 }
 
 impl McpArgs {
-    /// The operations that these arguments describe.
+    /// Returns the operations of these arguments.
     pub(super) fn operations(&self) -> McpOperations {
         let single = [(self.operation, 1)];
         let names = if self.mix.is_empty() { &single[..] } else { &self.mix[..] };
@@ -121,7 +121,7 @@ impl McpArgs {
         }
     }
 
-    /// How it is loaded: a child has no connections, and a window instead of a pipeline.
+    /// Returns the load options. A child process has one connection, and a window instead of a pipeline.
     pub(super) fn load(&self) -> LoadArgs {
         if self.command.is_empty() {
             return self.load.clone();
@@ -133,14 +133,14 @@ impl McpArgs {
 fn parse_weighted(text: &str) -> Result<(OperationName, u32), String> {
     let (name, weight) = text.split_once('=').unwrap_or((text, "1"));
     let weight = weight.parse().ok().filter(|weight| (1..=1000).contains(weight));
-    let weight = weight.ok_or("a weight is a number from 1 to 1000")?;
+    let weight = weight.ok_or("expected a weight from 1 to 1000")?;
     Ok((OperationName::from_str(name, true)?, weight))
 }
 
 fn parse_object(text: &str) -> Result<serde_json::Value, String> {
     match serde_json::from_str(text) {
         Ok(value @ serde_json::Value::Object(_)) => Ok(value),
-        Ok(_) => Err("arguments are a JSON object, as `{\"message\": \"hello\"}`".to_owned()),
+        Ok(_) => Err("expected a JSON object, such as `{\"message\": \"hello\"}`".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -151,12 +151,12 @@ fn parse_era(text: &str) -> Result<Revision, String> {
         "legacy" => Ok(Revision::LATEST_LEGACY),
         _ => text.parse().map_err(|_| {
             let known = Revision::ALL.map(Revision::as_str).join(", ");
-            format!("an era is `modern`, `legacy` or one of {known}")
+            format!("unknown era, expected `modern`, `legacy` or one of {known}")
         }),
     }
 }
 
-/// What a child does not have.
+/// Options that do not apply to a child process.
 const OF_CONNECTIONS: [&str; 11] = [
     "connections",
     "workers",
@@ -173,9 +173,9 @@ const OF_CONNECTIONS: [&str; 11] = [
 
 const USAGE: &str = "thruway bench mcp [OPTIONS] <URL>\n       thruway bench mcp [OPTIONS] -- <COMMAND>...";
 
-const AFTER: &str = r#"Texts in arguments may hold placeholders:
-  {n}       The number of the request, from 0
-  {random}  16 hexadecimal digits
+const AFTER: &str = r#"Placeholders in texts of arguments:
+  {n}       Number of the request, from 0
+  {random}  16 random hexadecimal digits
 
 Examples:
   thruway bench mcp http://127.0.0.1:8080/mcp --tool add --arguments '{"a": 1, "b": 2}'
@@ -184,7 +184,7 @@ Examples:
   thruway bench mcp --window 16 -d 3s -- thruway mcp serve --stdio
 
 Exit codes:
-  0    Every request was answered as expected
-  1    Some were not
-  2    The arguments cannot be used, or the server cannot be reached or does not speak MCP
-  130  It was interrupted; what was measured is reported. At a second signal it ends at once"#;
+  0    All responses were as expected
+  1    Some requests failed
+  2    The arguments are invalid, the server cannot be reached, or it is not an MCP server
+  130  Interrupted; the report contains the measurements so far. A second signal exits at once"#;
