@@ -1,19 +1,19 @@
-//! Header fields as they are typed on command lines.
+//! Headers from the command line.
 
 use thruway_message::FieldName;
 
 use crate::config::Failure;
 
-/// The names and values of `lines`, each typed as `Name: value`.
+/// Returns the names and values of `lines`, each in the form `Name: value`.
 ///
 /// # Errors
-/// One is not. Which one, its place tells: what stands in it may be a secret, and where the colon was
-/// forgotten, all of it.
+/// A line is not a header. The error has the number of the line, but not its text: it may be a secret, in
+/// full if the colon is missing.
 pub(crate) fn parse_headers(lines: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let parsed = lines.iter().zip(1..).map(|(line, place)| {
         parse(line).ok_or_else(|| {
-            Failure::new(format!("what `-H` number {place} gives is no header field"))
-                .with_hint("a header field is `Name: value`")
+            Failure::new(format!("the value of `-H` number {place} is not a header"))
+                .with_hint("write a header as `Name: value`")
         })
     });
     parsed.collect()
@@ -43,7 +43,7 @@ mod tests {
         );
     }
 
-    /// The whole line was printed, with the secret.
+    /// The error once contained the whole line, with the secret.
     #[test]
     fn what_is_no_header_field_is_not_shown() {
         for line in ["Authorization Bearer secret", "Authorization Bearer secret:more", ": secret", ""] {

@@ -1,11 +1,11 @@
 //! The command `thruway`.
 
-// what is asked for
+// arguments
 mod args;
 mod headers;
 mod logging;
 
-// what is done
+// commands
 mod serve;
 mod mcp;
 mod bench;
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let outcome = run(Args::parse());
     logging::finish();
     outcome.unwrap_or_else(|failure| {
-        // Where nobody reads it, nobody misses it.
+        // An error here is ignored: the reader may have closed the pipe.
         let _ = write!(stderr(), "{failure}");
         ExitCode::from(EXIT_UNUSABLE)
     })
@@ -45,16 +45,16 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The arguments, the config or an address cannot be used; clap's exit code for arguments is the same.
+/// Exit code if the arguments, the config or an address are invalid, the same as that of clap.
 const EXIT_UNUSABLE: u8 = 2;
 
-/// Prints what completes the commands.
+/// Prints shell completions.
 fn completions(args: &CompletionsArgs) -> ExitCode {
     clap_complete::generate(args.shell, &mut Args::command(), "thruway", &mut stdout());
     ExitCode::SUCCESS
 }
 
-/// Writes a page for each command.
+/// Writes a man page for each command.
 fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let written = std::fs::create_dir_all(&args.directory)
         .and_then(|()| clap_mangen::generate_to(Args::command(), &args.directory));

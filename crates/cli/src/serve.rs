@@ -19,7 +19,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::take_over(args.config.is_some())?;
     let daemon = Daemon::from_source(source)?;
     if args.config.is_none() {
-        tracing::info!("no config: serving the demo; `/` says what is there");
+        tracing::info!("no config: serving the test server; `/` lists its paths");
     }
     for listener in daemon.listeners() {
         print("listening on", listener.protocol, &listener.address);
@@ -48,7 +48,7 @@ fn print(what: &str, scheme: &str, address: &ListenAddr) {
     let _ = out.flush();
 }
 
-/// Prints the description of a config, its warnings, or the way of a request through it.
+/// Prints the description of a config, its warnings, or the route of a request.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let text = match &args.config {
         Some(path) => describe(path, args)?,

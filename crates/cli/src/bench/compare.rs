@@ -15,17 +15,17 @@ use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
 
-/// One of those that are compared.
+/// One of the compared targets.
 struct Contender {
     name: String,
     load: Load,
-    /// What is to be started for this, if anything.
+    /// Command that starts the server, if any.
     command: Option<String>,
     started: Option<StartedServer>,
     reports: Vec<Report>,
 }
 
-/// Loads the servers in turn and says which is faster.
+/// Loads the servers in turn and compares them.
 pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if args.schema {
         output::print(&format!("{:#}", Comparison::schema().as_value()))?;
@@ -33,17 +33,15 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     }
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     if args.targets.len() < 2 && baseline.is_none() {
-        return Err(Failure::new("there is nothing to compare it with")
-            .with_hint("give two URLs, or a `--baseline`: JSON of `bench compare` or `bench http`"));
+        return Err(Failure::new("compare needs a second target")
+            .with_hint("name two URLs, or pass the JSON of an earlier run with `--baseline`"));
     }
     if let Some(baseline) = &baseline {
         baseline.check_rounds(args.rounds as usize).map_err(not_a_baseline)?;
     }
     if args.load.content.as_deref() == Some("-") {
-        return Err(Failure::new(
-            "the standard input can be read only once, and each server needs the content",
-        )
-        .with_hint("put it into a file: `--content @FILE`"));
+        return Err(Failure::new("the standard input can be read only once, but each server needs the body")
+            .with_hint("write the body to a file and pass `--content @FILE`"));
     }
     output::check(args.html.as_deref())?;
     let groups = ProcessGroups::default();
@@ -63,7 +61,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         contender.start(&groups, &stop)?;
     }
     let broken = measure_rounds(&mut contenders, args, &stop).err();
-    // Whoever is interrupted tells of the rounds that are complete.
+    // An interrupted run reports its complete rounds.
     let rounds = contenders.iter().map(|contender| contender.reports.len()).min().unwrap_or(0);
     for contender in &mut contenders {
         contender.reports.truncate(rounds);
@@ -86,7 +84,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 }
 
 impl Contender {
-    /// Of `URL`, or `URL -- COMMAND`. Nothing is started yet.
+    /// Parses `URL` or `URL -- COMMAND`. Does not start the command.
     fn of(target: &str, args: &CompareArgs, stop: &StopFlag) -> Result<Self, Failure> {
         let (url, command) = match target.split_once(" -- ") {
             Some((url, command)) => (url.trim(), Some(command.trim().to_owned())),
@@ -96,7 +94,7 @@ impl Contender {
         Ok(Self { name: url.to_owned(), load, command, started: None, reports: Vec::new() })
     }
 
-    /// Somebody listens from here on, and is who is meant.
+    /// Starts the server, if there is a command, and prepares the load.
     fn start(&mut self, groups: &ProcessGroups, stop: &StopFlag) -> Result<(), Failure> {
         let addresses = &self.load.addresses;
         let Some(command) = &self.command else {
@@ -104,8 +102,8 @@ impl Contender {
             return Ok(());
         };
         if let Ok(reached) = reachable_address(addresses) {
-            return Err(Failure::new(format!("somebody listens on {reached} already"))
-                .with_hint("each command needs a port of its own that nobody has"));
+            return Err(Failure::new(format!("another process listens on {reached} already"))
+                .with_hint("give each command an unused port"));
         }
         let started = StartedServer::start(command, groups).map_err(not_started)?;
         let started = self.started.insert(started);
@@ -114,16 +112,16 @@ impl Contender {
         Ok(())
     }
 
-    /// Loads it once.
+    /// Loads the target once.
     fn measure(&self, round: usize, rounds: usize) -> Result<Report, Failure> {
         let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, self.name));
-        // Chance arrivals are the same for all in a round, and others in the next.
+        // Random arrivals are the same for all targets of a round, and differ between rounds.
         let pace = self.load.pace.tried_again(round as u64);
         measure(&self.name, &Load { pace, ..self.load.clone() }, &line)
     }
 }
 
-/// As many rounds as asked for, or until it is interrupted or one of them cannot be loaded any more.
+/// Runs the rounds. Ends early if it is interrupted or a target can no longer be loaded.
 fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
     measure_in_turn(contenders, rounds, |contender, round| {
@@ -151,7 +149,7 @@ fn concluded(contenders: &[Contender], baseline: Option<&Comparison>) -> Compari
     let Some(baseline) = baseline else { return Comparison::new(candidates) };
     let (comparison, alone) = Comparison::with_baseline(candidates, baseline);
     for name in alone {
-        eprintln!("warning: the baseline has nothing to compare `{name}` with");
+        eprintln!("warning: the baseline has no figures for `{name}`");
     }
     comparison
 }
@@ -173,7 +171,7 @@ fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -
     })
 }
 
-/// Whether there are any.
+/// Prints the regressions. Returns `true` if there are any.
 fn say_regressions(comparison: &Comparison, tolerance: f64) -> bool {
     let mut is_worse = false;
     for pair in comparison.regressions(tolerance) {
@@ -191,7 +189,7 @@ fn say_regressions(comparison: &Comparison, tolerance: f64) -> bool {
 
 fn read_baseline(path: &Path) -> Result<Comparison, Failure> {
     let failure = |error: String| {
-        Failure::new(format!("the baseline `{}` cannot be used: {error}", path.display())).with_hint(
+        Failure::new(format!("cannot use the baseline `{}`: {error}", path.display())).with_hint(
             "`thruway bench compare … --output json` prints a baseline, and so does \
                  `thruway bench http … --output json`",
         )
@@ -200,5 +198,4 @@ fn read_baseline(path: &Path) -> Result<Comparison, Failure> {
     Comparison::from_json(&text).map_err(failure)
 }
 
-const BASELINE_WITHOUT_SETTINGS: &str =
-    "the baseline does not say how it was loaded, which may have been in another way";
+const BASELINE_WITHOUT_SETTINGS: &str = "the baseline has no load settings, so it may have used other ones";

@@ -1,4 +1,4 @@
-//! `thruway bench http`, and the same with the arguments of other tools: `thruway bench wrk` and `thruway
+//! `thruway bench http`, and its variants with the options of other tools: `thruway bench wrk` and `thruway
 //! bench ab`.
 
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
 
-/// Loads a server and reports.
+/// Loads a server and prints a report.
 pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     if args.report.schema {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
@@ -25,24 +25,24 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     output::show_report(&report, &args.report)
 }
 
-/// Makes a load, with a line about how it goes.
+/// Runs a load with a progress line.
 pub(super) fn measure(target: &str, load: &Load, line: &ProgressLine) -> Result<Report, Failure> {
     let outcome = load.run(&mut |progress| line.show(load, progress));
     line.finish();
     Ok(Report::new(target, load, &outcome.map_err(|error| failure(&error, error.hint()))?))
 }
 
-/// As `wrk` would.
+/// Runs a load with the options of `wrk`.
 pub(super) fn run_wrk(args: &WrkArgs) -> Result<ExitCode, Failure> {
     if args.script.is_some() {
-        return Err(Failure::new("scripts are not run").with_hint(
-            "`thruway bench http` has `--method`, `--content`, `-H`, `--pipeline`, and `@FILE` with requests that differ",
+        return Err(Failure::new("scripts are not supported").with_hint(
+            "use `thruway bench http` with `--method`, `--content`, `-H`, `--pipeline`, or `@FILE` for different requests",
         ));
     }
     if u32::from(args.threads) > args.connections {
         let message = format!("{} threads cannot share {} connections", args.threads, args.connections);
         return Err(
-            Failure::new(message).with_hint("each thread needs a connection: fewer `-t`, or more `-c`")
+            Failure::new(message).with_hint("each thread needs a connection: lower `-t` or raise `-c`")
         );
     }
     let (header, closes) = without_connection_option(&args.header);
@@ -58,7 +58,7 @@ pub(super) fn run_wrk(args: &WrkArgs) -> Result<ExitCode, Failure> {
     run_preset(&args.url, HttpLoadArgs { load, ..HttpLoadArgs::default() })
 }
 
-/// As `ab` would, with HTTP/1.1: without `-k`, a connection for each request.
+/// Runs a load with the options of `ab`, over HTTP/1.1. Without `-k`, each request opens a connection.
 pub(super) fn run_ab(args: &AbArgs) -> Result<ExitCode, Failure> {
     let (mut header, closes) = without_connection_option(&args.header);
     header.extend(args.content_type.iter().map(|value| format!("Content-Type: {value}")));

@@ -1,4 +1,4 @@
-//! Loads that arguments ask for.
+//! Loads from command line arguments.
 
 use thruway_bench::{
     Expected, HttpOptions, Limit, Load, LoadOptions, Pace, StopFlag, TlsOptions, reachable_address,
@@ -12,7 +12,7 @@ use crate::config::Failure;
 use crate::headers::parse_headers;
 
 impl LoadArgs {
-    /// The options that these arguments set.
+    /// Returns the load options of these arguments.
     pub(super) fn options(&self) -> LoadOptions {
         let pace = match self.rate {
             None => Pace::Closed,
@@ -40,7 +40,7 @@ impl LoadArgs {
 }
 
 impl HttpLoadArgs {
-    /// The options that these arguments set for requests.
+    /// Returns the request options of these arguments.
     fn http_options(&self) -> Result<HttpOptions, Failure> {
         let content = self.content.as_deref().map(read_content).transpose();
         Ok(HttpOptions {
@@ -53,7 +53,7 @@ impl HttpLoadArgs {
     }
 }
 
-/// The load of `targets` that `args` ask for. The server must listen.
+/// Returns the load of `targets` with these arguments. The server must be listening.
 pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
     let mut load = build_unreached(targets, args, stop)?;
     let checked = args.load.options().check_tls(load.tls.is_some());
@@ -62,7 +62,7 @@ pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) ->
     Ok(load)
 }
 
-/// The same, of a server that may not listen yet.
+/// Returns the same load for a server that may not listen yet.
 pub(super) fn build_unreached(
     targets: &[String],
     args: &HttpLoadArgs,

@@ -1,14 +1,14 @@
 //! `thruway bench`: loads servers and measures them.
 
-// what is asked for
+// arguments
 mod args;
 mod load;
 
-// what is shown
+// output
 mod output;
 mod progress;
 
-// what is done
+// commands
 mod http;
 mod compare;
 mod ramp;

@@ -11,7 +11,7 @@ use thruway_bench::{PlanError, Report, StartError};
 use super::args::{Form, ReportArgs};
 use crate::config::Failure;
 
-/// Prints a report and writes its page; the exit code says what it says.
+/// Prints a report, writes its page, and returns the exit code of the report.
 pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
     print(&match args.output {
         Form::Text => report.to_text(),
@@ -27,51 +27,51 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
     })
 }
 
-/// On the standard output. Nobody may be reading there any more.
+/// Prints on the standard output. The reader may have closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("the report cannot be printed: {error}")))
+            Err(Failure::new(format!("cannot print the report: {error}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Into a file, if there is to be one.
+/// Writes the page to a file, if one is named.
 pub(super) fn write(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, page())
-        .map_err(|error| Failure::new(format!("`{}` cannot be written: {error}", path.display())))
+        .map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Whether a file can be written there: to be asked before the load, not after it.
+/// Checks before the load that a file can be written.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| Failure::new(format!("`{}` cannot be written: {error}", path.display())))
+    opened.map(drop).map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// An error with its hint, if it has one.
+/// Returns an error with its hint, if it has one.
 pub(super) fn failure(error: impl Display, hint: Option<impl Display>) -> Failure {
     hint.into_iter().fold(Failure::new(error), Failure::with_hint)
 }
 
-/// Why a load cannot be planned.
+/// Returns the error of a load that cannot be planned.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_planned(error: PlanError) -> Failure {
     failure(&error, error.hint())
 }
 
-/// Why a server that was started is of no use.
+/// Returns the error of a server that did not start as expected.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_started(error: StartError) -> Failure {
     failure(&error, error.hint())
 }
 
-/// A request failed, or a comparison shows a regression.
+/// Exit code if a request failed or a comparison shows a regression.
 pub(super) const EXIT_FAILED: u8 = 1;
 
-/// Ended by a signal: what the shell says of SIGINT.
+/// Exit code after a signal, the same as that of a shell for SIGINT.
 pub(super) const EXIT_INTERRUPTED: u8 = 130;

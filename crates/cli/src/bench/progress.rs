@@ -1,5 +1,5 @@
-//! While a load runs: the progress line, on a terminal only, and Ctrl-C. The first Ctrl-C ends the load with
-//! what was measured, the second ends the process and what it has started.
+//! The progress line of a load, on terminals only, and Ctrl-C. The first Ctrl-C ends the load and reports the
+//! measurements so far. The second one ends the process and its child processes.
 
 use std::io::{self, IsTerminal, Write, stderr};
 use std::process::exit;
@@ -12,10 +12,10 @@ use thruway_net::TerminationSignals;
 use super::output::EXIT_INTERRUPTED;
 use crate::config::Failure;
 
-/// The line, on the standard error.
+/// The progress line on the standard error.
 pub(super) struct ProgressLine {
     is_shown: bool,
-    /// What is loaded just now, if there are several.
+    /// Name of the current target, if there are several.
     name: String,
 }
 
@@ -28,17 +28,17 @@ impl ProgressLine {
         self.say(&progress.describe(load.limit));
     }
 
-    /// Shows something that is not ours to look into.
+    /// Shows a text.
     pub(super) fn say(&self, what: &str) {
         if self.is_shown {
-            // What is longer than a line could not be taken away again.
+            // A text that is longer than a line could not be erased.
             let line = cut(&format!("{}{what}", self.name), columns());
-            // Where nobody reads it, nobody misses it.
+            // An error here is ignored: the line is only information.
             let _ = write!(stderr(), "\r\x1b[2K{line}");
         }
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub(super) fn finish(&self) {
         if self.is_shown {
             let _ = write!(stderr(), "\r\x1b[2K");
@@ -46,7 +46,7 @@ impl ProgressLine {
     }
 }
 
-/// How wide the terminal is, if it says so.
+/// Width of the terminal, if it is known.
 fn columns() -> usize {
     let size = tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col));
     size.filter(|columns| *columns > 0).unwrap_or(usize::MAX)
@@ -56,11 +56,11 @@ fn cut(line: &str, columns: usize) -> String {
     line.chars().take(columns.saturating_sub(1)).collect()
 }
 
-/// A flag that is set when the process is asked to end. `started` are ended when it is asked again.
+/// Returns a flag that the first signal sets. The second signal ends the processes of `started`.
 pub(super) fn stop_flag(started: &ProcessGroups) -> Result<StopFlag, Failure> {
     let stop = StopFlag::default();
     watch(stop.clone(), started.clone())
-        .map_err(|error| Failure::new(format!("signals cannot be handled: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot handle signals: {error}")))?;
     Ok(stop)
 }
 

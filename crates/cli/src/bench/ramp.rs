@@ -12,7 +12,7 @@ use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
 
-/// Finds the highest rate that a server holds.
+/// Finds the highest rate that a server can sustain.
 pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     if args.schema {
         output::print(&format!("{:#}", Ramp::schema().as_value()))?;
@@ -25,14 +25,14 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
     let (mut steps, mut number, mut broken) = (Vec::new(), 0, None);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
-        // Where a chance arrival has made a rate fail, another try must not be the same again.
+        // The next try of a rate has other random arrivals, because those of the first may have made it fail.
         let pace = at_rate(load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
         number += 1;
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
         let report = match measure(&target, &offer, &line) {
             Ok(report) => report,
-            // What was held before holds.
+            // The rates that were sustained before remain valid.
             Err(failure) if !steps.is_empty() => {
                 broken = Some(failure);
                 break;
@@ -66,7 +66,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The same pace with another rate.
+/// Returns the same pace with another rate.
 const fn at_rate(pace: Pace, rate: f64) -> Pace {
     match pace {
         Pace::Poisson { seed, .. } => Pace::Poisson { rate, seed },

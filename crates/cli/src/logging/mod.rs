@@ -1,5 +1,5 @@
-//! Messages for the operator, on the standard error. What is logged on the path of a request is written off
-//! it.
+//! Messages for the operator on the standard error. A thread of its own writes them, so that requests do not
+//! wait.
 
 mod writer;
 
@@ -16,20 +16,20 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::config::Failure;
 use writer::MessageWriter;
 
-/// Prints what is logged from here on, as far as `THRUWAY_LOG` lets it; without that, from `info` on.
+/// Starts logging with the levels of `THRUWAY_LOG`, or `info`.
 pub(crate) fn start() -> Result<(), Failure> {
     let levels = std::env::var_os(VARIABLE).filter(|levels| !levels.is_empty());
     let levels = levels.as_ref().map_or("info".into(), |levels| levels.to_string_lossy());
     let mut words = levels.split(',').filter(|word| !word.contains(['=', '[']));
     if let Some(word) = words.find(|word| word.trim().parse::<LevelFilter>().is_err()) {
-        // It would be taken for the name of a part, and everything else be silenced.
+        // The filter would read it as the name of a module and silence all others.
         return Err(
-            Failure::new(format!("`{VARIABLE}` cannot be used: `{word}` is no level")).with_hint(HINT)
+            Failure::new(format!("invalid `{VARIABLE}`: `{word}` is not a log level")).with_hint(HINT)
         );
     }
     let filter = EnvFilter::builder()
         .parse(format!("{QUIET},{levels}"))
-        .map_err(|error| Failure::new(format!("`{VARIABLE}` cannot be used: {error}")).with_hint(HINT))?;
+        .map_err(|error| Failure::new(format!("invalid `{VARIABLE}`: {error}")).with_hint(HINT))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
@@ -40,7 +40,7 @@ pub(crate) fn start() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until all is written that was logged, but not for a reader that does not read.
+/// Waits until all messages are written, but not for a reader that does not read.
 pub(crate) fn finish() {
     if let Some(writer) = WRITER.get() {
         writer.finish();
@@ -49,12 +49,12 @@ pub(crate) fn finish() {
 
 fn writer() -> Result<MessageWriter, Failure> {
     let writer = MessageWriter::start(stderr())
-        .map_err(|error| Failure::new(format!("there is no thread for the log: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot start the log thread: {error}")))?;
     Ok(WRITER.get_or_init(|| writer).clone())
 }
 
-/// What a panic says goes where all messages go, behind those before it. The process may end with it, so it
-/// is waited for.
+/// Logs the message of a panic behind the messages before it. Waits until it is written, because the process
+/// may end.
 fn print_panic(panic: &PanicHookInfo<'_>) {
     let Some(mut writer) = WRITER.get() else { return };
     let thread = thread::current();
@@ -72,7 +72,7 @@ static WRITER: OnceLock<MessageWriter> = OnceLock::new();
 
 const VARIABLE: &str = "THRUWAY_LOG";
 
-/// Comes first, so that whoever names the library gets what is asked for. It warns of frames that anybody may
-/// send as often as they like.
+/// Comes before the levels of the user, so that those can override it. The library warns about frames that
+/// any peer can send as often as it likes.
 const QUIET: &str = "h2=error";
-const HINT: &str = "it holds a level, as `debug`, or levels of parts, as `info,thruway_server=trace`";
+const HINT: &str = "set a level, such as `debug`, or levels by crate, such as `info,thruway_server=trace`";

@@ -60,7 +60,7 @@ impl<W: Write + Send> LogTarget for MessageTarget<W> {
     }
 
     fn report_dropped(&mut self, lines: u64) {
-        tracing::warn!(lines, "the log is too slow: lines were dropped");
+        tracing::warn!(lines, "the log target is too slow, dropped lines");
     }
 }
 

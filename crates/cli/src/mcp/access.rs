@@ -1,4 +1,4 @@
-//! Listeners of `thruway mcp serve` and `thruway mcp bridge`: who may connect, and with which credential.
+//! Listeners of `thruway mcp serve` and `thruway mcp bridge`, and the credentials that clients need.
 //!
 //! A client on another machine needs a credential: a bearer token, or a certificate. The checks of `Host` and
 //! `Origin` protect against pages in browsers only; any other program can send any value.

@@ -27,14 +27,16 @@ use crate::args::McpBridgeArgs;
 use crate::config::Failure;
 use crate::headers::parse_headers;
 
-/// Serves what another server serves.
+/// Serves another MCP server.
 pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     if !args.listen.is_empty() {
         return serve_http(args);
     }
     if args.access.is_given() {
-        return Err(Failure::new("a bridge over the standard input and output asks for no credentials")
-            .with_hint("pass `--listen ADDR` to serve HTTP"));
+        return Err(Failure::new(
+            "credentials need `--listen`: a bridge over the standard input and output has one client",
+        )
+        .with_hint("pass `--listen ADDR` to serve HTTP"));
     }
     serve_stdio(args)
 }
@@ -48,15 +50,15 @@ fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
         Ok(match outcome {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                tracing::warn!("the client does not read any more: {error}");
+                tracing::warn!("the client stopped reading: {error}");
                 ExitCode::FAILURE
             }
         })
     })
 }
 
-/// Serves over HTTP. The workers connect to the server again by themselves: what belongs to the runtime here
-/// is closed.
+/// Serves over HTTP. The workers open connections of their own, so the connections of this runtime are
+/// closed.
 fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let access = Access::of(&args.access)?;
     let listeners = access.listeners(&args.listen)?;
@@ -93,8 +95,8 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     abort.abort();
     let _ = attempts.join();
     if let Some(bridge) = bridge.bridge() {
-        // While the workers are there that talk to the servers behind: they cut off what has not ended in
-        // their time.
+        // The workers must still run, because they cut off connections to the servers at the end of the
+        // drain.
         let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
         runtime.block_on(bridge.drain(within));
     }
@@ -168,7 +170,7 @@ fn failure(error: McpClientError) -> Failure {
     }
 }
 
-/// Which server is meant.
+/// Returns the server behind the bridge.
 enum Target {
     Url { url: String, fields: Vec<(String, String)>, login: Option<Login> },
     Command(Vec<String>),
@@ -180,7 +182,7 @@ impl Target {
             None => Ok(Self::Command(args.command.clone())),
             Some(url) => {
                 let fields = parse_headers(&args.header)?;
-                // What is sent is not asked for besides.
+                // A token that is passed needs no login.
                 let is_known = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
                 let login = if is_known { None } else { Some(Login::of(&args.login)?) };
                 Ok(Self::Url { url: url.clone(), fields, login })
@@ -207,14 +209,14 @@ impl Target {
 
 fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::new(format!("no reactor is to be had: {error}")))
+    runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))
 }
 
 /// Maximum time that the listeners wait for the first attempt to connect to a server at a URL.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(5);
 
-/// What is left of the drain for the servers behind to end.
+/// Part of the drain time in which the servers behind the bridge can end.
 const SEEING_OUT: Duration = Duration::from_secs(5);
 
-/// As a shell has it for SIGTERM.
+/// Exit code after SIGTERM, the same as that of a shell.
 const EXIT_AT_ONCE: i32 = 143;

@@ -1,16 +1,16 @@
 //! `thruway mcp`.
 
-// a server
+// servers
 mod serve;
 
-// the other side
+// clients
 mod client;
 
 // both
 mod bridge;
 mod connecting;
 
-// who may connect
+// access
 mod access;
 
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use crate::args::{McpClientCommand, McpCommand};
 use crate::config::Failure;
 
-/// Does what was typed after `thruway mcp`.
+/// Runs a command of `thruway mcp`.
 pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {
     let (command, args) = match command {
         McpCommand::Serve(args) => return serve::run(args),

@@ -244,9 +244,9 @@ fn a_report_of_one_load_is_a_baseline() {
 #[test]
 fn help_shows_placeholders_as_they_are_typed() {
     let help = |command: &str| bench(&[command, "--help"]).stdout;
-    assert!(help("http").contains("\n  {n}       The number of the request"), "{}", help("http"));
+    assert!(help("http").contains("\n  {n}       Number of the request"), "{}", help("http"));
     assert!(help("http").contains("http://127.0.0.1:8080/item/{n}\","), "{}", help("http"));
-    assert!(help("mcp").contains("\n  {n}       The number of the request"), "{}", help("mcp"));
+    assert!(help("mcp").contains("\n  {n}       Number of the request"), "{}", help("mcp"));
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_baseline_of_others_or_of_another_load_is_refused() {
     for (name, is_warned) in [("same.json", false), ("old.json", true)] {
         let told = compare(&[&url, "--baseline", name, "--tolerance", "99"]);
         assert_eq!(told.code, Some(0), "{}", told.stderr);
-        assert_eq!(told.stderr.contains("does not say how it was loaded"), is_warned, "{}", told.stderr);
+        assert_eq!(told.stderr.contains("the baseline has no load settings"), is_warned, "{}", told.stderr);
     }
 }
 
@@ -326,8 +326,12 @@ fn two_commands_on_one_address_are_refused() {
         |path: &str| format!("http://unix:{socket}:{path} -- {program} serve --listen unix:{socket}");
     let ended = bench(&["compare", &started("/ok"), &started("/plaintext"), "-n", "10", "--rounds", "2"]);
     assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("somebody listens on unix:{socket} already")), "{}", ended.stderr);
-    assert!(ended.stderr.contains("hint: each command needs a port of its own"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(&format!("another process listens on unix:{socket} already")),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("hint: give each command an unused port"), "{}", ended.stderr);
 }
 
 /// Whoever answers then is not who was started.
@@ -534,10 +538,10 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "fewer `--workers`",
         ),
         (vec!["http", &url, "-c", "4000000000"], "descriptors, and this process may have", "`ulimit -n"),
-        (vec!["http", &url, "-H", "Broken"], "`-H` number 1 gives is no header field", "`Name: value`"),
+        (vec!["http", &url, "-H", "Broken"], "`-H` number 1 is not a header", "`Name: value`"),
         (vec!["http", &url, "-H", "Content-Length: 5"], "is not for you to give", "that of the content"),
-        (vec!["wrk", "-c2", "-t3", &url], "3 threads cannot share 2 connections", "fewer `-t`"),
-        (vec!["wrk", "-s", "a.lua", &url], "scripts are not run", "`thruway bench http` has"),
+        (vec!["wrk", "-c2", "-t3", &url], "3 threads cannot share 2 connections", "lower `-t`"),
+        (vec!["wrk", "-s", "a.lua", &url], "scripts are not supported", "use `thruway bench http`"),
         (vec!["http", &url, "--ca", "none.pem"], "nothing here speaks TLS", "`https://`"),
         (vec!["http", &url, "--insecure"], "nothing here speaks TLS", "`https://`"),
         (vec!["ramp", &url, "--tls", "1.3"], "nothing here speaks TLS", "`https://`"),
@@ -550,10 +554,10 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         ),
         (vec!["http", &url, "--pid", "4000000000"], "there is no process 4000000000", "`--pid` is"),
         (vec!["compare", &url, &url, "--content", "-"], "can be read only once", "`--content @FILE`"),
-        (vec!["compare", &url], "there is nothing to compare it with", "`--baseline`"),
+        (vec!["compare", &url], "compare needs a second target", "`--baseline`"),
         (
             vec!["compare", &url, "--baseline", "Cargo.toml"],
-            "the baseline `Cargo.toml` cannot be used",
+            "cannot use the baseline `Cargo.toml`",
             "--output json",
         ),
     ] {

@@ -84,7 +84,7 @@ fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
         let load = ["-n", "15", "--output", "json", "--pid", &pid];
         let report = bench(&[&args[..], &load].concat()).answered(15);
         assert!(
-            report["target"].as_str().unwrap().contains("count tells 20 subscribers of example://counter")
+            report["target"].as_str().unwrap().contains("count notifies 20 subscribers of example://counter")
         );
         assert_eq!(report["deliveries"]["count"], 15 * 20, "{era}");
         let of = |times: &str, what: &str| report[times][what].as_f64().unwrap();
@@ -189,17 +189,17 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         (vec!["127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
         (vec![&elsewhere], "the status 404", "Mostly its path is `/mcp`"),
         (vec![&url, "--session", "per-call"], "2026-07-28 has no sessions", "`--era legacy`"),
-        (vec![&url, "--era", "legacy", "--pipeline", "2"], "one after the other", "`--session none`"),
+        (vec![&url, "--era", "legacy", "--pipeline", "2"], "sends one request at a time", "`--session none`"),
         (vec![&url, "--era", "legacy", "-o", "discover"], "no `server/discover`", "`--operation ping`"),
         (vec![&url, "-o", "list", "--tool", "echo"], "no tool is called", "`--operation call`"),
         (vec![&url, "-o", "read"], "no resource is named", "`--uri`"),
         (vec![&url, "--uri", "a://b"], "no resource is read", "`--operation read`"),
         (vec![&url, "-H", "Accept: text/html"], "is not for you to give", ""),
-        (vec![&url, "-H", "Broken"], "`-H` number 1 gives is no header field", "`Name: value`"),
-        (vec!["--", "/none/such"], "it cannot be started", "spelled rightly"),
+        (vec![&url, "-H", "Broken"], "`-H` number 1 is not a header", "`Name: value`"),
+        (vec!["--", "/none/such"], "it cannot be started", "spelled correctly"),
         (vec!["--", "true"], "ended before it had answered", "does the command speak MCP"),
         (vec!["--timeout", "100ms", "--", "sleep", "60"], "did not answer in time", "`--timeout`"),
-        (vec!["--session", "none", "--", "true"], "a child has one session", "over HTTP"),
+        (vec!["--session", "none", "--", "true"], "a child process has at most one session", "over HTTP"),
     ] {
         let ended = bench(&args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);

@@ -142,7 +142,7 @@ fn events_come_one_after_the_other() {
 #[test]
 fn it_says_that_it_is_the_demo() {
     let mut thruway = Thruway::demo(&[]);
-    thruway.until_it_logs("no config: serving the demo");
+    thruway.until_it_logs("no config: serving the test server");
     thruway.signal(Signal::INT);
     assert_eq!(thruway.end().code, Some(0));
 }

@@ -97,7 +97,7 @@ fn what_is_no_server_is_none() {
         (vec!["bridge", "--listen", "nowhere", "--", THRUWAY, "mcp", "serve", "--stdio"], "nowhere"),
         (
             vec!["bridge", "http://127.0.0.1:1/", "-H", "Bearer secret"],
-            "what `-H` number 1 gives is no header",
+            "the value of `-H` number 1 is not a header",
         ),
     ] {
         let output = thruway(&args);

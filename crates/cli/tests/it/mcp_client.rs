@@ -75,19 +75,19 @@ fn a_server_is_started_and_asked() {
 #[test]
 fn exit_codes_tell_refusals_from_mistakes() {
     let (code, said) = refused(&child(&["call", "unknown"]));
-    assert!(code == Some(1) && said.contains("the server refuses"), "{code:?} {said}");
+    assert!(code == Some(1) && said.contains("the server refused"), "{code:?} {said}");
     let (code, said) = refused(&child(&["call", "add", "a=one", "b=2"]));
-    assert!(code == Some(2) && said.contains("the tool wants number"), "{code:?} {said}");
+    assert!(code == Some(2) && said.contains("the tool expects number"), "{code:?} {said}");
     for (args, expected) in [
         (vec!["tools"], "which server"),
-        (vec!["tools", "nonsense"], "which server"),
-        (vec!["tools", "127.0.0.1:8080/mcp"], "as `http://127.0.0.1:8080/mcp`"),
+        (vec!["tools", "nonsense"], "no server is named"),
+        (vec!["tools", "127.0.0.1:8080/mcp"], "such as `http://127.0.0.1:8080/mcp`"),
         (vec!["tools", "http://127.0.0.1:1/mcp"], "error: "),
-        (vec!["tools", "http://127.0.0.1:1/mcp", "more"], "nothing else is expected"),
+        (vec!["tools", "http://127.0.0.1:1/mcp", "more"], "expected nothing else"),
         (vec!["call", "http://127.0.0.1:1/mcp"], "a tool"),
         (vec!["ping", "--", "/nowhere/to/be/found"], "cannot be started"),
         (vec!["ping", "--", "false"], "the connection ended"),
-        (vec!["ping", "--", "false"], "`--trace` shows"),
+        (vec!["ping", "--", "false"], "`--trace` prints"),
         (vec!["ping", "http://127.0.0.1:1/", "--era", "2020-01-01"], "2025-11-25"),
     ] {
         let (code, said) = refused(&args);
@@ -131,7 +131,7 @@ fn arguments_are_completed() {
         assert_eq!(printed(&child(&["complete", "greeting", "name=a", "--era", era])), "Ada\nAlan\n");
     }
     let (code, said) = refused(&child(&["complete", "greeting"]));
-    assert!(code == Some(2) && said.contains("a prompt or the template"), "{said}");
+    assert!(code == Some(2) && said.contains("a prompt or a resource template"), "{said}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn questions_are_not_asked_where_nobody_is() {
     for era in ERAS {
         let (code, said) = refused(&child(&["call", "ask", "--era", era]));
         let is_modern = matches!(era, "auto" | "modern");
-        let why = if is_modern { "nobody is at a terminal" } else { "lacks a required capability" };
+        let why = if is_modern { "there is no terminal" } else { "lacks a required capability" };
         let is_told = said.contains(why) || (said.is_empty() && !is_modern);
         assert!(code == Some(1) && is_told, "{era}: {code:?} {said}");
     }
@@ -240,7 +240,7 @@ fn what_cannot_be_shown_is_saved() {
     }
     assert_eq!(std::fs::read(directory.path().join("audio-1.wav")).unwrap(), [0, 1, 2, 3]);
     let named = printed(&[&["call", "picture", "--era", "modern"], &command[..]].concat());
-    assert!(named.contains("[image, image/png, 3 octets]"), "{named}");
+    assert!(named.contains("[image, image/png, 3 bytes]"), "{named}");
     // Programs get what was sent, and the files.
     let command = [&["call", "picture", "--era", "modern", "--save", save, "--output", "json"], &command[..]];
     let output = thruway(&command.concat());
@@ -262,7 +262,7 @@ fn what_cannot_be_saved_is_a_failure() {
             "call", "picture", "--era", "modern", "--save", path, "--output", output, "--", "sh", "-c",
             &script,
         ]);
-        assert!(code == Some(1) && said.contains("cannot be saved"), "{output}: {code:?} {said}");
+        assert!(code == Some(1) && said.contains("cannot save the"), "{output}: {code:?} {said}");
     }
 }
 
@@ -277,7 +277,7 @@ fn what_is_refused_of_one_task_is_of_no_other() {
     let output = thruway(&["tasks", "t1", "t2", "--era", "modern", "--", "sh", "-c", &script]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.code() == Some(1) && said.contains("`t1`: the server refuses: no such task"),
+        output.status.code() == Some(1) && said.contains("`t1`: the server refused: no such task"),
         "{said}"
     );
     assert_eq!(String::from_utf8_lossy(&output.stdout), "t2  working\n");

@@ -296,7 +296,7 @@ fn a_bridge_sends_a_token_that_is_known() {
     assert_eq!(server.seen("GET "), 0);
     let output = server.ping_across(home.path(), &[]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && said.contains("`--login` logs in all the same"), "{said}");
+    assert!(!output.status.success() && said.contains("pass `--login` to log in"), "{said}");
 }
 
 #[test]

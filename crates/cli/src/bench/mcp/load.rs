@@ -1,4 +1,5 @@
-//! Loads of MCP servers: requests, or with `--subscribers` the time until all subscribers are told.
+//! Loads of MCP servers: requests, or with `--subscribers` the time until all subscribers have a
+//! notification.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::bench::{http, output, progress};
 use crate::config::Failure;
 use crate::headers::parse_headers;
 
-/// Loads a server of MCP and reports.
+/// Loads an MCP server and prints a report.
 pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
     if args.report.schema {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
@@ -61,14 +62,14 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
 
 fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result<Report, Failure> {
     if args.session.is_some() {
-        return Err(Failure::new("a child has one session, if its era has any")
+        return Err(Failure::new("a child process has at most one session")
             .with_hint("`--session` is for servers over HTTP"));
     }
     args.load.options().check_duration().map_err(not_planned)?;
     let target = args.command.join(" ");
     let not_started = |error| {
-        Failure::new(format!("`{}` cannot be loaded: {error}", target.escape_debug()))
-            .with_hint("is the command spelled rightly, and is it in the `PATH`?")
+        Failure::new(format!("cannot load `{}`: {error}", target.escape_debug()))
+            .with_hint("check that the command is spelled correctly and is in the `PATH`")
     };
     let child = ChildServer::start(&args.command).map_err(not_started)?;
     groups.add(child.id());
@@ -81,35 +82,35 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
     let outcome = load.run_child(&child, &mut |progress| line.show(&load, progress));
     line.finish();
     let outcome = outcome.map_err(|error| match error {
-        RunError::ServerMissing(_) => Failure::new(format!("`{target}` has ended")),
+        RunError::ServerMissing(_) => Failure::new(format!("`{target}` has exited")),
         error => failure(&error, error.hint()),
     })?;
     Ok(Report::new(name, &load, &outcome))
 }
 
-/// The revisions to try, in their order.
+/// Returns the revisions to try, in this order.
 fn revisions(args: &McpArgs) -> Vec<Revision> {
     args.era.map_or_else(|| vec![Revision::LATEST, Revision::LATEST_LEGACY], |revision| vec![revision])
 }
 
-/// How sessions are used over HTTP.
+/// Returns the use of sessions over HTTP.
 fn sessions(args: &McpArgs, facts: &McpServerFacts) -> Result<SessionUse, Failure> {
     let sessions = match (facts.revision.era(), args.session) {
         (Era::Modern, Some(_)) => {
             return Err(Failure::new(format!("revision {} has no sessions", facts.revision))
-                .with_hint("leave `--session` out, or ask for `--era legacy`"));
+                .with_hint("remove `--session`, or pass `--era legacy`"));
         }
         (Era::Modern, None) => SessionUse::None,
         (Era::Legacy, session) => session.map_or(SessionUse::PerConnection, SessionUse::from),
     };
     if sessions != SessionUse::None && (args.load.pipeline > 1 || args.load.is_not_persistent) {
-        return Err(Failure::new("requests with a session come one after the other on a connection")
-            .with_hint("leave `--pipeline` and `--no-keep-alive` out, or ask for `--session none`"));
+        return Err(Failure::new("a connection with a session sends one request at a time")
+            .with_hint("remove `--pipeline` and `--no-keep-alive`, or pass `--session none`"));
     }
     Ok(sessions)
 }
 
-/// The requests, and what the load is called in the report.
+/// Returns the requests, and the name of the load for the report.
 fn prepare(
     target: &str,
     args: &McpArgs,
@@ -130,7 +131,7 @@ fn prepare(
     Ok((requests, format!("{target} (MCP {}: {what}{sessions})", facts.revision)))
 }
 
-/// Publishes at a server that says this of itself and is at these addresses.
+/// Measures notifications of a server at these addresses.
 fn fan_out(
     args: &McpArgs,
     facts: &McpServerFacts,
@@ -139,10 +140,10 @@ fn fan_out(
     stop: &StopFlag,
 ) -> Result<Report, Failure> {
     let (Some(subscribers), Some(uri), Some(url)) = (args.subscribers, &args.uri, &args.target) else {
-        return Err(Failure::new("there is nobody to tell"));
+        return Err(Failure::new("subscribers must be at least 1"));
     };
     if matches!(endpoint.url.origin, Origin::Unix(_)) {
-        return Err(Failure::new("subscribers come over TCP").with_hint("give an `http://HOST:PORT/PATH`"));
+        return Err(Failure::new("subscribers need TCP").with_hint("pass an `http://HOST:PORT/PATH`"));
     }
     let publication = args.operations().call(facts);
     let publication = publication.map_err(|error| failure(&error, Some(error.hint())))?;
@@ -155,7 +156,7 @@ fn fan_out(
         tool: publication.params["name"].as_str().unwrap_or_default().to_owned(),
         arguments: publication.params.get("arguments").cloned().unwrap_or_else(|| json!({})),
     };
-    // In the legacy era, a subscriber has one connection for its session and one for what it is told.
+    // In the legacy era, a subscriber has one connection for its session and one for notifications.
     let connections = 2 * (subscribers + 1);
     let options = LoadArgs { connections, ..args.load() }.options();
     options.check().map_err(not_planned)?;
@@ -166,13 +167,15 @@ fn fan_out(
     let line = ProgressLine::new("");
     let outcome = fan_out.run(&load, &mut |progress| line.show(&load, progress));
     line.finish();
-    let name =
-        format!("{url} (MCP {}: {} tells {subscribers} subscribers of {uri})", facts.revision, fan_out.tool);
+    let name = format!(
+        "{url} (MCP {}: {} notifies {subscribers} subscribers of {uri})",
+        facts.revision, fan_out.tool
+    );
     let outcome = outcome.map_err(|error| failure(&error, error.hint(&fan_out)))?;
     Ok(Report::new(name, &load, &outcome))
 }
 
-/// Why it is not known how to talk to a server, and what to do about it.
+/// Returns the error of a failed probe, with its hint.
 fn not_understood(target: &str, error: &ProbeError) -> Failure {
-    failure(format!("`{}` cannot be loaded: {error}", target.escape_debug()), Some(error.hint()))
+    failure(format!("cannot load `{}`: {error}", target.escape_debug()), Some(error.hint()))
 }

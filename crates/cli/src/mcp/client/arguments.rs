@@ -1,4 +1,4 @@
-//! Arguments as they are typed: `key=value`, and what a tool's schema makes of them.
+//! Arguments of the form `key=value`, converted to the types in the schema of a tool.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use thruway_mcp_sdk::schema::{
 
 use crate::config::Failure;
 
-/// The arguments of a prompt are strings.
+/// Returns the arguments of a prompt, which are strings.
 pub(super) fn of_prompt(pairs: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     pairs.iter().map(|pair| split(pair).map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
 }
 
-/// Those of a tool are what its schema says.
+/// Returns the arguments of a tool, with the types of its schema.
 pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<String, Value>, Failure> {
     pairs
         .iter()
@@ -26,7 +26,7 @@ pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<Strin
         .collect()
 }
 
-/// What is to be completed, how far it is typed, and what is known besides.
+/// Returns the reference, the argument to complete, and the known arguments.
 pub(super) fn of_completion(
     reference: &str,
     argument: &str,
@@ -47,17 +47,18 @@ pub(super) fn of_completion(
 pub(super) fn of_json(text: &str) -> Result<Map<String, Value>, Failure> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Failure::new("`--json` is no JSON object").with_hint("write `{\"key\": \"value\"}`")),
-        Err(error) => Err(Failure::new(format!("`--json` is no JSON object: {error}"))),
+        Ok(_) => Err(Failure::new("the value of `--json` is not a JSON object")
+            .with_hint("write `{\"key\": \"value\"}`")),
+        Err(error) => Err(Failure::new(format!("the value of `--json` is not a JSON object: {error}"))),
     }
 }
 
 fn split(pair: &str) -> Result<(&str, &str), Failure> {
-    pair.split_once('=').ok_or_else(|| Failure::new(format!("`{pair}`: an argument is typed as `key=value`")))
+    pair.split_once('=').ok_or_else(|| Failure::new(format!("invalid argument `{pair}`: write `key=value`")))
 }
 
-/// Text where the schema allows text, otherwise what the text says as JSON; where nothing is said, whatever
-/// it looks like.
+/// Converts a text to a type that the schema allows: a string if it may be one, otherwise JSON. Without a
+/// schema, the form of the text decides.
 fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure> {
     let types = types(schema);
     let parsed = serde_json::from_str::<Value>(text);
@@ -66,13 +67,14 @@ fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure
         (true, Ok(value)) => Ok(value),
         (true, Err(_)) => Ok(text.into()),
         (false, _) if types.contains(&"string") => Ok(text.into()),
-        (false, _) => {
-            Err(Failure::new(format!("`{key}={text}`: the tool wants {} there", types.join(" or "))))
-        }
+        (false, _) => Err(Failure::new(format!(
+            "invalid argument `{key}={text}`: the tool expects {}",
+            types.join(" or ")
+        ))),
     }
 }
 
-/// The types that a schema names, with text last: `5` is a number where there may be both.
+/// Returns the types that a schema names, strings last: `5` is a number if both are allowed.
 fn types(schema: Option<&Value>) -> Vec<&str> {
     match schema.and_then(|schema| schema.get("type")) {
         Some(Value::String(name)) => vec![name],
@@ -89,7 +91,7 @@ fn is_of(value: &Value, name: &str) -> bool {
         "array" => value.is_array(),
         "object" => value.is_object(),
         "null" => value.is_null(),
-        // `"5"` is typed with its quotes by nobody.
+        // Users do not type `"5"` with its quotes.
         _ => false,
     }
 }

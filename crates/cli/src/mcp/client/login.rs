@@ -1,4 +1,4 @@
-//! Tokens for servers that want them: a token that is known, or a login.
+//! Tokens for servers that require them: a known token, or a login.
 
 use std::fs;
 use std::io::{self, IsTerminal, stderr};
@@ -12,11 +12,11 @@ use super::tokens::TokenFile;
 use crate::args::McpLoginArgs;
 use crate::config::Failure;
 
-/// How clients come by the tokens that their server wants.
+/// Source of the tokens that a server requires.
 pub(crate) enum Login {
-    /// By one that is known, as it stands in `Authorization`.
+    /// A known token, as `Authorization` contains it.
     Known(String),
-    /// They get one when they are asked, for all of them.
+    /// A login when the server requires a token, for all clients together.
     Asked(Box<OAuth>),
 }
 
@@ -28,7 +28,7 @@ impl Login {
         }
     }
 
-    /// Lets a client send a token, or get one when it is asked.
+    /// Makes a client send a token, or log in when the server requires it.
     pub(crate) fn prepare(&self, builder: McpClientBuilder) -> McpClientBuilder {
         match self {
             Self::Known(authorization) => builder.field("Authorization", authorization),
@@ -37,10 +37,10 @@ impl Login {
     }
 }
 
-/// What to do where a login is wanted and nobody is there for it.
+/// Returns the error for a login without a terminal.
 pub(crate) fn nobody_is_there() -> Failure {
-    Failure::new("the server wants a token, and there is no terminal to log in from")
-        .with_hint("`--login` logs in all the same, `--bearer` sends a token")
+    Failure::new("the server requires a token, but there is no terminal for a login")
+        .with_hint("pass `--login` to log in with a browser, or a token with `--bearer`")
 }
 
 fn oauth(args: &McpLoginArgs) -> Result<OAuth, Failure> {
@@ -63,7 +63,7 @@ fn login(args: &McpLoginArgs) -> OAuth {
     if args.login || stderr().is_terminal() { OAuth::login(redirect(args)) } else { OAuth::login(Nobody) }
 }
 
-/// Tokens that were kept are used, and renewed, without anybody who could log in.
+/// Uses and renews stored tokens, but starts no login.
 struct Nobody;
 
 impl UserAgent for Nobody {
@@ -113,17 +113,18 @@ fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
     .port(args.callback_port)
 }
 
-/// Starts a browser where there is a screen. Where that fails, the URL stands above.
+/// Starts a browser if there is a display. If that fails, the user opens the printed URL.
 fn open(url: &str) {
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     if has_screen {
         let null = Stdio::null;
-        // Whoever reads the line above opens it otherwise.
+        // An error here is ignored: the user can open the printed URL.
         let _ = Command::new("xdg-open").arg(url).stdin(null()).stdout(null()).stderr(null()).spawn();
     }
 }
 
-/// What stands in the file after `@`, or the text itself, which others on this machine can see.
+/// Returns the content of the file after `@`, or the text itself. Other users of this machine can see the
+/// text, but not the file.
 fn secret(text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let read = fs::read_to_string(path).map_err(|error| Failure::new(format!("`{path}`: {error}")))?;

@@ -1,5 +1,5 @@
 //! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts`, `get`, `complete`,
-//! `listen` and `tasks`: a server, seen from a terminal.
+//! `listen` and `tasks`: an MCP client for the terminal.
 
 mod target;
 pub(super) mod login;
@@ -22,22 +22,22 @@ use crate::config::Failure;
 use print::{Printer, SaveDirectory};
 use target::Target;
 
-/// Asks a server, and prints what it answers.
+/// Sends a request to a server and prints the response.
 pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(format!("no reactor is to be had: {error}")))?;
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
     let outcome = runtime.block_on(async {
         let Target { client, words } = Target::of(args)?;
         let outcome = ask(command, &client, &words, args).await;
         client.close().await;
         outcome
     });
-    // Somebody may still be asked at the terminal, who need not answer any more.
+    // A prompt may still wait at the terminal; its answer is no longer needed.
     runtime.shutdown_background();
     outcome
 }
 
-/// What came of a command that was understood: its result, or why the server has none.
+/// Outcome of a valid command: its exit code, or the error of the server.
 type Asked = Result<ExitCode, McpClientError>;
 
 async fn ask(
@@ -76,7 +76,7 @@ async fn ask(
         (McpClientCommand::Tasks, []) if !args.tasks.wait && !args.tasks.cancel => {
             match client.revision().await {
                 Ok(Revision::R20251125) => client.list_tasks().await.map(|tasks| printer.tasks(&tasks)),
-                // Only that one has a list.
+                // Only this revision can list tasks.
                 Ok(_) => return Err(misunderstood(command)),
                 Err(error) => Err(error),
             }
@@ -94,7 +94,7 @@ async fn discover(client: &McpClient, printer: Printer<'_>) -> Asked {
 async fn resources(client: &McpClient, printer: Printer<'_>) -> Asked {
     let resources = client.list_resources().await?;
     let templates = match client.list_resource_templates().await {
-        // Servers without templates need not know what they are.
+        // Servers without templates may not know the method.
         Err(McpClientError::Server(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Vec::new(),
         templates => templates?,
     };
@@ -110,14 +110,14 @@ async fn call(
 ) -> Result<ExitCode, Failure> {
     let arguments = match &args.json {
         Some(json) => arguments::of_json(json)?,
-        // Without arguments, there is nothing that a schema could say about them.
+        // Without arguments, the schema is not needed.
         None if pairs.is_empty() => serde_json::Map::new(),
         None => match client.list_tools().await {
             Ok(tools) => arguments::of_tool(pairs, tools.iter().find(|one| one.name == tool))?,
             Err(error) => return refused(&error),
         },
     };
-    // Each report of progress lets the call take longer, whether or not somebody sees it.
+    // Each progress report extends the time limit of the call, also if it is not printed.
     let is_shown = io::stderr().is_terminal();
     let client = client.clone().with_progress(move |progress| {
         if is_shown {
@@ -142,14 +142,14 @@ fn tell(progress: &ProgressNotificationParams) {
     print::to_stderr(&format!("{}{total} {message}", progress.progress));
 }
 
-/// What the server refuses is an answer too, and not one to go on with; anything else means that there is no
-/// server.
+/// Prints an error of the server and returns its exit code. Any other error means that the server cannot be
+/// reached.
 fn refusal(error: &McpClientError) -> Option<String> {
     match error {
-        McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => Some(
-            format!("the server refuses: {error}: it wants to ask somebody, and nobody is at a terminal"),
-        ),
-        McpClientError::Server(error) => Some(format!("the server refuses: {error}")),
+        McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+            Some(format!("the server refused: {error}: it wants to ask the user, but there is no terminal"))
+        }
+        McpClientError::Server(error) => Some(format!("the server refused: {error}")),
         McpClientError::TaskCancelled | McpClientError::QuestionFailed(_) => Some(error.to_string()),
         _ => None,
     }
@@ -165,11 +165,10 @@ fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
             Err(login::nobody_is_there())
         }
         McpClientError::Status(status) if matches!(status.as_u16(), 404 | 405) => {
-            Err(Failure::new(error)
-                .with_hint("is that the path of its endpoint? That of many servers is `/mcp`"))
+            Err(Failure::new(error).with_hint("check the path of the endpoint; it is often `/mcp`"))
         }
         McpClientError::Closed | McpClientError::MessageInvalid => {
-            Err(Failure::new(error).with_hint("`--trace` shows what it has said"))
+            Err(Failure::new(error).with_hint("`--trace` prints the messages"))
         }
         error => Err(Failure::new(error)),
     }
@@ -180,15 +179,15 @@ fn misunderstood(command: McpClientCommand) -> Failure {
         McpClientCommand::Call => "a tool, and `key=value` for each argument",
         McpClientCommand::Get => "a prompt, and `key=value` for each argument",
         McpClientCommand::Read => "the URI of a resource",
-        McpClientCommand::Complete => "a prompt or the template of a resource, and `key=value`",
+        McpClientCommand::Complete => "a prompt or a resource template, and `key=value`",
         McpClientCommand::Tasks => "the id of a task",
         _ => "nothing else",
     };
-    Failure::new(format!("after the server, {words} is expected"))
-        .with_hint("a server is a URL, which comes first, or a command, which comes last and after `--`")
+    Failure::new(format!("expected {words} after the server"))
+        .with_hint("name the server by a URL as the first argument, or by a command after `--`")
 }
 
-/// Prints changes until there are enough, or no more.
+/// Prints changes until `--count` is reached or the server ends.
 async fn listen(client: &McpClient, uris: &[String], count: Option<usize>, printer: Printer<'_>) -> Asked {
     let filter = SubscriptionFilter {
         tools_list_changed: Some(true),
@@ -212,7 +211,7 @@ async fn listen(client: &McpClient, uris: &[String], count: Option<usize>, print
     }
 }
 
-/// Prints how tasks stand, waits for them, or gives them up. What the server says of one is of no other.
+/// Prints, awaits or cancels tasks. An error of one task does not affect the others.
 async fn tasks(client: &McpClient, ids: &[String], args: &McpTaskArgs, printer: Printer<'_>) -> Asked {
     let mut all = ExitCode::SUCCESS;
     for id in ids {

@@ -19,11 +19,11 @@ use thruway_mcp_sdk::{Revision, ServerNotification};
 
 use crate::args::McpOutput;
 
-/// Prints in one of the ways.
+/// Prints results in one of the output formats.
 #[derive(Clone, Copy)]
 pub(super) struct Printer<'a> {
     pub(super) output: McpOutput,
-    /// Where what cannot be shown is written to.
+    /// Directory for content that cannot be printed.
     pub(super) save: Option<&'a SaveDirectory<'a>>,
 }
 
@@ -37,8 +37,8 @@ impl Printer<'_> {
             let mut rows = vec![
                 ["server".to_owned(), format!("{} {}", said("name"), said("version"))],
                 ["spoken".to_owned(), revision.to_string()],
-                ["speaks".to_owned(), result.supported_versions.join(", ")],
-                ["offers".to_owned(), offers.join(", ")],
+                ["revisions".to_owned(), result.supported_versions.join(", ")],
+                ["capabilities".to_owned(), offers.join(", ")],
             ];
             rows.extend(result.instructions.clone().map(|text| ["instructions".to_owned(), text]));
             table(&rows)
@@ -83,7 +83,7 @@ impl Printer<'_> {
         })
     }
 
-    /// A result of a tool that failed is printed like any other, and the exit code says it.
+    /// Prints a tool result. The exit code tells if the tool failed.
     pub(super) fn result(self, result: &CallToolResult) -> ExitCode {
         let printed = self.print(result, || lines(result.content.iter().map(|one| self.block(one))));
         if result.is_error == Some(true) { ExitCode::FAILURE } else { printed }
@@ -102,7 +102,7 @@ impl Printer<'_> {
         self.print(tasks, || table(&tasks.iter().map(row).collect::<Vec<_>>()))
     }
 
-    /// A task that has failed is printed like any other, and the exit code says it.
+    /// Prints a task. The exit code tells if it failed.
     pub(super) fn detailed_task(self, task: &DetailedTask) -> ExitCode {
         let (status, state) = match task {
             DetailedTask::Working(task) => (TaskStatus::Working, task),
@@ -115,7 +115,7 @@ impl Printer<'_> {
         if status == TaskStatus::Failed { ExitCode::FAILURE } else { printed }
     }
 
-    /// One line for each change.
+    /// Prints one line for each change.
     pub(super) fn change(self, told: &ServerNotification) -> ExitCode {
         let (method, uri) = match told {
             ServerNotification::ToolsListChanged => ("notifications/tools/list_changed", None),
@@ -158,14 +158,14 @@ impl Printer<'_> {
         }
     }
 
-    /// What cannot be shown is written into a file, if one is wanted, and named. The size of Base64 is a
-    /// third more.
+    /// Writes binary content into a file, if `--save` names a directory, and returns its description. Base64
+    /// is a third larger than the content.
     fn binary(self, kind: &str, name: &str, mime_type: &str, base64: &str) -> String {
         let padding = base64.len() - base64.trim_end_matches('=').len();
         let size = (base64.len() / 4 * 3).saturating_sub(padding);
         let path = self.save.and_then(|directory| directory.save(kind, mime_type, base64));
         let place = path.map_or_else(String::new, |path| format!(": {}", path.display()));
-        format!("[{name}, {mime_type}, {size} octets{place}]")
+        format!("[{name}, {mime_type}, {size} bytes{place}]")
     }
 
     fn print(self, json: &(impl Serialize + ?Sized), text: impl FnOnce() -> String) -> ExitCode {
@@ -180,10 +180,10 @@ impl Printer<'_> {
         if self.save.is_some_and(SaveDirectory::has_failed) { ExitCode::FAILURE } else { written }
     }
 
-    /// Programs are told beside the data what was written, where it is wanted in files too.
+    /// With JSON output, the names of saved files go to the standard error.
     fn save_all(self, text: impl FnOnce() -> String) {
         if let Some(directory) = self.save {
-            // It is made by saving, and is for people.
+            // The description is for people, so only its side effect is needed here.
             let _ = text();
             directory.paths().iter().for_each(|path| to_stderr(&format!("saved {}", path.display())));
         }
@@ -191,7 +191,7 @@ impl Printer<'_> {
 }
 
 fn write(text: &str) -> ExitCode {
-    // Where nobody reads it, nobody misses it; but a script should know.
+    // The reader may have closed the pipe; a script must know that from the exit code.
     let text = if stdout().is_terminal() { &*shown(text) } else { text };
     let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
     if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -203,8 +203,8 @@ fn row_of(status: TaskStatus, task: &WorkingTask) -> [String; 3] {
     [task.task_id.clone(), status.as_str().unwrap_or("?").to_owned(), message]
 }
 
-/// A text of a server without what a terminal would obey, or show otherwise than it is (Unicode's marks of
-/// direction).
+/// Removes control characters and marks of text direction from a text of a server, so that it cannot control
+/// the terminal.
 pub(super) fn shown(text: &str) -> String {
     let is_plain = |character: char| {
         matches!(character, '\n' | '\t')
@@ -214,9 +214,9 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|character| is_plain(*character)).collect()
 }
 
-/// For people, beside the data.
+/// Prints a line for people on the standard error.
 pub(super) fn to_stderr(line: &str) {
-    // Where nobody reads it, nobody misses it.
+    // An error here is ignored: the reader may have closed the pipe.
     let _ = writeln!(stderr(), "{}", shown(line));
 }
 
@@ -224,7 +224,7 @@ fn lines(texts: impl Iterator<Item = String>) -> String {
     texts.fold(String::new(), |all, text| all + text.trim_end_matches('\n') + "\n")
 }
 
-/// The arguments of a tool, as its schema names them: those that must be there first.
+/// Returns the arguments of a tool from its schema, required ones first.
 fn arguments(tool: &Tool) -> String {
     let names = tool.input_schema.get("properties").and_then(Value::as_object);
     let required = tool.input_schema.get("required").and_then(Value::as_array);
@@ -243,7 +243,7 @@ fn first_line(text: Option<&str>) -> String {
     text.and_then(|text| text.lines().next()).unwrap_or_default().to_owned()
 }
 
-/// Rows whose columns stand below each other.
+/// Returns rows with aligned columns.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let length = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let width = |column: usize| length(column).min(WIDTH_MAX);
@@ -255,10 +255,10 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// What is longer stands beyond its column.
+/// Maximum width of a column. Longer cells are not aligned.
 const WIDTH_MAX: usize = 200;
 
-/// The directory, and what became of what was to be written there.
+/// Directory for binary content, with the outcome of each write.
 pub(super) struct SaveDirectory<'a> {
     directory: &'a Path,
     paths: RefCell<Vec<PathBuf>>,
@@ -270,33 +270,31 @@ impl<'a> SaveDirectory<'a> {
         Self { directory, paths: RefCell::new(Vec::new()), has_failed: Cell::new(false) }
     }
 
-    /// Writes what is Base64 into a file of its own; `None`, and an error that is told, if that cannot be
-    /// done.
+    /// Decodes Base64 into a new file. Prints an error and returns `None` if that fails.
     pub(super) fn save(&self, kind: &str, mime_type: &str, base64: &str) -> Option<PathBuf> {
         let saved = save(self.directory, kind, mime_type, base64);
         let saved = saved.inspect_err(|error| {
             self.has_failed.set(true);
             let directory = self.directory.display();
-            to_stderr(&format!("error: `{directory}`: the {kind} cannot be saved: {error}"));
+            to_stderr(&format!("error: cannot save the {kind} in `{directory}`: {error}"));
         });
         let path = saved.ok()?;
         self.paths.borrow_mut().push(path.clone());
         Some(path)
     }
 
-    /// What was written.
+    /// Returns the names of the files.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.paths.borrow().clone()
     }
 
-    /// Whether anything could not be written.
+    /// `true` if a file could not be written.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.get()
     }
 }
 
-/// Writes what is Base64 into a file of its own in `directory`, which is made if it is not there. Nothing is
-/// overwritten.
+/// Decodes Base64 into a new file in `directory`, which is created if it does not exist. Overwrites no file.
 fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Result<PathBuf> {
     let octets = STANDARD.decode(base64).map_err(|_| io::ErrorKind::InvalidData)?;
     fs::create_dir_all(directory)?;
@@ -314,7 +312,7 @@ fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Resu
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// What files of a type end with. The server chooses the type, but not where the file is.
+/// Returns the file extension of a media type. The server chooses the type, but not the directory.
 fn extension(mime_type: &str) -> String {
     let subtype = mime_type.split('/').nth(1).unwrap_or_default();
     let subtype = subtype.split([';', '+']).next().unwrap_or_default().trim();
@@ -330,7 +328,7 @@ fn extension(mime_type: &str) -> String {
     if is_plain { known.to_owned() } else { "bin".to_owned() }
 }
 
-/// How many files of a kind a directory may have.
+/// Maximum number of files of one kind in a directory.
 const FILES_MAX: u32 = 10_000;
 
 #[cfg(test)]

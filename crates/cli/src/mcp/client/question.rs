@@ -1,4 +1,4 @@
-//! Questions of a server, asked at the terminal.
+//! Questions of a server for the user at the terminal.
 
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 
@@ -13,8 +13,7 @@ use tokio::task::spawn_blocking;
 
 use super::print::shown;
 
-/// Lets the server ask, if there is somebody at a terminal. Otherwise it is told from the beginning that it
-/// cannot.
+/// Lets the server ask the user if there is a terminal. Otherwise the client does not offer elicitation.
 pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return builder.answers(capabilities, |_| async { Err(nobody()) });
@@ -22,12 +21,12 @@ pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilit
     let capabilities = capabilities.with_elicitation().with_url_elicitation();
     builder.answers(capabilities, |question| async {
         let answering = spawn_blocking(|| answer(question, &mut stdin().lock(), &mut stderr()));
-        answering.await.map_err(|_| Error::internal("the terminal is gone"))?
+        answering.await.map_err(|_| Error::internal("the terminal was closed"))?
     })
 }
 
 fn nobody() -> Error {
-    Error::new(ErrorCode::METHOD_NOT_FOUND, "there is nobody who could be asked")
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "the client has no terminal to ask the user")
 }
 
 fn answer(
@@ -44,7 +43,7 @@ fn answer(
     Ok(InputResponse::Elicit(result))
 }
 
-/// Sends the user to a page. It is not opened by itself: the server may be anybody.
+/// Asks the user to open a page. The program does not open it, because the server is not trusted.
 fn visit(
     message: &str,
     url: &str,
@@ -52,14 +51,14 @@ fn visit(
     output: &mut impl Write,
 ) -> std::io::Result<ElicitResult> {
     writeln!(output, "The server asks: {}\nPlease visit {}", shown(message), shown(url).replace('\n', " "))?;
-    let Some(line) = prompt("Will you? [y/N] ", input, output)? else {
+    let Some(line) = prompt("Open it? [y/N] ", input, output)? else {
         return Ok(result_of(ElicitAction::Cancel, None));
     };
     let action = if is_yes(&line) { ElicitAction::Accept } else { ElicitAction::Decline };
     Ok(result_of(action, None))
 }
 
-/// Asks for each field of a form, again until it is what the form allows.
+/// Asks for each field of a form until the value is valid.
 fn fill(
     form: &ElicitRequestFormParams,
     input: &mut impl BufRead,
@@ -69,7 +68,7 @@ fn fill(
     if form.requested_schema.properties.is_empty() {
         return confirm(input, output);
     }
-    writeln!(output, "(`-` alone declines; the end of the input cancels)")?;
+    writeln!(output, "(`-` declines, the end of the input cancels)")?;
     let mut content = Map::new();
     for (name, field) in &form.requested_schema.properties {
         let field: PrimitiveSchemaDefinition = serde_json::from_value(field.clone()).unwrap_or_default();
@@ -105,7 +104,7 @@ fn confirm(input: &mut impl BufRead, output: &mut impl Write) -> std::io::Result
     })
 }
 
-/// A line, without its end; `None` at the end of the input.
+/// Reads a line without its line end. `None` at the end of the input.
 fn prompt(label: &str, input: &mut impl BufRead, output: &mut impl Write) -> std::io::Result<Option<String>> {
     write!(output, "{label}")?;
     output.flush()?;
@@ -126,41 +125,41 @@ fn label(name: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> St
     format!("{title} ({kind}{optional}){default}: ")
 }
 
-/// What stands in a field; `None` for nothing.
+/// Parses the value of a field. `None` for an empty optional field.
 fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Result<Option<Value>, String> {
     if line.is_empty() {
         return match &field.default {
             Some(default) => Ok(Some(default.clone())),
-            None if is_required => Err("this one is needed".to_owned()),
+            None if is_required => Err("a value is required".to_owned()),
             None => Ok(None),
         };
     }
     let options = options(field);
     let is_option = |word: &str| options.is_empty() || options.iter().any(|option| option == word);
     let value = match field.r#type.as_str() {
-        "integer" => line.parse::<i64>().map(Value::from).map_err(|_| "a whole number is wanted")?,
+        "integer" => line.parse::<i64>().map(Value::from).map_err(|_| "expected a whole number")?,
         "number" => serde_json::from_str::<serde_json::Number>(line)
             .map(Value::Number)
-            .map_err(|_| "a number is wanted")?,
+            .map_err(|_| "expected a number")?,
         "boolean" => match line.to_lowercase().as_str() {
             "y" | "yes" | "true" => true.into(),
             "n" | "no" | "false" => false.into(),
-            _ => return Err("yes or no is wanted".to_owned()),
+            _ => return Err("expected yes or no".to_owned()),
         },
         "array" => {
             let words: Vec<_> = line.split(',').map(str::trim).collect();
             if !words.iter().all(|word| is_option(word)) {
-                return Err("some of the choice are wanted, with commas between them".to_owned());
+                return Err("expected some of the options, separated by commas".to_owned());
             }
             words.into()
         }
         _ if is_option(line) => line.into(),
-        _ => return Err("one of the choice is wanted".to_owned()),
+        _ => return Err("expected one of the options".to_owned()),
     };
     Ok(Some(value))
 }
 
-/// What can be chosen.
+/// Returns the options of a choice.
 fn options(field: &PrimitiveSchemaDefinition) -> Vec<String> {
     let items = field.items.iter().flat_map(|items| {
         let titled = items.any_of.iter().map(|option| &option.value);
@@ -196,7 +195,7 @@ mod tests {
             .with_field("member", PrimitiveSchemaDefinition::boolean())
     }
 
-    /// What is answered if `typed` is typed, and what is shown.
+    /// Returns the response and the output for the input `typed`.
     fn filled(typed: &str) -> (ElicitResult, String) {
         let mut output = Vec::new();
         let question = serde_json::to_value(form()).unwrap();
@@ -215,9 +214,13 @@ mod tests {
         let expected =
             json!({"name": "Ada", "age": 36, "size": "m", "colours": ["red", "blue"], "member": true});
         assert_eq!(result.content.map(Value::Object), Some(expected));
-        for said in
-            ["this one is needed", "a whole number", "one of the choice", "some of the choice", "yes or no"]
-        {
+        for said in [
+            "a value is required",
+            "a whole number",
+            "one of the options",
+            "some of the options",
+            "yes or no",
+        ] {
             assert!(shown.contains(said), "{said}: {shown}");
         }
         assert!(shown.contains("size (s, m, optional) [m]: ") && !shown.contains('\u{1b}'), "{shown}");

@@ -1,4 +1,4 @@
-//! Which server is meant: a URL before everything else, or a command after `--`.
+//! The server of a command: a URL as the first argument, or a command after `--`.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use super::{question, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
-/// A client of the server that is meant, and what was typed besides.
+/// Returns a client of the server and the remaining arguments.
 pub(super) struct Target {
     pub(super) client: McpClient,
     pub(super) words: Vec<String>,
@@ -28,7 +28,7 @@ impl Target {
         if args.trace {
             builder = builder.on_message(trace::tracer());
         }
-        // The server may make tasks of calls: they are waited for, unless somebody does not want to.
+        // The server may turn calls into tasks. The client waits for them, unless `--no-wait` is set.
         let builder = question::answering(builder, ClientCapabilities::default().with_tasks());
         match (&args.command[..], &args.words[..]) {
             ([program, command_args @ ..], words) => {
@@ -48,14 +48,14 @@ impl Target {
     }
 }
 
-/// No server is named, or not as servers are.
+/// Returns the error if no server is named.
 fn nobody(first: &str) -> Failure {
-    let failure = Failure::new("it is not said which server is meant");
+    let failure = Failure::new("no server is named");
     if first.contains([':', '/', '.']) {
         let first = first.escape_debug();
         return failure.with_hint(format!(
-            "a URL has a scheme, as `http://{first}`; a command comes last and after `--`"
+            "write a URL with its scheme, such as `http://{first}`, or a command after `--`"
         ));
     }
-    failure.with_hint("a server is a URL, which comes first, or a command, which comes last and after `--`")
+    failure.with_hint("name the server by a URL as the first argument, or by a command after `--`")
 }

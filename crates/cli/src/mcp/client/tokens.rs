@@ -1,4 +1,4 @@
-//! Tokens in a file that only its owner can read, so that one login lasts. Several processes may share it.
+//! A file of tokens that only its owner can read, so that a login lasts. Several processes can share it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -13,21 +13,21 @@ use thruway_mcp_sdk::oauth::{Locking, StoredToken, TokenLock, TokenStore};
 
 use super::print;
 
-/// A file of tokens, by the URL of the server and the grant.
+/// A file of tokens by server URL and grant.
 pub(super) struct TokenFile(PathBuf);
 
-/// Those of other servers are not read: another version may have written them.
+/// Tokens of other servers stay unparsed, because a newer version may have written them.
 type Tokens = BTreeMap<String, Box<RawValue>>;
 
 impl TokenFile {
-    /// The file of this user; `None` if it is not known where that is.
+    /// Returns the file of this user. `None` if neither `XDG_STATE_HOME` nor `HOME` is set.
     pub(super) fn at_home() -> Option<Self> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
         Some(Self(state.join("thruway/mcp_tokens.json")))
     }
 
-    /// All tokens. What cannot be read is an error: to write it anew would be to log out of everything.
+    /// Reads all tokens. An unreadable file is an error: to overwrite it would log the user out everywhere.
     fn read(&self) -> io::Result<Tokens> {
         match fs::read(&self.0) {
             Ok(octets) => Ok(serde_json::from_slice(&octets)?),
@@ -41,7 +41,7 @@ impl TokenFile {
         Ok(token.map(|token| serde_json::from_str(token.get())).transpose()?)
     }
 
-    /// Keeps a token beside those of other servers, whoever writes them at the same time.
+    /// Stores a token. Other processes may write tokens of other servers at the same time.
     fn keep(&self, key: &str, token: &StoredToken) -> io::Result<()> {
         let _lock = self.lock_file("")?.wait()?;
         let mut tokens = self.read()?;
@@ -49,10 +49,11 @@ impl TokenFile {
         self.write(&tokens)
     }
 
-    /// Replaces the file as a whole: nobody sees half of it, or may read it meanwhile.
+    /// Replaces the file atomically, so that no process reads a part of it. Only the owner can read the new
+    /// file at any time.
     fn write(&self, tokens: &Tokens) -> io::Result<()> {
         let new = self.0.with_extension(format!("{}.new", std::process::id()));
-        // Left over from a process that had this number once.
+        // Left by an earlier process with this id.
         let _ = fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(tokens)?)?;
@@ -60,8 +61,8 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// A file beside this one that is locked instead of it, because this one is replaced. It stays: whoever
-    /// removed it would let two in, one with the file that is gone.
+    /// Returns the lock file of the token file, which itself is replaced on each write. The lock file stays:
+    /// after a removal, two processes could hold locks on different files.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(Path::new("/")))?;
@@ -77,14 +78,14 @@ impl TokenFile {
 impl TokenStore for TokenFile {
     fn load(&self, key: &str) -> Option<StoredToken> {
         self.find(key).unwrap_or_else(|error| {
-            self.warn("no token can be read", &error);
+            self.warn("cannot read tokens", &error);
             None
         })
     }
 
     fn save(&self, key: &str, token: &StoredToken) {
         if let Err(error) = self.keep(key, token) {
-            self.warn("the token is not kept", &error);
+            self.warn("cannot store the token", &error);
         }
     }
 
@@ -94,17 +95,17 @@ impl TokenStore for TokenFile {
                 Ok(file) => file.turn().await,
                 Err(error) => Err(error),
             };
-            // Where nothing can be locked nothing can be kept either, of which a warning is given then.
+            // Without a lock file, tokens cannot be stored either; that prints a warning.
             locked.map_or_else(|_| Box::new(()) as TokenLock, |file| Box::new(file) as TokenLock)
         })
     }
 }
 
-/// A file that is locked until it is closed, by its process if by nobody else.
+/// A locked file. Closing it, or the end of the process, releases the lock.
 struct LockFile(File);
 
 impl LockFile {
-    /// Locks it when nobody else has. A thread that waited for it could not be called back.
+    /// Waits for the lock by polling, because a blocking wait could not be canceled.
     async fn turn(self) -> io::Result<File> {
         while !self.is_locked()? {
             tokio::time::sleep(LOOK).await;
@@ -112,7 +113,7 @@ impl LockFile {
         Ok(self.0)
     }
 
-    /// The same, for those who are quick: who is not done within a second has been stopped.
+    /// Waits for the lock at most a second: a process that holds it longer has stopped.
     fn wait(self) -> io::Result<File> {
         for _ in 0..LOOKS_MAX {
             if self.is_locked()? {
@@ -123,7 +124,7 @@ impl LockFile {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Whether it is ours now.
+    /// Tries to lock the file.
     fn is_locked(&self) -> io::Result<bool> {
         match self.0.try_lock() {
             Ok(()) => Ok(true),
@@ -133,17 +134,17 @@ impl LockFile {
     }
 }
 
-/// A name for what may be too long for one (FNV-1a): the same in all versions, so that they wait for each
-/// other. Those that share one wait for each other as well.
+/// Returns a short file name for a long key (FNV-1a). It is the same in all versions, so that they exclude
+/// each other. Keys with the same name exclude each other, too.
 fn digest(text: &str) -> u64 {
     let step = |digest: u64, octet| (digest ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// How often is looked whether a file is free.
+/// Time between attempts to lock a file.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How often by those who are quick.
+/// Time between attempts to lock a file for a short write.
 const LOOKS_MAX: u32 = 100;
 
 #[cfg(test)]
@@ -165,7 +166,7 @@ mod tests {
         TokenFile(directory.path().join("thruway/mcp_tokens.json"))
     }
 
-    /// Whoever wrote last wrote what it had read before the others wrote.
+    /// Concurrent writers once overwrote each other's tokens.
     #[test]
     fn tokens_that_are_saved_at_the_same_time_are_all_kept() {
         let directory = tempfile::tempdir().unwrap();
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    /// One read that failed, and the next token was the only one that was left.
+    /// After a failed read, the next token once replaced all others.
     #[test]
     fn what_cannot_be_read_is_not_written_anew() {
         let directory = tempfile::tempdir().unwrap();
@@ -192,7 +193,7 @@ mod tests {
         file.save("https://b.example", &token("b"));
         assert_eq!(fs::read_to_string(&file.0).unwrap(), half);
         assert!(file.load("https://b.example").is_none());
-        // What another version has written of another server is left as it is.
+        // Tokens that another version wrote stay unchanged.
         fs::write(&file.0, r#"{"https://a.example":{"later":true}}"#).unwrap();
         file.save("https://b.example", &token("b"));
         assert!(

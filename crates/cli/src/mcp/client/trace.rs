@@ -1,4 +1,4 @@
-//! `--trace`: each message with the time since the beginning, on the standard error.
+//! `--trace`: prints each message with the time since the start on the standard error.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use thruway_net::Clock;
 
 use super::print::to_stderr;
 
-/// Shows each message.
+/// Prints each message.
 pub(super) fn tracer() -> impl Fn(Direction, &[u8]) + Send + Sync + 'static {
     let began = now();
     move |direction, octets| {
@@ -28,7 +28,7 @@ fn line(elapsed: Duration, direction: Direction, octets: &[u8]) -> String {
     format!("{:>10.3} ms {arrow} {text}", elapsed.as_secs_f64() * 1000.0)
 }
 
-/// Without what a terminal would obey.
+/// Removes control characters.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -45,7 +45,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// It was the time of the last tick, four milliseconds ago or less.
+    /// The time was once that of the last clock tick, up to four milliseconds ago.
     #[test]
     fn times_are_exact() {
         let mut times: Vec<_> = (0..1000).map(|_| now()).collect();
