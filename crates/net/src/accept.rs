@@ -63,7 +63,9 @@ pub(crate) async fn accept(
     let mut stopped = pin!(stop.notified());
     let listener = match Listener::watch(socket, address) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, %address, "cannot watch a listening socket"),
+        Err(error) => {
+            return tracing::error!(%error, %address, "cannot listen: the reactor refused the socket");
+        }
     };
     let mut is_pausing = false;
     loop {
@@ -77,7 +79,7 @@ pub(crate) async fn accept(
                 if std::mem::take(&mut is_pausing)
                     && let Some(Admitted { suppressed }) = AGAIN.admit()
                 {
-                    tracing::info!(%address, suppressed, "accepts connections again");
+                    tracing::info!(%address, suppressed, "accepting connections again");
                 }
                 take(stream, client);
             }
@@ -88,7 +90,7 @@ pub(crate) async fn accept(
                 if std::mem::replace(&mut is_pausing, true) {
                     tracing::debug!(%error, %address, "still cannot accept connections");
                 } else if let Some(Admitted { suppressed }) = PAUSES.admit() {
-                    tracing::warn!(%error, %address, suppressed, "cannot accept connections for now");
+                    tracing::warn!(%error, %address, suppressed, "cannot accept connections, retrying");
                 }
                 tokio::time::sleep(PAUSE).await;
             }

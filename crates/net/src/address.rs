@@ -75,12 +75,13 @@ pub struct InvalidListenAddr(String);
 
 impl InvalidListenAddr {
     /// The hint for the operator: the valid forms.
-    pub const HINT: &str = "an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`";
+    pub const HINT: &str =
+        "write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`";
 }
 
 impl fmt::Display for InvalidListenAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not an address to listen on", self.0)
+        write!(f, "`{}` is not a listener address", self.0)
     }
 }
 

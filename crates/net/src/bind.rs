@@ -33,8 +33,8 @@ pub struct Bound {
 /// A registration that exists as long as the listener does.
 #[derive(Debug)]
 pub(crate) enum Place {
-    Tcp(#[expect(dead_code, reason = "it is there to be dropped")] ListenerAddress),
-    Unix(#[expect(dead_code, reason = "it is there to be dropped")] SocketPath),
+    Tcp(#[expect(dead_code, reason = "kept only to be dropped")] ListenerAddress),
+    Unix(#[expect(dead_code, reason = "kept only to be dropped")] SocketPath),
 }
 
 /// A value that lives as long as its listener.
@@ -205,18 +205,18 @@ impl BindError {
     pub const fn hint(&self) -> &'static str {
         match (self.reason, &self.address) {
             (BindReason::AddressInUse, ListenAddr::Tcp(_)) => {
-                "something listens on this port already; stop it, or choose another address or port"
+                "another process already listens on this port; stop it, or choose another address or port"
             }
             (BindReason::AddressInUse, ListenAddr::Unix(_)) => {
-                "something listens on this path already; stop it, or choose another path"
+                "another process already listens on this path; stop it, or choose another path"
             }
             (BindReason::AddressUnknown, ListenAddr::Tcp(_)) => "choose an address of this machine",
             (BindReason::AddressUnknown, ListenAddr::Unix(_)) => "choose a path in a directory that exists",
             (BindReason::PathTaken, _) => {
-                "a file is there that is no socket; move it away, or choose another path"
+                "a file that is not a socket exists at this path; remove it, or choose another path"
             }
             (BindReason::PermissionDenied, ListenAddr::Tcp(_)) => {
-                "ports below 1024 need a privilege; choose a higher port"
+                "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE); choose a higher port"
             }
             (BindReason::PermissionDenied, ListenAddr::Unix(_)) => {
                 "choose a path in a directory that this user may write to"

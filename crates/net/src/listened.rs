@@ -104,7 +104,7 @@ mod tests {
 
     fn bound(text: &str) -> (crate::Bound, u16) {
         let bound = bind(&text.parse().unwrap(), 1, 1).unwrap();
-        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("it is one of TCP") };
+        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("not a TCP address") };
         (bound, address.port())
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let (_bound, port) = bound("0.0.0.0:0");
         let at = |ip: &str| is_listened_on((ip.parse::<IpAddr>().unwrap(), port).into());
         assert!(at("127.0.0.1") && at("127.0.0.2") && at("0.0.0.0"));
-        assert!(!at("192.0.2.1"), "it is another's");
+        assert!(!at("192.0.2.1"), "the address belongs to another machine");
     }
 
     /// Exhausted descriptors once made every address count as remote, so that tunnels could reach this

@@ -112,8 +112,7 @@ impl FromStr for Network {
 
 impl InvalidNetwork {
     /// The hint for the operator: the valid forms.
-    pub const HINT: &str =
-        "a network is `10.0.0.0/8`, `2001:db8::/32`, one address, or `unix` for all Unix sockets";
+    pub const HINT: &str = "write a network as `10.0.0.0/8` or `2001:db8::/32`, a single address, or `unix` for all Unix sockets";
 }
 
 impl fmt::Display for Network {
@@ -138,10 +137,12 @@ impl fmt::Display for Networks {
 impl fmt::Display for InvalidNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address => f.write_str("this is no network"),
-            Self::HostBits(meant) => write!(f, "the network of this address is `{meant}`"),
-            Self::Mapped => f.write_str("an IPv4 address is written as such, without `::ffff:`"),
-            Self::PrefixBits => f.write_str("a prefix has up to 32 bits, or up to 128 in IPv6"),
+            Self::Address => f.write_str("not a network"),
+            Self::HostBits(meant) => {
+                write!(f, "bits after the prefix are set; the network of this address is `{meant}`")
+            }
+            Self::Mapped => f.write_str("write an IPv4 address without `::ffff:`"),
+            Self::PrefixBits => f.write_str("the prefix length must be at most 32, or at most 128 for IPv6"),
         }
     }
 }

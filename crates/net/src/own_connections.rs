@@ -152,7 +152,7 @@ mod tests {
 
     fn bound(text: &str) -> (Bound, u16) {
         let bound = bind(&text.parse().unwrap(), 1, 8).unwrap();
-        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("it is an address of TCP") };
+        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("not a TCP address") };
         (bound, address.port())
     }
 

@@ -39,7 +39,7 @@ impl Socket {
     /// Keeps `held` until the socket is closed. Can be called once.
     pub(crate) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
         let is_first = self.held.set(held).is_ok();
-        debug_assert!(is_first, "something is held already");
+        debug_assert!(is_first, "the socket already holds a value");
     }
 
     /// Removes the socket from the reactor of this thread.

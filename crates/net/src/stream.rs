@@ -84,7 +84,7 @@ impl Stream {
         pipe: &mut Pipe,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        debug_assert!(pipe.is_empty(), "a pipe that is full and a socket without octets would look the same");
+        debug_assert!(pipe.is_empty(), "a full pipe and an empty socket would look the same");
         match ready!(self.poll_try_read(cx, |socket| pipe.splice_from(socket, length))) {
             Err(error) if is_refusal(&error) => {
                 refuse_splicing(&error);
@@ -211,7 +211,7 @@ fn is_refusal(error: &io::Error) -> bool {
 /// Disables splicing for this thread, because further attempts would fail too.
 #[cold]
 fn refuse_splicing(error: &io::Error) {
-    tracing::info!(%error, "the kernel does not splice; content is copied");
+    tracing::info!(%error, "the kernel refused to splice, copying instead");
     ThreadState::with(|thread| thread.pipes.borrow_mut().refuse());
 }
 
@@ -246,11 +246,11 @@ mod tests {
         assert!(!near.may_have_arrived());
         far.write_all(b"abc").unwrap();
         assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(), 1);
-        assert!(near.may_have_arrived(), "as much was read as was asked for: there may be more");
+        assert!(near.may_have_arrived(), "a full read: more data may be available");
         assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0; 9])).await.unwrap(), 2);
         assert!(!near.may_have_arrived());
         drop(far);
         assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0; 9])).await.unwrap(), 0);
-        assert!(near.may_have_arrived(), "the end does not pass");
+        assert!(near.may_have_arrived(), "the end stays readable");
     }
 }

@@ -129,7 +129,7 @@ impl Workers {
     pub fn join(self) -> Drained {
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("a worker has panicked");
+                tracing::error!("a worker thread panicked");
             }
         }
         self.places.clear();
@@ -193,7 +193,7 @@ fn run_thread<T: Fn(Accepted) + 'static>(
         if share.is_batching {
             match sends::begin() {
                 Ok(sending) => spawn(sending),
-                Err(error) => tracing::info!(%error, "sends are not put together"),
+                Err(error) => tracing::info!(%error, "io_uring is not available, sending without batches"),
             }
         }
         let worker = Worker::new(share.index, share.balance.clone(), Clock::system());
@@ -254,7 +254,7 @@ async fn drive<T: Fn(Accepted) + 'static>(
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(%error, "the limit of open descriptors cannot be raised");
+        tracing::warn!(%error, "cannot raise the limit of open descriptors");
     }
 }
 

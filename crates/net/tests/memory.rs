@@ -138,8 +138,8 @@ fn a_connection_that_waits_owns_little() {
         streams.push((stream, client));
     }
     let each = owned.0 / CONNECTIONS.cast_signed();
-    println!("{each} octets on the heap, and {} in the connection itself", size_of_val(&streams[0].0));
-    assert!((1..OWNED_BYTES_MAX).contains(&each), "{each} octets");
+    println!("{each} bytes on the heap, and {} bytes in the connection value", size_of_val(&streams[0].0));
+    assert!((1..OWNED_BYTES_MAX).contains(&each), "{each} bytes");
 }
 
 const CONNECTIONS: usize = 50;

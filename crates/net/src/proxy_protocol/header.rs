@@ -75,13 +75,13 @@ pub(super) fn may_begin_with(octets: &[u8], start: &[u8]) -> bool {
 impl fmt::Display for InvalidProxyHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Address => "addresses or ports are not what the header says they are",
-            Self::Command => "the command is not known",
-            Self::Family => "the family of the addresses is not known",
-            Self::LineTooLong => "the line has no end",
-            Self::Missing => "there is no header",
-            Self::TooLong => "the header is too long",
-            Self::Version => "the version is not known",
+            Self::Address => "the PROXY header has invalid addresses or ports",
+            Self::Command => "the PROXY header has an unknown command",
+            Self::Family => "the PROXY header has an unknown address family",
+            Self::LineTooLong => "the PROXY header line is too long",
+            Self::Missing => "the PROXY header is missing",
+            Self::TooLong => "the PROXY header is too long",
+            Self::Version => "the PROXY header has an unknown version",
         })
     }
 }

@@ -86,10 +86,10 @@ fn poll_header<T: Transport>(
 impl fmt::Display for ReceiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended => f.write_str("the connection ended before"),
+            Self::Ended => f.write_str("the connection ended before the PROXY header was complete"),
             Self::Invalid(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
-            Self::TimedOut => f.write_str("it did not come in time"),
+            Self::TimedOut => f.write_str("the PROXY header did not arrive in time"),
         }
     }
 }

@@ -87,7 +87,7 @@ fn flush() {
     let _ = BATCH.try_with(|batch| {
         let mut slot = batch.borrow_mut();
         if let Some(Err(error)) = slot.as_mut().map(Batch::flush) {
-            tracing::warn!(%error, "sends are no longer put together");
+            tracing::warn!(%error, "io_uring failed, no longer batching sends");
             *slot = None;
         }
     });

@@ -3,7 +3,7 @@
 //! The interface is synchronous: when a call returns, the kernel no longer uses the buffers.
 #![expect(
     unsafe_code,
-    reason = "the kernel is told addresses; they outlive the call, which waits for all that it submits"
+    reason = "the kernel gets pointers; the buffers outlive the call, which waits for all submissions"
 )]
 
 use std::fmt;
@@ -77,7 +77,7 @@ impl Ring {
             // SAFETY: the bytes do not move until `wait` has seen the end of every send, or they are leaked.
             // The sockets stay open, because the caller lends them.
             let pushed = unsafe { submission.push(&entry.build().user_data(n as u64)) };
-            debug_assert!(pushed.is_ok(), "the ring is as long as the batch");
+            debug_assert!(pushed.is_ok(), "the ring holds the whole batch");
         }
         drop(submission);
         self.wait(outcomes).inspect_err(|_| {

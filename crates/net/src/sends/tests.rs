@@ -76,7 +76,7 @@ async fn fill(stream: &mut Stream) -> Vec<u8> {
         }
         yield_now().await;
     }
-    panic!("the socket takes everything");
+    panic!("the socket never stops taking data");
 }
 
 /// Reads until `count` bytes have arrived.
@@ -211,7 +211,7 @@ fn what_is_discarded_does_not_keep_the_socket() {
         let mut buffer = [0; 4096];
         loop {
             match far.read(&mut buffer) {
-                Ok(0) => panic!("it looks complete"),
+                Ok(0) => panic!("the aborted stream looks complete"),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => yield_now().await,
                 Err(error) => break assert_eq!(error.kind(), ErrorKind::ConnectionReset),
@@ -232,11 +232,15 @@ fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
             assert_eq!(write(near, b"lost").await.unwrap(), 4);
         }
         yield_now().await;
-        assert!(super::batch::BATCH.with_borrow(Option::is_none), "it is not tried again");
+        assert!(super::batch::BATCH.with_borrow(Option::is_none), "a failed batch is not used again");
         for (near, far) in &mut lost {
             let error = write(near, b"more").await.unwrap_err();
             assert_eq!(error.raw_os_error(), Some(Errno::CANCELED.raw_os_error()));
-            assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(), 0, "whoever waits is told");
+            assert_eq!(
+                poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(),
+                0,
+                "the reader sees the end"
+            );
             assert_eq!(arrived(far), (vec![], false));
         }
         write(&mut other, b"sent").await.unwrap();
@@ -252,7 +256,7 @@ fn what_nobody_takes_is_given_up_when_nobody_has_the_stream() {
         fill(&mut near).await;
         yield_now().await;
         drop(near);
-        assert_eq!(unsent_sockets(), 1, "a drain waits for it");
+        assert_eq!(unsent_sockets(), 1, "a drain waits for the socket");
         poll_fn(|cx| super::poll_all_sent(cx)).await;
         assert_eq!(far.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
     });

@@ -227,7 +227,7 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
             tokio::task::yield_now().await;
             assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
         }
-        assert!(sent < HELD_BYTES_MAX, "{sent} octets were taken for somebody who reads none");
+        assert!(sent < HELD_BYTES_MAX, "took {sent} bytes for a peer that reads none");
         assert!(matches!(flow.carrier(), Carrier::Pipe(_)));
         drop(source);
         let reader = thread::spawn(move || io::copy(&mut sink, &mut io::sink()).unwrap());
@@ -253,7 +253,7 @@ fn messages_go_through_buffers_and_what_is_more_through_pipes() {
             })
             .await;
             assert!(read(&mut sink, length) == numbered(length));
-            assert_eq!(faults::kept() > 0, took_a_pipe, "after {moved} octets");
+            assert_eq!(faults::kept() > 0, took_a_pipe, "after {moved} bytes");
         }
     });
 }
@@ -267,7 +267,7 @@ fn a_flow_to_somebody_who_has_gone_fails() {
         let mut flow = Flow::default();
         assert!(poll_fn(|cx| flow.poll(cx, &mut from, &mut to)).await.is_err());
         drop(flow);
-        assert_eq!(faults::kept(), 0, "what waits in a pipe must not reach somebody else");
+        assert_eq!(faults::kept(), 0, "bytes left in a pipe must not reach another peer");
     });
 }
 

@@ -202,28 +202,28 @@ impl CertificateError {
     pub const fn hint(&self) -> &'static str {
         match self.problem {
             CertificateProblem::Expired => {
-                "have the issuer renew it; it is read again as soon as the file changes"
+                "renew the certificate; the server reloads it when the file changes"
             }
             CertificateProblem::InvalidCertificate | CertificateProblem::NoCertificate => {
-                "it has `-----BEGIN CERTIFICATE-----`, the certificate of the server first and then those of its issuers"
+                "the file must have `-----BEGIN CERTIFICATE-----` blocks: first the server certificate, then its issuers"
             }
             CertificateProblem::InvalidKey => {
-                "keys are of RSA with at least 2048 bits, ECDSA (P-256, P-384, P-521) or Ed25519"
+                "use RSA with at least 2048 bits, ECDSA (P-256, P-384, P-521) or Ed25519"
             }
             CertificateProblem::InvalidPem => {
-                "convert it with `openssl x509 -inform der` or `openssl pkey -inform der`"
+                "convert the file with `openssl x509 -inform der` or `openssl pkey -inform der`"
             }
             CertificateProblem::KeyOfAnother => {
-                "chain and key are made together: see which one was renewed without the other"
+                "use the key that the certificate was issued for; one of the two files may be outdated"
             }
-            CertificateProblem::NoKey => "it has `-----BEGIN PRIVATE KEY-----`, without a password",
-            CertificateProblem::NotYetValid => "see whether the clock of this machine is right",
-            CertificateProblem::Refused(_) => "see whether it is meant for this",
-            CertificateProblem::Unreadable(_) => {
-                "see whether the path is right, and whether this user may read it"
+            CertificateProblem::NoKey => {
+                "the file must have a `-----BEGIN PRIVATE KEY-----` block without a password"
             }
+            CertificateProblem::NotYetValid => "check the clock of this machine",
+            CertificateProblem::Refused(_) => "check that the certificate is meant for this purpose",
+            CertificateProblem::Unreadable(_) => "check the path, and that this user may read the file",
             CertificateProblem::UnsupportedVersion(_) => {
-                "issue it again with extensions: `openssl x509 -req` writes version 3 with `-extfile FILE`, \
+                "issue the certificate again with extensions: `openssl x509 -req` writes version 3 with `-extfile FILE`, \
                  where FILE has a line such as `subjectAltName=DNS:www.example`"
             }
         }
@@ -238,16 +238,16 @@ impl fmt::Display for CertificateError {
             CertificateProblem::InvalidCertificate => {
                 write!(f, "cannot parse a certificate in `{path}`")
             }
-            CertificateProblem::InvalidKey => write!(f, "the key in `{path}` cannot be used"),
-            CertificateProblem::InvalidPem => write!(f, "`{path}` is not in PEM"),
+            CertificateProblem::InvalidKey => write!(f, "cannot use the key in `{path}`"),
+            CertificateProblem::InvalidPem => write!(f, "`{path}` is not a PEM file"),
             CertificateProblem::KeyOfAnother => {
                 write!(f, "the key in `{path}` belongs to another certificate")
             }
             CertificateProblem::NoCertificate => write!(f, "there is no certificate in `{path}`"),
             CertificateProblem::NoKey => write!(f, "there is no private key in `{path}`"),
             CertificateProblem::NotYetValid => write!(f, "the certificate in `{path}` is not valid yet"),
-            CertificateProblem::Refused(reason) => write!(f, "`{path}` cannot be used: {reason}"),
-            CertificateProblem::Unreadable(reason) => write!(f, "`{path}` cannot be read: {reason}"),
+            CertificateProblem::Refused(reason) => write!(f, "cannot use `{path}`: {reason}"),
+            CertificateProblem::Unreadable(reason) => write!(f, "cannot read `{path}`: {reason}"),
             CertificateProblem::UnsupportedVersion(version) => write!(
                 f,
                 "the certificate in `{path}` has version {version} of X.509: only version 3 is supported"

@@ -76,7 +76,7 @@ impl fmt::Debug for TlsAlpnChallenges {
 
 impl fmt::Display for UnusableChallenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the key of a challenge cannot be used")
+        f.write_str("cannot use the private key of the ACME challenge certificate")
     }
 }
 

@@ -235,11 +235,11 @@ fn system_roots() -> Arc<RootCertStore> {
     let read = || {
         let found = rustls_native_certs::load_native_certs();
         for error in &found.errors {
-            tracing::warn!(%error, "certificates that this system trusts cannot be read");
+            tracing::warn!(%error, "cannot read a root certificate from the system's trust store");
         }
         let mut roots = RootCertStore::empty();
         let (_, ignored) = roots.add_parsable_certificates(found.certs);
-        tracing::debug!(trusted = roots.len(), ignored, "read whom this system trusts");
+        tracing::debug!(trusted = roots.len(), ignored, "loaded the system's trust store");
         Arc::new(roots)
     };
     ROOTS.get_or_init(read).clone()
@@ -259,12 +259,12 @@ impl fmt::Display for TlsServerName {
 
 impl InvalidServerName {
     /// The hint for the operator: the valid forms.
-    pub const HINT: &str = "the name of a server is that of a host, as in its certificate, or an IP address";
+    pub const HINT: &str = "write a host name as in the server's certificate, or an IP address";
 }
 
 impl fmt::Display for InvalidServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it is not the name of a server")
+        f.write_str("not a valid server name")
     }
 }
 

@@ -109,13 +109,13 @@ impl TlsFailure {
             Self::CertificateForOtherName => "the certificate is for other names",
             Self::CertificateInvalid => "the certificate is invalid",
             Self::CertificateNotYetValid => "the certificate is not valid yet",
-            Self::CertificateUnknownIssuer => "the certificate is from nobody who is trusted",
-            Self::Ended => "the connection ended in the handshake of TLS",
-            Self::Incompatible => "no version, algorithm or protocol of TLS is common to both",
-            Self::NotTls => "TLS is not spoken there",
-            Self::Protocol => "a rule of TLS is broken",
-            Self::Refused(_) => "TLS was refused with the alert",
-            Self::TimedOut => "the handshake of TLS took too long",
+            Self::CertificateUnknownIssuer => "the certificate issuer is not trusted",
+            Self::Ended => "the connection ended during the TLS handshake",
+            Self::Incompatible => "the peers have no TLS version, algorithm or protocol in common",
+            Self::NotTls => "the peer does not use TLS",
+            Self::Protocol => "the peer broke a rule of TLS",
+            Self::Refused(_) => "the peer refused TLS with the alert",
+            Self::TimedOut => "the TLS handshake took too long",
         }
     }
 }

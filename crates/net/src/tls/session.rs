@@ -202,7 +202,7 @@ fn handle<D>(
             Ok(Progress::Waits)
         }
         // Early data is never accepted.
-        _ => Err(Error::General("a state that was not asked for".to_owned())),
+        _ => Err(Error::General("unexpected state of the TLS library".to_owned())),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::workers::{Workers, WorkersConfig};
 #[test]
 fn what_the_kernel_has_completed_is_accepted_before_a_drain_ends() {
     let bound = bind(&"127.0.0.1:0".parse().unwrap(), 1, 16).unwrap();
-    let ListenAddr::Tcp(address) = *bound.address() else { panic!("it is of TCP") };
+    let ListenAddr::Tcp(address) = *bound.address() else { panic!("not a TCP address") };
     let (go_on, may_go_on) = channel::<()>();
     let may_go_on = Mutex::new(may_go_on);
     let start = move |_: &Rc<Worker>| {

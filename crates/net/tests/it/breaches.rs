@@ -17,7 +17,7 @@ fn refused(octets: &[u8]) -> (HandshakeError, Vec<u8>) {
     let (near, far) = pipe();
     let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
     near.send(octets);
-    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("it goes on") };
+    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("the handshake continues") };
     (error, near.received())
 }
 
@@ -37,7 +37,7 @@ fn a_message_without_end_is_refused_before_it_is_kept() {
     let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
     // The header of a message of 16 MiB.
     near.send([&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 16_380]].concat());
-    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("it goes on") };
+    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("the handshake continues") };
     assert!(matches!(error, HandshakeError::Refused(_)), "{error}");
 }
 

@@ -165,7 +165,7 @@ pub(crate) fn shake<F: Future + Unpin>(
             return (outcome, sent.and_then(|()| other.pump()));
         }
     }
-    panic!("the handshake does not come to its end");
+    panic!("the handshake does not finish");
 }
 
 /// Returns a client's connection after the handshake.

@@ -20,7 +20,7 @@ fn load(files: CertificateFiles) -> Result<TlsAcceptor, CertificateProblem> {
 }
 
 fn problem(files: &CertificateFiles) -> CertificateProblem {
-    load(files.clone()).expect_err("it cannot be loaded")
+    load(files.clone()).expect_err("loading fails")
 }
 
 fn shown(other: &Other) -> CertificateDer<'static> {

@@ -337,7 +337,7 @@ fn versions_and_key_exchanges_are_those_that_were_asked_for() {
 fn a_client_sends_its_last_flight_with_the_first_request() {
     let authority = Authority::new();
     let (mut stream, mut other) = just_connected(&authority);
-    assert!(other.tls.is_handshaking(), "nothing of it was sent yet");
+    assert!(other.tls.is_handshaking(), "the last flight is not sent yet");
     let before = other.peer.writes();
     write(&mut stream, &[b"GET"]);
     assert_eq!(other.peer.writes(), before + 1);

@@ -177,13 +177,13 @@ fn what_comes_before_the_handshake_is_done_is_not_taken() {
 
     let (near, far) = thruway_testkit::pipe();
     let mut other = Other::client(near, &config, "a.example");
-    let Connection::Client(client) = &mut other.tls else { panic!("it is a client") };
+    let Connection::Client(client) = &mut other.tls else { panic!("not a client") };
     std::io::Write::write_all(&mut client.early_data().expect("it has a ticket"), b"DELETE /").unwrap();
     let mut accepting = crate::ends::Scene::new().accept(far, &acceptor(&authority));
     let (stream, outcome) = crate::ends::shake(&mut accepting, &mut other);
     outcome.unwrap();
     let mut stream = stream.map_err(|(_, error)| error).unwrap();
-    let Connection::Client(client) = &other.tls else { panic!("it is a client") };
+    let Connection::Client(client) = &other.tls else { panic!("not a client") };
     assert!(!client.is_early_data_accepted());
     other.write(b"GET /");
     assert_eq!(received(&mut stream), "GET /");
@@ -192,7 +192,7 @@ fn what_comes_before_the_handshake_is_done_is_not_taken() {
     assert_eq!(other.received, b"answer");
     // The tickets of Thruway do not allow early data.
     let mut again = Other::client(thruway_testkit::pipe().0, &config, "a.example");
-    let Connection::Client(client) = &mut again.tls else { panic!("it is a client") };
+    let Connection::Client(client) = &mut again.tls else { panic!("not a client") };
     assert!(client.early_data().is_none());
 }
 
