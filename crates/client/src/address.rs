@@ -1,12 +1,12 @@
-//! Where a server is that requests go to.
+//! The addresses of upstream servers.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The address of an upstream: `192.0.2.1:8080`, `[2001:db8::1]:8080`, or `unix:/run/backend.sock`. Names are
-/// resolved before: see [`Resolve`](crate::Resolve).
+/// The address of an upstream server: `192.0.2.1:8080`, `[2001:db8::1]:8080`, or `unix:/run/backend.sock`.
+/// Host names must be resolved first: see [`Resolve`](crate::Resolve).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct UpstreamAddr(pub(crate) Place);
 
@@ -17,12 +17,12 @@ pub(crate) enum Place {
 }
 
 impl UpstreamAddr {
-    /// The socket at `path`.
+    /// Returns the address of the socket at `path`.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self(Place::Unix(path.into()))
     }
 
-    /// IP address and port, if it has them.
+    /// Returns the IP address and port, if the address has them.
     pub const fn tcp(&self) -> Option<SocketAddr> {
         match &self.0 {
             Place::Tcp(address) => Some(*address),
@@ -30,7 +30,7 @@ impl UpstreamAddr {
         }
     }
 
-    /// The path of a Unix socket, if it has one.
+    /// Returns the path of a Unix socket, if the address has one.
     pub fn unix_path(&self) -> Option<&Path> {
         match &self.0 {
             Place::Tcp(_) => None,
@@ -69,13 +69,14 @@ impl fmt::Display for UpstreamAddr {
     }
 }
 
-/// Text that is no address of an upstream.
+/// The error for text that is not an address of an upstream server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidUpstreamAddr(String);
 
 impl InvalidUpstreamAddr {
-    /// What to write instead.
-    pub const HINT: &str = "an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`";
+    /// The hint for the operator: the valid forms.
+    pub const HINT: &str =
+        "write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`";
 }
 
 impl fmt::Display for InvalidUpstreamAddr {

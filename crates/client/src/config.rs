@@ -1,36 +1,38 @@
-//! Limits and timeouts of connections to upstreams.
+//! Limits and timeouts of connections to upstream servers.
 
 use std::time::Duration;
 
 use thruway_http1::Limits;
 
-/// How much a connection takes on, and for how long.
+/// The limits and timeouts of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// How large a response may be. What counts here: `header_section_bytes` (default 32 KiB), `field_lines`
+    /// The limits of a response. These fields apply: `header_section_bytes` (default 32 KiB), `field_lines`
     /// (128), `interim_responses` (16), `chunk_extension_bytes` (4 KiB), `trailer_section_bytes` (8 KiB), and
-    /// `content_bytes`, which has no limit by default: content is not held, and whoever collects it has a
-    /// limit of its own.
+    /// `content_bytes`. The latter has no limit by default: the engine does not store the body, and code that
+    /// collects a body has its own limit.
     pub limits: Limits,
-    /// How long to wait for what. An exchange may have [others](crate::Exchange::set_timeouts).
+    /// The timeouts. An exchange can [replace them](crate::Exchange::set_timeouts).
     pub timeouts: Timeouts,
 }
 
-/// How long an exchange waits for its upstream. The time in which the upstream waits for us is not counted;
-/// `total` counts all.
+/// The timeouts of an exchange with its upstream server. Time during which the server waits for this side
+/// does not count, except in `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// From the end of the request, or the interim response before, to the end of the final response's head.
-    /// Default 60 s; [`Duration::MAX`] is for ever, and costs no timer.
+    /// Maximum time from the end of the request, or from the last interim response, to the end of the final
+    /// response's head. The default is 60 s. [`Duration::MAX`] disables the timeout.
     pub head: Duration,
-    /// Without an octet of the response's content. Default 60 s.
+    /// Maximum time between two bytes of the response body. The default is 60 s.
     pub content_idle: Duration,
-    /// Without an octet of the request being taken, until the final response begins. Default 30 s.
+    /// Maximum time during which the server takes no byte of the request, until the final response starts.
+    /// The default is 30 s.
     pub write_stall: Duration,
-    /// For `100 (Continue)`, if the request asks for it; then the content is sent all the same (RFC 9110
-    /// §10.1.1). Default 1 s.
+    /// Time to wait for `100 (Continue)` if the request asks for it. Then the body is sent anyway (RFC 9110
+    /// §10.1.1). The default is 1 s.
     pub expect_continue: Duration,
-    /// From the first octet to the last. Default none.
+    /// Maximum time from the first byte of the request to the last byte of the response. The default is
+    /// `None`.
     pub total: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Connecting to an upstream.
+//! Connecting to an upstream server.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 use crate::address::Place;
 use crate::{Retry, Side, UpstreamAddr, UpstreamStream};
 
-/// Connects to `address` within `within`. What is written goes out at once (`TCP_NODELAY`).
+/// Connects to `address`, within `within`. Sets `TCP_NODELAY`, so that written data is sent at once.
 ///
 /// # Errors
-/// The upstream does not accept in time, or at all.
+/// The upstream server does not accept the connection, or not in time.
 ///
 /// # Cancel safety
-/// If the future is dropped, the attempt is given up.
+/// Dropping the future cancels the attempt.
 pub async fn connect(address: &UpstreamAddr, within: Duration) -> Result<Stream, ConnectError> {
     match timeout(within, connect_socket(address)).await {
         Ok(outcome) => outcome.map_err(|error| ConnectError::from_io(&error)),
@@ -28,14 +28,14 @@ pub async fn connect(address: &UpstreamAddr, within: Duration) -> Result<Stream,
     }
 }
 
-/// Connects as [`connect`], and writes `first` before anything else: what tells the upstream about the
-/// connection, as a header of the PROXY protocol does, and is no part of a request.
+/// Connects like [`connect`], and writes `first` before any request. Use it for data about the connection,
+/// such as a PROXY protocol header.
 ///
 /// # Errors
-/// The upstream does not accept in time, or at all, or not what is written.
+/// The upstream server does not accept the connection or the data, or not in time.
 ///
 /// # Cancel safety
-/// As [`connect`].
+/// The same as [`connect`].
 pub async fn connect_and_write(
     address: &UpstreamAddr,
     first: &[u8],
@@ -58,14 +58,14 @@ pub async fn connect_and_write(
     }
 }
 
-/// Connects to the first of `addresses` that accepts. They are tried in turn, each with an equal share of the
-/// time that is left: one that does not answer leaves some for the others.
+/// Connects to the first of `addresses` that accepts. It tries them one after the other. Each attempt gets an
+/// equal share of the remaining time, so that an unresponsive address leaves time for the others.
 ///
 /// # Errors
-/// What was wrong with each of them.
+/// Returns the error of each address.
 ///
 /// # Cancel safety
-/// As [`connect`].
+/// The same as [`connect`].
 pub async fn connect_any(
     addresses: &[UpstreamAddr],
     within: Duration,
@@ -85,14 +85,14 @@ pub async fn connect_any(
     Err(ConnectFailures(failures))
 }
 
-/// Speaks TLS on `stream` with the server, which must have a certificate for `server_name`. The handshake has
-/// the time `within`.
+/// Performs the TLS handshake on `stream`, within `within`. The server must have a certificate for
+/// `server_name`.
 ///
 /// # Errors
-/// The server is not who it should be, does not speak TLS, or not in time.
+/// The certificate is invalid, the server does not use TLS, or the handshake takes too long.
 ///
 /// # Cancel safety
-/// If the future is dropped, the connection is closed.
+/// Dropping the future closes the connection.
 pub async fn secure(
     stream: Stream,
     connector: &TlsConnector,
@@ -102,13 +102,14 @@ pub async fn secure(
     secure_for(stream, connector, server_name, None, within).await
 }
 
-/// The same, with these `protocols` on offer (ALPN) in the place of those of the connector.
+/// Performs the TLS handshake like [`secure`], but offers `protocols` (ALPN) instead of the connector's
+/// protocols.
 ///
 /// # Errors
-/// As [`secure`], and the server speaks none of them.
+/// The same as [`secure`]. It also fails if the server supports none of the protocols.
 ///
 /// # Cancel safety
-/// As [`secure`].
+/// The same as [`secure`].
 pub async fn secure_for(
     stream: Stream,
     connector: &TlsConnector,
@@ -134,29 +135,29 @@ async fn connect_socket(address: &UpstreamAddr) -> io::Result<Stream> {
     }
 }
 
-/// Why there is no connection. Nothing was sent, so that every request may be sent elsewhere.
+/// The reason that there is no connection. No data was sent, so every request may be sent elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// No descriptors are left in the process or the system.
+    /// The process or the system has no free descriptors.
     DescriptorsExhausted,
-    /// This machine has no port left, or no address to connect from.
+    /// This machine has no free port, or no suitable address to connect from.
     LocalAddressUnavailable,
-    /// There are as many connections as there may be, and none became free in time.
+    /// The maximum number of connections is open, and none became free in time.
     NoRoom,
-    /// Something else, as the system calls it.
+    /// Another error of the system.
     Other(io::ErrorKind),
-    /// This process may not: a firewall, or the permissions of a Unix socket.
+    /// A firewall or the permissions of a Unix socket forbid the connection.
     PermissionDenied,
-    /// Nobody listens there.
+    /// The upstream server refused the connection: no process listens on the address.
     Refused,
-    /// There is no Unix socket of that path.
+    /// The Unix socket does not exist.
     SocketNotFound,
-    /// Nobody has answered in time.
+    /// The connection was not established in time.
     TimedOut,
-    /// There is a connection, but none in TLS.
+    /// The connection was established, but the TLS handshake failed.
     Tls(TlsFailure),
-    /// No way leads there.
+    /// The address is unreachable.
     Unreachable,
 }
 
@@ -174,7 +175,7 @@ impl ConnectError {
         }
     }
 
-    /// Whose fault it is.
+    /// Returns the side that caused the error.
     pub const fn side(self) -> Side {
         match self {
             Self::DescriptorsExhausted
@@ -190,8 +191,8 @@ impl ConnectError {
         }
     }
 
-    /// Whether the request may be sent elsewhere: always, but where there was no room for it, which it has
-    /// waited for.
+    /// Returns `true` in all cases except `NoRoom`: the request may be sent elsewhere. A request that has
+    /// already waited for a free connection is not retried.
     pub const fn retry(self) -> Retry {
         match self {
             Self::NoRoom => Retry::Never,
@@ -199,7 +200,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether a deadline has passed: what a gateway answers with 504, where others are 502.
+    /// Returns `true` if a timeout has expired. A gateway answers 504 then, and 502 otherwise.
     pub const fn is_timeout(self) -> bool {
         matches!(self, Self::TimedOut | Self::Tls(TlsFailure::TimedOut))
     }
@@ -224,17 +225,17 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// What was wrong with each address, in the order in which they were tried; nothing if there was none.
+/// The error of each address, in the order of the attempts. Empty if there was no address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectFailures(Vec<(UpstreamAddr, ConnectError)>);
 
 impl ConnectFailures {
-    /// The addresses, and what was wrong with each.
+    /// Returns the addresses with their errors.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&UpstreamAddr, ConnectError)> {
         self.0.iter().map(|(address, error)| (address, *error))
     }
 
-    /// Whose fault it is: ours only if it is nowhere another's.
+    /// Returns the side that caused the errors. The result is `Local` only if all errors are local.
     pub fn side(&self) -> Side {
         let is_local = self.iter().all(|(_, error)| error.side() == Side::Local);
         if is_local && !self.0.is_empty() { Side::Local } else { Side::Upstream }

@@ -1,39 +1,39 @@
-//! What can go wrong in an exchange: what happened, whose fault it is, and whether the request may be sent
-//! again.
+//! The errors of an exchange: the cause, the responsible side, and the rule for retries.
 
 use std::fmt;
 
 use thruway_http1 as http1;
 
-/// Whose fault a failure is.
+/// The side that caused a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
-    /// Whoever wanted the request to be sent: a gateway's client, or the caller.
+    /// The sender of the request: a gateway's client, or the caller.
     Client,
-    /// The server that the request was sent to.
+    /// The upstream server.
     Upstream,
     /// This machine: descriptors, ports, permissions.
     Local,
 }
 
-/// Whether the same request may be sent once more: see [`Retry::allows`]. Whether its content can be, the
-/// caller knows.
+/// The rule for sending the same request again: see [`Retry::allows`]. The caller must also know that it can
+/// send the body again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Retry {
-    /// Not at all.
+    /// The request must not be sent again.
     Never,
-    /// If it is idempotent; and if the connection had been used before, at once and to the same server. That
-    /// is how a connection ends that its server closed for being idle: see [`Retry::blames_nobody`].
+    /// The request may be sent again if it is idempotent. If the connection had been used before, retry at
+    /// once and with the same server. A server that closes an idle connection causes this: see
+    /// [`Retry::blames_nobody`].
     IfConnectionReused,
-    /// If it is idempotent: the server may have acted on it (RFC 9110 §9.2.2).
+    /// The request may be sent again if it is idempotent: the server may have acted on it (RFC 9110 §9.2.2).
     IfIdempotent,
-    /// In any case: no octet of it has left.
+    /// The request may always be sent again, because no byte of it was sent.
     Always,
 }
 
 impl Retry {
-    /// Whether a request that `is_idempotent`, or not, may be sent again. One that is not, and may have been
-    /// read, may not (RFC 9112 §9.3.1).
+    /// Returns `true` if the request may be sent again. A request that is not idempotent must not, if the
+    /// server may have read it (RFC 9112 §9.3.1).
     pub const fn allows(self, is_idempotent: bool) -> bool {
         match self {
             Self::Never => false,
@@ -42,55 +42,55 @@ impl Retry {
         }
     }
 
-    /// Whether a failure on a connection that `is_reused`, or not, says nothing against the server: it may
-    /// close a connection that waits, at any time.
+    /// Returns `true` if a failure does not count against the server. A server may close an idle connection
+    /// at any time, so this applies to connections that were used before.
     pub const fn blames_nobody(self, is_reused: bool) -> bool {
         is_reused && matches!(self, Self::IfConnectionReused | Self::Always)
     }
 }
 
-/// Why an exchange failed. Its connection cannot be used any more.
+/// The reason that an exchange failed. Its connection is unusable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The connection ended before any octet of the request could be written.
+    /// The connection ended before the first byte of the request was written.
     ClosedBeforeRequest,
-    /// The connection ended after the request had been written, in part at least, and before any octet of a
-    /// response.
+    /// The connection ended after at least a part of the request had been written, and before the first byte
+    /// of a response.
     ClosedBeforeResponse,
-    /// The connection ended before the content of the response did (RFC 9112 §8).
+    /// The connection ended before the end of the response body (RFC 9112 §8).
     ContentIncomplete,
-    /// The content of the response breaks a rule, or a limit.
+    /// The response body breaks a rule or exceeds a limit.
     ContentMalformed(http1::Error),
-    /// Nothing of the content came for as long as [`Timeouts::content_idle`](crate::Timeouts::content_idle)
-    /// allows.
+    /// No byte of the body arrived within [`Timeouts::content_idle`](crate::Timeouts::content_idle).
     ContentTimedOut,
-    /// The connection ended in the head of the response, or after an interim response.
+    /// The connection ended in the middle of the response head, or after an interim response.
     HeadIncomplete,
-    /// The head of the response breaks a rule, or a limit.
+    /// The response head breaks a rule or exceeds a limit.
     HeadMalformed(http1::Error),
-    /// No final response came within [`Timeouts::head`](crate::Timeouts::head).
+    /// No final response arrived within [`Timeouts::head`](crate::Timeouts::head).
     HeadTimedOut,
-    /// More content was to be sent than the head of the request had announced.
+    /// The request body is longer than its head has announced.
     RequestContentTooLong,
-    /// Less content was to be sent than the head of the request had announced.
+    /// The request body is shorter than its head has announced.
     RequestContentTooShort,
-    /// The request cannot be said in HTTP/2: it names no host, or one that is none there, or asks for a
-    /// WebSocket without a key.
+    /// HTTP/2 cannot express the request: it has no host or an invalid host, or it asks for a WebSocket
+    /// without a key.
     RequestUnspeakable,
-    /// The upstream has refused the stream, or left without having looked at it (RFC 9113 §8.7).
+    /// The upstream server has refused the stream, or has closed the connection without processing it (RFC
+    /// 9113 §8.7).
     StreamRefused,
-    /// The upstream has ended the stream instead of answering.
+    /// The upstream server has reset the stream instead of answering.
     StreamReset,
     /// The exchange took longer than [`Timeouts::total`](crate::Timeouts::total).
     TimedOut,
-    /// Nothing of the request was taken for as long as
-    /// [`Timeouts::write_stall`](crate::Timeouts::write_stall) allows.
+    /// The upstream server took no byte of the request within
+    /// [`Timeouts::write_stall`](crate::Timeouts::write_stall).
     WriteTimedOut,
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns the side that caused the error.
     pub const fn side(self) -> Side {
         match self {
             Self::RequestContentTooLong | Self::RequestContentTooShort | Self::RequestUnspeakable => {
@@ -100,8 +100,8 @@ impl Error {
         }
     }
 
-    /// Whether the request may be sent again. Once the final response has begun it may not: somebody has been
-    /// told.
+    /// Returns the rule for sending the request again. After the final response has started, the request is
+    /// never sent again, because its sender may already have received a part of the response.
     pub const fn retry(self) -> Retry {
         match self {
             Self::ClosedBeforeRequest | Self::StreamRefused => Retry::Always,
@@ -121,7 +121,7 @@ impl Error {
         }
     }
 
-    /// Whether a deadline has passed: what a gateway answers with 504, where others are 502.
+    /// Returns `true` if a timeout has expired. A gateway answers 504 then, and 502 otherwise.
     pub const fn is_timeout(self) -> bool {
         matches!(self, Self::ContentTimedOut | Self::HeadTimedOut | Self::TimedOut | Self::WriteTimedOut)
     }

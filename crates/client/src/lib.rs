@@ -1,8 +1,9 @@
-//! HTTP clients: resolve, connect, pool, drive connections.
+//! HTTP clients: name resolution, connecting, connection pools, and exchanges.
 //!
-//! [`Connection`], [`Exchange`] and [`Pool`] are the engine: it is polled, lends what it reads and knows no
-//! runtime; a relay stands on it. [`Client`] is the comfortable way. HTTP/1.1 only; whether TLS is spoken
-//! below it is a matter of the [`Transport`](thruway_net::Transport).
+//! [`Connection`], [`Exchange`] and [`Pool`] are the low-level interface for relays: the caller polls them,
+//! they lend the data that they read, and they need no runtime. [`Client`] is the convenient interface. Both
+//! use HTTP/1.1; [`http2`] has the same low-level interface for HTTP/2. The
+//! [`Transport`](thruway_net::Transport) determines if TLS is used.
 //!
 //! An exchange, as a relay drives it:
 //!
@@ -29,18 +30,18 @@
 //! let mut exchange =
 //!     connection.start(request, clock.now(), |head| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
 //! poll_fn(|cx| {
-//!     // Here whoever has more to send asks `poll_room`, and calls `poll_send` and `finish_content`.
+//!     // To send a body, call `poll_room`, `poll_send` and `finish_content` here.
 //!     let mut turn = exchange.turn(buffers);
 //!     loop {
 //!         match ready!(turn.poll_event(cx, clock.now()))? {
 //!             ResponseEvent::Interim(head) => println!("{}", head.status),
 //!             ResponseEvent::Final(head, body_length) => println!("{} {body_length:?}", head.status),
-//!             // What the client does not take is put back; then the turn ends, until it does.
+//!             // If the client cannot take all of it, put the rest back and end the turn.
 //!             ResponseEvent::Content(content) => println!("{}", content.escape_ascii()),
 //!             ResponseEvent::End(_) | ResponseEvent::Tunnel(_) => return Poll::Ready(Ok::<_, Error>(())),
 //!         }
 //!     }
-//!     // Pending: whoever has deadlines takes that of the exchange with them.
+//!     // While this is pending, wake the task at the deadline of the exchange.
 //! })
 //! .await?;
 //! if let Some(connection) = exchange.finish() {
@@ -51,7 +52,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// where requests go
+// addresses of servers
 mod url;
 mod address;
 mod resolve;
@@ -67,10 +68,10 @@ mod connection;
 mod upgrade;
 pub mod http2;
 
-// those that wait
+// idle connections
 mod pool;
 
-// all of it, for those who want an answer
+// the high-level client
 mod client;
 
 pub use address::{InvalidUpstreamAddr, UpstreamAddr};

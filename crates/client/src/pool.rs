@@ -1,7 +1,7 @@
-//! Connections that wait to be used again.
+//! A pool of idle connections.
 //!
-//! A pool is a plain value without a lock: a worker has one of its own. Nothing here watches the connections;
-//! they are looked at when they are taken, and when somebody asks for a [sweep](Pool::sweep).
+//! A pool is a plain value without a lock; each worker has its own. The pool does not watch its connections.
+//! It checks a connection when a caller takes it, and all connections in a [sweep](Pool::sweep).
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use thruway_net::Transport;
 
 use crate::{Connection, UpstreamAddr, UpstreamStream};
 
-/// Idle connections, by what a request must agree in to use them: the address, or whatever else tells them
-/// apart, such as a server's number, or address and name where TLS is spoken.
+/// Idle connections, grouped by a key. Requests with the same key can share a connection. The key is the
+/// address or a more specific value, such as a server's number, or an address and a TLS server name.
 #[derive(Debug)]
 pub struct Pool<K = UpstreamAddr, T = UpstreamStream, S = RandomState> {
     idle: HashMap<K, Vec<Idle<T>>, S>,
@@ -21,15 +21,17 @@ pub struct Pool<K = UpstreamAddr, T = UpstreamStream, S = RandomState> {
     config: PoolConfig,
 }
 
-/// How many connections wait, and for how long.
+/// The limits of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolConfig {
-    /// Idle connections to one address. Default 64; beyond, the one that has waited longest is closed.
+    /// Maximum number of idle connections for each key. The default is 64. Beyond it, the connection that has
+    /// been idle the longest is closed.
     pub idle_per_address_max: usize,
-    /// Idle connections in all. Default 1024; beyond, what is released is closed.
+    /// Maximum number of idle connections in the pool. The default is 1024. Beyond it, released connections
+    /// are closed.
     pub idle_max: usize,
-    /// How long a connection waits to be used. Default 30 s. Best shorter than the upstream's own limit: then
-    /// it is not closed at the other end just as it is used.
+    /// Maximum idle time of a connection. The default is 30 s. Set it below the upstream server's own limit,
+    /// so that the server does not close a connection at the moment when a request is sent.
     pub idle: Duration,
 }
 
@@ -52,21 +54,22 @@ impl<T: Transport> Idle<T> {
 }
 
 impl<K: Eq + Hash, T: Transport> Pool<K, T> {
-    /// An empty pool.
+    /// Returns an empty pool.
     pub fn new(config: PoolConfig) -> Self {
         Self::with_hasher(config, RandomState::new())
     }
 }
 
 impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
-    /// An empty pool that finds its keys by `hasher`: where no peer chooses them, a simpler one does.
+    /// Returns an empty pool with another hasher. A fast, simple hasher is safe if peers cannot choose the
+    /// keys.
     pub fn with_hasher(config: PoolConfig, hasher: S) -> Self {
         Self { idle: HashMap::with_hasher(hasher), count: 0, config }
     }
 
-    /// Takes the connection to `key` that was used last, so that those that are not needed grow old.
-    /// Connections that have waited too long, that the upstream has closed, or on which something has come
-    /// that nobody asked for are closed on the way.
+    /// Takes the connection for `key` that was used most recently, so that surplus connections expire. Closes
+    /// unusable connections on the way: they have been idle too long, the upstream server has closed them, or
+    /// unexpected data has arrived.
     #[inline]
     pub fn acquire<Q>(&mut self, key: &Q, now: Duration) -> Option<Connection<T>>
     where
@@ -83,7 +86,7 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         None
     }
 
-    /// Lets a connection wait, if there is room for it.
+    /// Adds an idle connection. If the pool is full, closes it instead.
     #[inline]
     pub fn release<Q>(&mut self, key: &Q, connection: Connection<T>, now: Duration)
     where
@@ -107,8 +110,8 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         }
     }
 
-    /// Closes what nobody would take any more. To be called now and then: otherwise connections to an
-    /// upstream that is not used stay open.
+    /// Closes unusable connections. Call it regularly; otherwise, connections to an unused upstream server
+    /// stay open.
     pub fn sweep(&mut self, now: Duration) {
         let config = self.config;
         self.idle.retain(|_, idle| {
@@ -118,7 +121,7 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         self.count = self.idle.values().map(Vec::len).sum();
     }
 
-    /// Closes the connection that waits longest. Whether there was one.
+    /// Closes the connection that has been idle the longest. Returns `true` if there was one.
     pub fn close_oldest(&mut self) -> bool {
         let waiting = self.idle.values_mut().filter(|idle| !idle.is_empty());
         let Some(idle) = waiting.min_by_key(|idle| idle[0].since) else { return false };
@@ -127,7 +130,7 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         true
     }
 
-    /// Closes all that waits for `key`: the server is gone, or not to be used.
+    /// Closes all idle connections for `key`, for a server that is gone or disabled.
     pub fn forget<Q>(&mut self, key: &Q)
     where
         K: Borrow<Q>,
@@ -136,12 +139,12 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         self.count -= self.idle.remove(key).map_or(0, |idle| idle.len());
     }
 
-    /// How many connections wait.
+    /// Returns the number of idle connections.
     pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether no connection waits.
+    /// Returns `true` if the pool has no connections.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }

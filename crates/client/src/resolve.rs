@@ -1,4 +1,4 @@
-//! Names to addresses.
+//! Name resolution.
 
 use std::fmt;
 use std::future::Future;
@@ -11,28 +11,28 @@ use dns_lookup::{AddrInfoHints, LookupError, LookupErrorKind, SockType, getaddri
 
 use crate::UpstreamAddr;
 
-/// What resolves names. The system's way is [`SystemResolver`]; [`DnsResolver`](crate::DnsResolver) knows how
-/// long an answer holds.
+/// A resolver for host names. [`SystemResolver`] uses the resolver of the system. With
+/// [`DnsResolver`](crate::DnsResolver), the TTL of the result is known.
 ///
-/// A name that there is not, or that has no address, is an error of the kind
-/// [`NotFound`](io::ErrorKind::NotFound). Any other says why nobody could find out.
+/// A name that does not exist, or that has no address, is an error of the kind
+/// [`NotFound`](io::ErrorKind::NotFound). Any other error means that the lookup failed.
 pub trait Resolve: fmt::Debug + Send + Sync {
-    /// All addresses of `host`, in the order in which to try them, with `port`.
+    /// Returns all addresses of `host` with `port`, in the order in which to try them.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 
-    /// The same, and for how long that holds. Default without an opinion on that.
+    /// Returns the addresses and their TTL. By default, the TTL is unknown.
     fn resolve_for<'a>(&'a self, host: &'a str, port: u16) -> ResolvingFor<'a> {
         let addresses = self.resolve(host, port);
         Box::pin(async move { Ok(Resolved { addresses: addresses.await?, holds: None }) })
     }
 }
 
-/// What a name was resolved to.
+/// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resolved {
     /// The addresses, in the order in which to try them.
     pub addresses: Vec<UpstreamAddr>,
-    /// For how long they hold (TTL); `None` if nobody has said.
+    /// Time for which the addresses are valid (TTL); `None` if unknown.
     pub holds: Option<Duration>,
 }
 
@@ -43,14 +43,14 @@ impl Resolved {
     }
 }
 
-/// A name being resolved, by somebody who knows for how long that will hold.
+/// A pending lookup that returns the addresses with their TTL.
 pub type ResolvingFor<'a> = Pin<Box<dyn Future<Output = io::Result<Resolved>> + Send + 'a>>;
 
-/// A name being resolved.
+/// A pending lookup.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<UpstreamAddr>>> + Send + 'a>>;
 
-/// Resolves as the system is set up to: `/etc/hosts`, `nsswitch.conf`. That blocks, so it happens on a thread
-/// beside that of the worker.
+/// Resolves names as configured in the system: `/etc/hosts`, `nsswitch.conf`. The call blocks, so it runs on
+/// a separate thread and not on the worker.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SystemResolver;
 
@@ -60,14 +60,14 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// All addresses of `host`, which may be an IP address, with or without brackets.
+/// Returns all addresses of `host`, which may also be an IP address, with or without brackets.
 ///
 /// # Errors
-/// [`NotFound`](io::ErrorKind::NotFound) if there is no such name, or it has no address; otherwise why the
-/// system could not find out.
+/// [`NotFound`](io::ErrorKind::NotFound) if the name does not exist or has no address; otherwise the reason
+/// that the lookup failed.
 ///
 /// # Cancel safety
-/// If the future is dropped, the answer is.
+/// Dropping the future discards the result.
 pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     let name = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(ip) = name.parse::<IpAddr>() {
@@ -77,8 +77,8 @@ pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     tokio::task::spawn_blocking(move || ask_system(&name, port)).await?
 }
 
-/// What the system says. `tokio` and the standard library do that too, but tell in words for people only
-/// whether there is no such name.
+/// Asks the system. `tokio` and the standard library can do so too, but their errors do not reliably tell
+/// that a name does not exist.
 fn ask_system(name: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
     let found = getaddrinfo(Some(name), None, Some(hints)).map_err(failure)?;
@@ -90,13 +90,13 @@ fn ask_system(name: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     addresses.collect()
 }
 
-/// Why there are no addresses, as [`Resolve`] tells it.
+/// Converts an error to the kinds that [`Resolve`] specifies.
 fn failure(error: LookupError) -> io::Error {
     let kind = error.kind();
     let error = io::Error::from(error);
     match kind {
         LookupErrorKind::NoName | LookupErrorKind::NoData => no_such_name(),
-        // A file that the system misses is not the name.
+        // Here the system did not find one of its files; the name may exist.
         _ if error.kind() == io::ErrorKind::NotFound => io::Error::other(error),
         _ => error,
     }
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn what_the_system_could_not_find_out_is_told_apart_from_what_there_is_not() {
-        // As `netdb.h` has them: EAI_NONAME, EAI_NODATA, EAI_AGAIN, EAI_FAIL, EAI_MEMORY.
+        // The values in `netdb.h`: EAI_NONAME, EAI_NODATA, EAI_AGAIN, EAI_FAIL, EAI_MEMORY.
         let is_not_found = |code| failure(LookupError::new(code)).kind() == io::ErrorKind::NotFound;
         assert_eq!([-2, -5, -3, -4, -10].map(is_not_found), [true, true, false, false, false]);
         let again = failure(LookupError::new(-3)).to_string();
         assert!(again.contains("failure in name resolution") || again.contains("Try again"), "{again}");
-        // EAI_SYSTEM: that was another file.
+        // EAI_SYSTEM: the system did not find one of its files.
         let missing = LookupError::from(io::Error::from(io::ErrorKind::NotFound));
         assert_ne!(failure(missing).kind(), io::ErrorKind::NotFound);
     }

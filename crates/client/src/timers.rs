@@ -1,25 +1,25 @@
-//! How long an exchange waits for its upstream, whatever version of HTTP is spoken.
+//! The timeouts of an exchange with its upstream server, for all versions of HTTP.
 //!
-//! Nothing is registered anywhere: what runs out is seen when the exchange is polled, and whoever polls it
-//! asks for the deadline.
+//! The timers register nothing. Polling the exchange detects an expired timeout. The caller asks for the
+//! deadline, and polls again at that time.
 
 use std::time::Duration;
 
 use crate::{Error, Timeouts};
 
-/// Since when, or until when, an exchange waits for what.
+/// The start times and end times of the waiting periods of an exchange.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Timers {
     started: Duration,
-    /// When to send the content although nobody said `100 (Continue)`.
+    /// Time at which to send the body without `100 (Continue)`.
     pub(crate) continue_until: Option<Duration>,
-    /// Since when nothing of the request is taken.
+    /// Time since when the upstream server has taken no bytes of the request.
     pub(crate) stalled_since: Option<Duration>,
-    /// Since when the upstream owes the head, or the next octet of the content.
+    /// Time since when the upstream server owes the head, or the next byte of the body.
     pub(crate) owed_since: Option<Duration>,
 }
 
-/// What is still to come of a response.
+/// The next part of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
     Head,
@@ -33,7 +33,8 @@ impl Timers {
         Self { started: now, continue_until, stalled_since: None, owed_since: None }
     }
 
-    /// Nothing came. Takes note of it if something `is_owed`, and fails if the upstream has had its time.
+    /// Records that no data has arrived, if some `is_owed`. Fails if the upstream server's timeout has
+    /// expired.
     #[inline]
     pub(crate) fn wait_to_read(
         &mut self,
@@ -48,7 +49,7 @@ impl Timers {
         self.check(awaited, timeouts, now)
     }
 
-    /// Nothing could be written. Takes note of it, and fails if the upstream has had its time.
+    /// Records that no data could be written. Fails if the upstream server's timeout has expired.
     pub(crate) fn wait_to_write(
         &mut self,
         awaited: Awaited,
@@ -74,7 +75,7 @@ impl Timers {
         }
     }
 
-    /// When the first of them runs out.
+    /// Returns the time at which the first timeout expires.
     pub(crate) fn deadline(&self, awaited: Awaited, timeouts: &Timeouts) -> Option<Duration> {
         if awaited == Awaited::Nothing {
             return None;
@@ -87,8 +88,8 @@ impl Timers {
         Some(self.started.saturating_add(timeouts.total?))
     }
 
-    /// An upstream that answers need not take the rest of the request: then the content it owes is waited
-    /// for.
+    /// After the response has started, the upstream server need not take the rest of the request. Then the
+    /// timeout of the response body applies.
     fn write_deadline(&self, awaited: Awaited, timeouts: &Timeouts) -> Option<Duration> {
         let stalled = self.stalled_since.filter(|_| awaited == Awaited::Head);
         Some(stalled?.saturating_add(timeouts.write_stall))

@@ -1,4 +1,4 @@
-//! A connection to an upstream, with TLS or without.
+//! A connection to an upstream server, with TLS or without.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 use thruway_net::tls::TlsStream;
 use thruway_net::{Pipe, Stream, Transport};
 
-/// A connection to an upstream: a socket, or TLS over one. Which of both is one branch for each call, always
-/// the same for a connection, where a system call follows.
+/// A connection to an upstream server: a socket, or TLS over a socket. Each call branches once on the kind.
+/// The branch is predictable, and a system call follows it.
 #[derive(Debug)]
 pub enum UpstreamStream {
-    /// The socket.
+    /// A plain socket.
     Plain(Stream),
-    /// TLS over it.
+    /// TLS over a socket.
     Tls(Box<TlsStream>),
 }
 
 impl UpstreamStream {
-    /// The socket, if nothing is spoken over it: what is read from it may be spliced.
+    /// Returns the socket of a connection without TLS. Data from it can be spliced.
     pub const fn plain(&mut self) -> Option<&mut Stream> {
         match self {
             Self::Plain(stream) => Some(stream),
@@ -26,7 +26,7 @@ impl UpstreamStream {
         }
     }
 
-    /// The protocol that was agreed upon in TLS (ALPN), if one was.
+    /// Returns the protocol that ALPN negotiated, if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(_) => None,
@@ -34,7 +34,7 @@ impl UpstreamStream {
         }
     }
 
-    /// Whether it is the socket itself.
+    /// Returns `true` if the connection has no TLS.
     pub const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
     }

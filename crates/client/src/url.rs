@@ -30,19 +30,19 @@ pub struct Url {
 struct Places {
     host_start: usize,
     host_end: usize,
-    /// Place of the path, or of the query if there is no path.
+    /// Position of the path, or of the query if there is no path.
     target_start: usize,
     port: u16,
     is_https: bool,
 }
 
-/// Reason why a text is not a URL of an HTTP server.
+/// The reason that a text is not a URL of an HTTP server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidUrl {
     /// The text has a fragment (`#…`).
     FragmentPresent,
-    /// Behind the scheme is no host with an optional port. User information (`user@`) is not allowed.
+    /// No valid host with an optional port follows the scheme. User information (`user@`) is not allowed.
     HostInvalid,
     /// The text does not begin with a scheme and `://`.
     SchemeMissing,
@@ -53,7 +53,7 @@ pub enum InvalidUrl {
 }
 
 impl Url {
-    /// Parses a URL that identifies something: refuses fragments, and keeps the text as it is.
+    /// Parses a URL that is used as an identifier. Rejects fragments, and keeps the text unchanged.
     ///
     /// # Errors
     /// The text is not such a URL.
@@ -64,9 +64,8 @@ impl Url {
         Self::new(text.into(), Places::find(text)?)
     }
 
-    /// Parses a URL that requests are sent to. Drops the fragment, which clients do not send (RFC 9110 §4.1),
-    /// and adds a missing slash before the query or at the end, so that [`target`](Self::target) is the
-    /// request target.
+    /// Parses a URL for requests. Drops the fragment, which clients do not send (RFC 9110 §4.1). Adds a
+    /// missing slash before the query or at the end, so that [`target`](Self::target) is the request target.
     ///
     /// # Errors
     /// The text is not such a URL.
@@ -89,8 +88,7 @@ impl Url {
         &self.text
     }
 
-    /// Returns scheme, host and port as they are written. Compare origins with
-    /// [`has_origin_of`](Self::has_origin_of).
+    /// Returns scheme, host and port as written. Compare origins with [`has_origin_of`](Self::has_origin_of).
     pub fn origin(&self) -> &str {
         &self.text[..self.places.target_start]
     }
@@ -100,7 +98,7 @@ impl Url {
         self.places.is_https
     }
 
-    /// Returns host and port as they are written: the value of `Host` (RFC 9110 §7.2).
+    /// Returns host and port as written: the value of `Host` (RFC 9110 §7.2).
     pub fn authority(&self) -> &str {
         &self.text[self.places.host_start..self.places.target_start]
     }
@@ -126,7 +124,7 @@ impl Url {
         self.places.port
     }
 
-    /// Returns path and query as they are written.
+    /// Returns path and query as written.
     pub fn target(&self) -> &str {
         &self.text[self.places.target_start..]
     }
@@ -141,14 +139,14 @@ impl Url {
         self.target().split_once('?').map(|(_, query)| query)
     }
 
-    /// `true` if requests to the URL cannot be read or answered by others: the scheme is `https`, or the host
+    /// Returns `true` if others cannot read or answer requests to the URL: the scheme is `https`, or the host
     /// is [this machine](Self::is_loopback).
     pub fn is_protected(&self) -> bool {
         self.is_https() || self.is_loopback()
     }
 
-    /// `true` if the host is this machine, whichever resolver is asked: `localhost` or a loopback address.
-    /// Other names of this machine do not count, because a DNS server could resolve them to another one.
+    /// Returns `true` if the host is this machine with every resolver: `localhost` or a loopback address.
+    /// Other names of this machine do not count, because a DNS server could resolve them to another machine.
     pub fn is_loopback(&self) -> bool {
         let is_address = self.address().is_some_and(|address| address.to_canonical().is_loopback());
         is_address || self.host().eq_ignore_ascii_case("localhost")

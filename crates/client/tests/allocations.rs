@@ -1,6 +1,6 @@
-//! What an exchange costs the heap on a connection that is used again and again: nothing.
+//! Tests that an exchange on a reused connection allocates no memory.
 //!
-//! Each thread counts its own allocations, so that other tests are not counted.
+//! Each thread counts its own allocations, so that other tests do not count.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -18,7 +18,7 @@ use thruway_testkit::heap::{CountingAllocator, allocations};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// An upstream that does not allocate: it answers whatever is written to it with the same octets.
+/// An upstream server that does not allocate. It answers every write with the same bytes.
 #[derive(Clone, Default)]
 struct Line(Rc<State>);
 
@@ -26,7 +26,7 @@ struct Line(Rc<State>);
 struct State {
     answer: Cell<&'static [u8]>,
     to_client: Cell<&'static [u8]>,
-    /// At most this many octets come out of one read.
+    /// Maximum number of bytes that one read returns.
     read_bytes_max: Cell<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Scene {
         Self { line, pool: Pool::new(PoolConfig::default()), buffers: ReadBuffers::default() }
     }
 
-    /// One exchange, with `content` to be sent.
+    /// Performs one exchange with the body `content`.
     fn exchange(&mut self, content: &[u8]) {
         let mut cx = Context::from_waker(Waker::noop());
         let now = Duration::ZERO;
@@ -92,7 +92,7 @@ impl Scene {
             sent += taken;
         }
         while !exchange.is_complete() {
-            // A turn for each event, as if whoever takes the content were slow.
+            // Uses one turn for each event, like a slow reader of the body.
             let event = exchange.turn(&self.buffers).poll_event(&mut cx, now).map_ok(|event| match event {
                 ResponseEvent::Content(content) => content.len(),
                 _ => 0,
@@ -102,7 +102,7 @@ impl Scene {
         self.pool.release(&1, exchange.finish().expect("the connection goes on"), now);
     }
 
-    /// What `times` exchanges cost after a few that are not counted.
+    /// Returns the number of allocations in `times` exchanges, after some warm-up exchanges.
     fn steady(&mut self, content: &[u8], times: usize) -> u64 {
         (0..WARM_UP).for_each(|_| self.exchange(content));
         let before = allocations();
@@ -131,5 +131,5 @@ fn large_content_costs_no_allocation_either_way() {
     assert_eq!(Scene::start(chunked(), 60 << 10).steady(&content, 20), 0);
 }
 
-/// How often a connection may be used before it must need nothing more.
+/// Number of exchanges after which a connection must not allocate any more.
 const WARM_UP: usize = 10;

@@ -29,7 +29,7 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection that the kernel has completed, whether or not the reactor has heard of it.
+    /// Accepts a connection that the kernel has completed, even if the reactor has not reported it.
     fn accept_now(&self) -> io::Result<(Stream, ClientAddr)> {
         let listener = match self {
             Self::Tcp(listener) => listener.as_fd(),
@@ -52,8 +52,8 @@ impl Listener {
     }
 }
 
-/// Accepts on `socket`, which listens on `address`, and hands each connection to `take`, until `stop`: then
-/// accepts what the kernel has completed already, and closes the socket.
+/// Accepts connections on `socket`, which listens on `address`, and passes each one to `take`. After `stop`,
+/// accepts the connections that the kernel has already completed, and closes the socket.
 pub(crate) async fn accept(
     socket: OwnedFd,
     address: &ListenAddr,
@@ -63,7 +63,9 @@ pub(crate) async fn accept(
     let mut stopped = pin!(stop.notified());
     let listener = match Listener::watch(socket, address) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, %address, "cannot watch a listening socket"),
+        Err(error) => {
+            return tracing::error!(%error, %address, "cannot listen: the reactor refused the socket");
+        }
     };
     let mut is_pausing = false;
     loop {
@@ -77,18 +79,18 @@ pub(crate) async fn accept(
                 if std::mem::take(&mut is_pausing)
                     && let Some(Admitted { suppressed }) = AGAIN.admit()
                 {
-                    tracing::info!(%address, suppressed, "accepts connections again");
+                    tracing::info!(%address, suppressed, "accepting connections again");
                 }
                 take(stream, client);
             }
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
-                // Most likely out of descriptors or memory: the connection stays with the kernel until others
-                // have ended.
+                // The process probably has no free descriptors or memory. The connection waits in the kernel
+                // until other connections have ended.
                 if std::mem::replace(&mut is_pausing, true) {
                     tracing::debug!(%error, %address, "still cannot accept connections");
                 } else if let Some(Admitted { suppressed }) = PAUSES.admit() {
-                    tracing::warn!(%error, %address, suppressed, "cannot accept connections for now");
+                    tracing::warn!(%error, %address, suppressed, "cannot accept connections, retrying");
                 }
                 tokio::time::sleep(PAUSE).await;
             }
@@ -103,8 +105,8 @@ pub(crate) async fn accept(
     }
 }
 
-/// Whether `accept` failed because of the connection and not because of us: the next one may do. accept(2)
-/// names the errors that a connection may have had before it was accepted.
+/// Returns `true` if `accept` failed because of this connection only, so that the next call can succeed.
+/// accept(2) lists the errors that a connection can have before it is accepted.
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -125,9 +127,9 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Clients that open and close connections at the limit of descriptors cause both messages again and again.
+/// At the descriptor limit, clients that open and close connections cause both messages repeatedly.
 static AGAIN: LogLimit = LogLimit::new();
 static PAUSES: LogLimit = LogLimit::new();
 
-/// How long to wait for a descriptor to become free.
+/// Time to wait for a free descriptor.
 const PAUSE: Duration = Duration::from_millis(50);

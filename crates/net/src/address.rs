@@ -1,30 +1,30 @@
-//! Where a server listens and who its clients are.
+//! Addresses of listeners and of clients.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where to listen: `127.0.0.1:8080`, `[::1]:8080`, or `unix:/run/thruway.sock`.
+/// The address of a listener: `127.0.0.1:8080`, `[::1]:8080`, or `unix:/run/thruway.sock`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ListenAddr {
-    /// An IP address and a TCP port; port 0 lets the system choose one.
+    /// An IP address and a TCP port. With port 0, the system chooses the port.
     Tcp(SocketAddr),
     /// The path of a Unix domain socket.
     Unix(PathBuf),
 }
 
-/// Who is at the other end of an accepted connection.
+/// The address of the client of an accepted connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClientAddr {
     /// A TCP client.
     Tcp(SocketAddr),
-    /// A process on this machine; Unix domain sockets have no addresses worth telling.
+    /// A process on this machine. Clients of Unix domain sockets have no useful address.
     Unix,
 }
 
 impl ClientAddr {
-    /// The client's IP address.
+    /// Returns the IP address of a TCP client.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Tcp(address) => Some(address.ip()),
@@ -69,18 +69,19 @@ impl fmt::Display for ClientAddr {
     }
 }
 
-/// Text that is no address to listen on.
+/// The error for text that is not a listener address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidListenAddr(String);
 
 impl InvalidListenAddr {
-    /// What to write instead.
-    pub const HINT: &str = "an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`";
+    /// The hint for the operator: the valid forms.
+    pub const HINT: &str =
+        "write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`";
 }
 
 impl fmt::Display for InvalidListenAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not an address to listen on", self.0)
+        write!(f, "`{}` is not a listener address", self.0)
     }
 }
 

@@ -1,17 +1,17 @@
-//! Which worker gets a new connection: the one that has the fewest.
+//! Assigns each new connection to the worker with the fewest connections.
 //!
-//! `SO_REUSEPORT` alone leaves cores idle when connections are few and live long: the kernel spreads them by
-//! hash.
+//! `SO_REUSEPORT` alone leaves cores idle if there are few long-lived connections: the kernel distributes
+//! them by hash.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many connections each worker has, and how many there may be.
+/// The number of connections of each worker, and the limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
     workers: Arc<Mutex<Vec<Place>>>,
     connections_max: Arc<AtomicUsize>,
-    /// The faults of clients of each worker. Clients cause them at any rate, so counting one takes no lock.
+    /// Client errors of each worker. Clients cause them at any rate, so counting one takes no lock.
     client_faults: Arc<[AtomicU64]>,
 }
 
@@ -22,19 +22,19 @@ struct Place {
     is_finished: bool,
 }
 
-/// What a worker had to do with so far.
+/// The load of a worker.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct WorkerLoad {
-    /// Connections that are open.
+    /// Open connections.
     pub connections: usize,
     /// Connections since the start.
     pub connections_total: u64,
-    /// Faults of clients since the start, as counted by
+    /// Client errors since the start, as counted by
     /// [`Worker::count_client_fault`](crate::Worker::count_client_fault).
     pub client_faults_total: u64,
 }
 
-/// Where a connection was put.
+/// The worker that a connection was assigned to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Assigned {
     pub(crate) worker: usize,
@@ -55,7 +55,7 @@ impl Balance {
         self.lock().len()
     }
 
-    /// Lets there be so many connections from now on.
+    /// Changes the maximum number of connections.
     pub(crate) fn set_connections_max(&self, connections: usize) {
         self.connections_max.store(connections, Ordering::Relaxed);
     }
@@ -64,9 +64,9 @@ impl Balance {
         self.connections_max.load(Ordering::Relaxed)
     }
 
-    /// Chooses a worker for a connection that `acceptor` has accepted and counts it there; among equals, the
-    /// acceptor, because handing over costs a wake-up. `None` if there are so many over the limit already
-    /// that this one cannot even be told so.
+    /// Chooses a worker for a connection that `acceptor` has accepted, and counts the connection there. If
+    /// workers have the same number, prefers the acceptor, because passing the connection on costs a wake-up.
+    /// Returns `None` if the limit is exceeded so far that the server cannot even send this client an error.
     pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
         let open: usize = places.iter().map(|place| place.connections).sum();
@@ -84,12 +84,12 @@ impl Balance {
         Some(Assigned { worker, is_over_limit: open >= connections_max })
     }
 
-    /// Counts as many connections at `worker` as there may be.
+    /// Sets the connections of `worker` to the maximum.
     pub(crate) fn fill(&self, worker: usize) {
         self.lock()[worker].connections = self.connections_max();
     }
 
-    /// A connection of `worker` has ended. After [`cut_off`](Self::cut_off) this is not counted.
+    /// Counts the end of a connection of `worker`. After [`cut_off`](Self::cut_off) the count stays.
     pub(crate) fn release(&self, worker: usize) {
         let place = &mut self.lock()[worker];
         if !place.is_finished {
@@ -97,17 +97,18 @@ impl Balance {
         }
     }
 
-    /// Counts a fault of a client of `worker`.
+    /// Counts a client error at `worker`.
     pub(crate) fn count_client_fault(&self, worker: usize) {
         self.client_faults[worker].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends `worker`, which gets no connection any more; those it has stay counted.
+    /// Ends `worker`, which gets no more connections. Its open connections stay counted.
     pub(crate) fn cut_off(&self, worker: usize) {
         self.lock()[worker].is_finished = true;
     }
 
-    /// Whether `worker` has no connection and none on the way to it. If so, it gets none any more.
+    /// Returns `true` if `worker` has no connections, including connections on their way to it. It then gets
+    /// no more.
     pub(crate) fn finish(&self, worker: usize) -> bool {
         let place = &mut self.lock()[worker];
         place.is_finished = place.connections == 0;
@@ -124,13 +125,14 @@ impl Balance {
         self.lock().iter().zip(self.client_faults.iter()).map(load_of).collect()
     }
 
-    /// Counting cannot be interrupted half-way, so a panic elsewhere does not matter here.
+    /// A panic elsewhere does not matter: it cannot interrupt counting halfway.
     fn lock(&self) -> MutexGuard<'_, Vec<Place>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many connections beyond the limit are kept to be told so: few enough to leave descriptors for files.
+/// Returns the number of connections beyond the limit that are kept to answer them with an error. The number
+/// is small, so that enough descriptors stay for files.
 const fn over_limit_max(connections_max: usize) -> usize {
     connections_max / 20 + 4
 }
@@ -193,7 +195,7 @@ mod tests {
         assert!(!balance.assign(0).unwrap().is_over_limit);
     }
 
-    /// Silent connections over the limit took the descriptors that were kept for files.
+    /// Silent connections over the limit once used up the descriptors that were reserved for files.
     #[test]
     fn connections_far_beyond_the_limit_are_not_kept() {
         let balance = Balance::new(1, 100);

@@ -1,7 +1,7 @@
 //! Listening sockets.
 //!
-//! Each worker has a TCP listening socket of its own, so that the kernel spreads new connections and no
-//! worker is woken for another's; they share the port by `SO_REUSEPORT`.
+//! Each worker has its own TCP listening socket; the sockets share the port with `SO_REUSEPORT`. So the
+//! kernel distributes new connections, and wakes only the worker that gets the connection.
 
 use std::any::Any;
 use std::fmt;
@@ -20,60 +20,59 @@ use socket2::SockRef;
 use crate::address::ListenAddr;
 use crate::listened::ListenerAddress;
 
-/// The listening sockets of one address. A Unix socket's path is removed when this is dropped.
+/// The listening sockets of one address. Dropping this value removes the path of a Unix socket.
 #[derive(Debug)]
 pub struct Bound {
     address: ListenAddr,
-    /// For TCP one for each worker; for a Unix socket one in all.
+    /// One socket for each worker on TCP; a single socket on a Unix path.
     pub(crate) sockets: Vec<OwnedFd>,
     place: Place,
     kept: Option<Kept>,
 }
 
-/// What there is as long as somebody listens.
+/// A registration that exists as long as the listener does.
 #[derive(Debug)]
 pub(crate) enum Place {
-    Tcp(#[expect(dead_code, reason = "it is there to be dropped")] ListenerAddress),
-    Unix(#[expect(dead_code, reason = "it is there to be dropped")] SocketPath),
+    Tcp(#[expect(dead_code, reason = "kept only to be dropped")] ListenerAddress),
+    Unix(#[expect(dead_code, reason = "kept only to be dropped")] SocketPath),
 }
 
-/// What belongs to a listener.
+/// A value that lives as long as its listener.
 pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 impl Bound {
-    /// The address, with the port that the system chose if it was 0.
+    /// Returns the address. If the port was 0, it is the port that the system chose.
     pub const fn address(&self) -> &ListenAddr {
         &self.address
     }
 
-    /// Keeps `kept` for as long as connections are accepted there, and until the last of them was given to
-    /// who serves it.
+    /// Keeps `kept` while the listener accepts connections, and until its last connection has reached the
+    /// serving function.
     #[must_use]
     pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         Self { kept: Some(kept), ..self }
     }
 
-    /// What is [kept](Self::keeping).
+    /// Returns the value that [`keeping`](Self::keeping) set.
     pub(crate) const fn kept(&self) -> Option<&Kept> {
         self.kept.as_ref()
     }
 
-    /// Parts the sockets from what must live as long as they are used.
+    /// Separates the sockets from the registration that must live as long as they are used.
     pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Place) {
         (self.address, self.sockets, self.place)
     }
 }
 
-/// The file of a Unix socket, which goes when this is dropped, unless another server has put its own in its
-/// place.
+/// The file of a Unix socket. Dropping this value removes the file, unless another server has replaced it.
 #[derive(Debug)]
 pub(crate) struct SocketPath {
     path: PathBuf,
     id: FileId,
 }
 
-/// What tells files apart: device, inode, and, because that is soon used again, when it was made, where that
-/// is known.
+/// The identity of a file: device, inode and, if known, creation time. The creation time is needed because
+/// systems soon reuse inode numbers.
 type FileId = (u64, u64, Option<SystemTime>);
 
 impl Drop for SocketPath {
@@ -89,12 +88,12 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
-/// Listens on `address`, with `sockets` sockets if that is a TCP address.
+/// Listens on `address`. A TCP address gets `sockets` sockets.
 ///
-/// `backlog` is how many connections the kernel keeps for each socket until they are accepted.
+/// `backlog` is the maximum number of connections for each socket that wait in the kernel to be accepted.
 ///
 /// # Errors
-/// Why it is impossible, with what to do about it.
+/// Returns the reason of the failure, with a hint for the operator.
 pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound, BindError> {
     let bound = match address {
         ListenAddr::Tcp(address) => bind_tcp(*address, sockets.max(1), backlog),
@@ -108,8 +107,8 @@ pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound,
 }
 
 fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound> {
-    // The first socket is bound without `SO_REUSEPORT`: with it, a second server on this port would be
-    // welcome to take half of the connections.
+    // The first socket is bound without `SO_REUSEPORT`. With that option, a second server could bind the same
+    // port and would get half of the connections.
     let first = tcp_socket(address)?;
     rustix::net::bind(&first, &address)?;
     sockopt::set_socket_reuseport(&first, true)?;
@@ -132,12 +131,12 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SOCKET_FLAGS, None)?;
     if address.is_ipv6() {
-        // What is written is what is listened on: `[::]` and `0.0.0.0` can stand beside each other.
+        // Listen on exactly the configured address, so that `[::]` and `0.0.0.0` can be used together.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
-    // A restarted server need not wait for the connections of the one before to be forgotten.
+    // A restarted server need not wait until the kernel forgets the previous server's connections.
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // Accepted sockets inherit both, which saves two system calls for each.
+    // Accepted sockets inherit both options, which saves two system calls for each connection.
     sockopt::set_tcp_nodelay(&socket, true)?;
     SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     Ok(socket)
@@ -157,7 +156,7 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     Ok(Bound { address, sockets: vec![socket], place, kept: None })
 }
 
-/// Removes a socket that a crashed server left behind: one that nobody listens on.
+/// Removes the socket file of a crashed server: a socket without a listener.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -169,55 +168,55 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How much the kernel takes of what it cannot send yet. Without a bound, a thousand slow readers of large
-/// content fill gigabytes of its buffers, and keep the workers busy with copying.
+/// Maximum number of unsent bytes that the kernel buffers for a connection. Without it, a thousand slow
+/// clients that read large bodies fill gigabytes of kernel memory, and the workers spend their time copying.
 const UNSENT_BYTES: u32 = 128 << 10;
 
 const SOCKET_FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-/// Why an address cannot be listened on.
+/// The reason that listening on an address failed.
 #[derive(Debug)]
 pub struct BindError {
-    /// The address in question.
+    /// The address.
     pub address: ListenAddr,
-    /// The kind of reason.
+    /// The kind of failure.
     pub reason: BindReason,
     error: io::Error,
 }
 
-/// The kinds of reasons that differ in what to do about them.
+/// The kinds of failures, by the remedy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BindReason {
-    /// Somebody listens there.
+    /// Another socket listens on the address.
     AddressInUse,
     /// This machine does not have the address, or the directory of the path does not exist.
     AddressUnknown,
-    /// A file that is no socket is in the place of a Unix socket.
+    /// A file at the path is not a Unix socket.
     PathTaken,
-    /// The user may not listen there.
+    /// The user has no permission to listen on the address.
     PermissionDenied,
-    /// Something else.
+    /// Another failure.
     Other,
 }
 
 impl BindError {
-    /// What can be done about it.
+    /// Returns a hint for the operator.
     pub const fn hint(&self) -> &'static str {
         match (self.reason, &self.address) {
             (BindReason::AddressInUse, ListenAddr::Tcp(_)) => {
-                "something listens on this port already; stop it, or choose another address or port"
+                "another process already listens on this port; stop it, or choose another address or port"
             }
             (BindReason::AddressInUse, ListenAddr::Unix(_)) => {
-                "something listens on this path already; stop it, or choose another path"
+                "another process already listens on this path; stop it, or choose another path"
             }
             (BindReason::AddressUnknown, ListenAddr::Tcp(_)) => "choose an address of this machine",
             (BindReason::AddressUnknown, ListenAddr::Unix(_)) => "choose a path in a directory that exists",
             (BindReason::PathTaken, _) => {
-                "a file is there that is no socket; move it away, or choose another path"
+                "a file that is not a socket exists at this path; remove it, or choose another path"
             }
             (BindReason::PermissionDenied, ListenAddr::Tcp(_)) => {
-                "ports below 1024 need a privilege; choose a higher port"
+                "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE); choose a higher port"
             }
             (BindReason::PermissionDenied, ListenAddr::Unix(_)) => {
                 "choose a path in a directory that this user may write to"
@@ -255,7 +254,7 @@ impl std::error::Error for BindError {
 mod tests {
     use super::*;
 
-    /// A server that drained removed the socket of the one that had taken its place.
+    /// A drained server removed the socket of its successor.
     #[test]
     fn the_socket_of_a_successor_stays() {
         let path = std::env::temp_dir().join(format!("thruway-{}-successor.sock", std::process::id()));

@@ -1,24 +1,24 @@
-//! Buffers that are used again.
+//! Pools of reusable buffers, one for each thread.
 //!
-//! An idle connection owns none: it takes one from its thread's pool for what it must keep, and gives it back
-//! as soon as that is gone.
+//! An idle connection holds no buffer. A connection takes a buffer from the pool of its thread when it must
+//! keep data, and returns the buffer as soon as that data is gone.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::thread_state::ThreadState;
 
-/// A buffer from the pool of this thread. Goes back there, emptied, when it is dropped.
+/// A buffer from the pool of this thread. Dropping it clears it and returns it to the pool.
 #[derive(Debug, Default)]
 pub struct PooledBuffer(Vec<u8>);
 
 impl PooledBuffer {
-    /// An empty buffer, with or without capacity.
+    /// Returns an empty buffer, with or without capacity.
     #[inline]
     pub fn take() -> Self {
         Self(ThreadState::with(|thread| thread.buffers.borrow_mut().pop()).unwrap_or_default())
     }
 
-    /// A buffer that holds a copy of `octets`.
+    /// Returns a buffer with a copy of `octets`.
     pub fn copy_of(octets: &[u8]) -> Self {
         let mut buffer = Self::take();
         buffer.extend_from_slice(octets);
@@ -56,7 +56,7 @@ impl Drop for PooledBuffer {
         }
         let mut buffer = std::mem::take(&mut self.0);
         buffer.clear();
-        // While the thread ends there is no pool any more; then the buffer is freed.
+        // While the thread ends, the pool no longer exists and the buffer is freed.
         ThreadState::try_with(|thread| {
             let mut free = thread.buffers.borrow_mut();
             if free.len() < BUFFERS_MAX {
@@ -66,8 +66,8 @@ impl Drop for PooledBuffer {
     }
 }
 
-/// A buffer of 256 KiB for content that passes through. There are only so many for each thread; whoever gets
-/// none does with less.
+/// A buffer of 256 KiB for bodies that pass through. Each thread has at most 64 of them. A connection that
+/// gets none uses a smaller buffer.
 #[derive(Debug)]
 pub struct LargeBuffer {
     octets: Box<[u8]>,
@@ -75,7 +75,7 @@ pub struct LargeBuffer {
 }
 
 impl LargeBuffer {
-    /// A buffer, unless too many are in use. What is in it is of no meaning.
+    /// Returns a buffer, or `None` if 64 are in use. The buffer may hold bytes from an earlier use.
     pub fn take() -> Option<Self> {
         let (free, in_use) = ThreadState::with(|thread| {
             (thread.large_buffers.borrow_mut().pop(), thread.large_buffers_in_use.get())
@@ -88,12 +88,12 @@ impl LargeBuffer {
         Some(Self { octets, length: LARGE_BYTES })
     }
 
-    /// All of it, to be filled.
+    /// Returns the whole buffer for writing.
     pub const fn room(&mut self) -> &mut [u8] {
         &mut self.octets
     }
 
-    /// Only the first `length` octets count from here on.
+    /// Limits the visible part to the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.length = length.min(self.length);
     }
@@ -108,7 +108,7 @@ impl AsRef<[u8]> for LargeBuffer {
 impl Drop for LargeBuffer {
     fn drop(&mut self) {
         let octets = std::mem::take(&mut self.octets);
-        // While the thread ends there is no pool any more; then the buffer is freed.
+        // While the thread ends, the pool no longer exists and the buffer is freed.
         ThreadState::try_with(|thread| {
             thread.large_buffers_in_use.update(|in_use| in_use.saturating_sub(1));
             let mut free = thread.large_buffers.borrow_mut();
@@ -119,19 +119,20 @@ impl Drop for LargeBuffer {
     }
 }
 
-/// How long a large buffer is: as much as one read brings of content that arrives quickly.
+/// Size of a large buffer: one read can bring this much of a body that arrives quickly.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// 16 MiB for each thread, if clients stop reading just then.
+/// Maximum number in use. A thread holds up to 16 MiB if clients stop reading.
 const LARGE_BUFFERS_MAX: usize = 64;
 
-/// How many wait to be used again.
+/// Maximum number of large buffers that the pool keeps.
 const LARGE_BUFFERS_KEPT: usize = 8;
 
-/// Larger buffers are freed: one large message must not be remembered for ever.
+/// Maximum capacity of a buffer that the pool keeps. Larger buffers are freed, so that one large message does
+/// not hold memory forever.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// 8 MiB for each worker, if all are of the largest size.
+/// Maximum number of buffers that the pool keeps: 8 MiB for each worker if all have the maximum size.
 const BUFFERS_MAX: usize = 128;
 
 #[cfg(test)]

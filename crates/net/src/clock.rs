@@ -1,4 +1,4 @@
-//! The one clock through which time enters.
+//! The clock: the single source of time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Tells the time as a duration since an arbitrary, fixed moment. Belongs to one worker.
+/// Returns the time as a duration since an arbitrary, fixed moment. Each worker has its own clock.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -16,23 +16,23 @@ enum Source {
     Manual(ManualTime),
 }
 
-/// Time that goes on only when it is told to, for tests.
+/// Time that advances only on request, for tests.
 #[derive(Clone, Debug, Default)]
 pub struct ManualTime(Rc<Cell<Duration>>);
 
 impl Clock {
-    /// The system's monotonic clock.
+    /// Returns the system's monotonic clock.
     pub const fn system() -> Self {
         Self(Source::System)
     }
 
-    /// A clock that shows `time`.
+    /// Returns a clock that shows `time`.
     pub const fn manual(time: ManualTime) -> Self {
         Self(Source::Manual(time))
     }
 
-    /// The time, exact to a few milliseconds: enough for deadlines, and cheap enough to be asked for with
-    /// every batch of input.
+    /// Returns the time, with a precision of a few milliseconds. This is enough for deadlines, and cheap
+    /// enough to call for every batch of input.
     #[inline]
     pub fn now(&self) -> Duration {
         match &self.0 {
@@ -41,7 +41,7 @@ impl Clock {
         }
     }
 
-    /// The time, exact to nanoseconds: for what is measured.
+    /// Returns the time, with a precision of nanoseconds, for measurements.
     pub fn now_exact(&self) -> Duration {
         match &self.0 {
             Source::System => since_zero(clock_gettime(ClockId::Monotonic)),
@@ -49,7 +49,7 @@ impl Clock {
         }
     }
 
-    /// The time of day, exact to a few milliseconds. With manual time, the day begins at the Unix epoch.
+    /// Returns the time of day, with a precision of a few milliseconds. Manual time starts at the Unix epoch.
     pub fn time_of_day(&self) -> SystemTime {
         let since_epoch = match &self.0 {
             Source::System => since_zero(clock_gettime(ClockId::RealtimeCoarse)),
@@ -60,13 +60,13 @@ impl Clock {
 }
 
 impl ManualTime {
-    /// Lets `duration` pass.
+    /// Advances the time by `duration`.
     pub fn advance(&self, duration: Duration) {
         self.0.set(self.0.get() + duration);
     }
 }
 
-/// Neither of the clocks goes below zero.
+/// Converts a time of a system clock, which is never negative.
 fn since_zero(time: Timespec) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

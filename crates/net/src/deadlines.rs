@@ -1,8 +1,7 @@
-//! When connections must be woken although nothing arrived.
+//! The times at which connections must be woken although no data has arrived.
 //!
-//! Deadlines are lazy: to set one is to write a number into a table. One coarse timer for each worker reads
-//! the table, which lies in one piece, and wakes what is overdue. No timer is registered anywhere for a read
-//! or a write.
+//! Deadlines are lazy: setting one writes a number into a table. Each worker has one coarse timer, which
+//! scans the contiguous table and wakes the overdue connections. Reads and writes register no timers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,13 +14,13 @@ pub struct Deadlines(Rc<RefCell<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Milliseconds of the worker's clock.
+    /// Deadlines, in milliseconds of the worker's clock.
     at: Vec<u64>,
     wakers: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
 
-/// The place of one connection in the table. Freed when dropped.
+/// The entry of one connection in the table. Dropping it frees the entry.
 #[derive(Debug)]
 pub struct Deadline {
     table: Deadlines,
@@ -29,12 +28,12 @@ pub struct Deadline {
 }
 
 impl Deadlines {
-    /// An empty table.
+    /// Returns an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A place in the table, with no deadline.
+    /// Adds an entry without a deadline.
     pub fn register(&self) -> Deadline {
         let mut table = self.0.borrow_mut();
         let place = table.free.pop().unwrap_or_else(|| {
@@ -45,7 +44,7 @@ impl Deadlines {
         Deadline { table: self.clone(), place }
     }
 
-    /// Wakes the connections whose deadline is at or before `now`; each is woken once for one deadline.
+    /// Wakes the connections whose deadline is not after `now`. Each deadline wakes its connection once.
     pub fn wake_overdue(&self, now: Duration) {
         let now = milliseconds(now);
         let mut table = self.0.borrow_mut();
@@ -60,22 +59,24 @@ impl Deadlines {
         }
     }
 
-    /// Wakes all connections, for news that concern them all.
+    /// Wakes all connections, for an event that concerns all of them.
     pub fn wake_all(&self) {
         self.0.borrow().wakers.iter().flatten().for_each(Waker::wake_by_ref);
     }
 }
 
 impl Deadline {
-    /// Wakes the connection at `at`, or not at all. Replaces what was set before.
+    /// Sets the time at which the connection is woken; `None` disables the deadline. Replaces the previous
+    /// deadline.
     #[inline]
     pub fn set(&self, at: Option<Duration>) {
-        // Rounded up, so that the deadline has passed by the connection's own reckoning too.
+        // Rounds up, so that the deadline has also passed by the connection's own clock.
         let at = at.map_or(NEVER, |at| milliseconds(at).saturating_add(1));
         self.table.0.borrow_mut().at[self.place] = at;
     }
 
-    /// Whom to wake. To be called with every poll; does nothing if that is whom it was before.
+    /// Sets the waker of the connection. Must be called with every poll. Does nothing if the waker is the
+    /// same as before.
     #[inline]
     pub fn set_waker(&self, waker: &Waker) {
         let mut table = self.table.0.borrow_mut();

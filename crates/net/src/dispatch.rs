@@ -1,4 +1,4 @@
-//! From listening sockets to the worker that drives a connection.
+//! Assigns accepted connections to workers.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -15,37 +15,37 @@ use crate::log_limit::{Admitted, LogLimit};
 use crate::stream::Stream;
 use crate::worker::{ConnectionGuard, Worker, spawn};
 
-/// A connection that was accepted and belongs to this worker now.
+/// A connection that was accepted and belongs to this worker.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
     pub stream: Stream,
-    /// Who is at the other end.
+    /// The address of the client.
     pub client: ClientAddr,
-    /// The number of the listener that accepted it: its place in the list given to
-    /// [`Workers::start`](crate::Workers::start), or what it was given with
+    /// The number of the listener that accepted the connection: its index in the list passed to
+    /// [`Workers::start`](crate::Workers::start), or the number passed to
     /// [`LiveWorkers::listen`](crate::LiveWorkers::listen).
     pub listener: usize,
-    /// Must be kept as long as the connection is open.
+    /// The guard, which must be kept while the connection is open.
     pub guard: ConnectionGuard,
 }
 
-/// What each thread knows of the others.
+/// The access of one thread to the others.
 pub(crate) struct Share {
     pub(crate) index: usize,
-    /// Whether sends are put together.
+    /// `true` if sends are batched.
     pub(crate) is_batching: bool,
     pub(crate) balance: Balance,
     pub(crate) commands: Vec<UnboundedSender<Command>>,
 }
 
-/// What one worker accepts.
+/// The listeners of one worker.
 pub(crate) struct Dispatcher<T> {
     worker: Rc<Worker>,
     share: Rc<Share>,
-    /// What is done with a connection.
+    /// The function that serves a connection.
     serve: Rc<T>,
-    /// What stops each listener.
+    /// The stop signal of each listener.
     stops: Vec<(usize, Rc<Notify>)>,
 }
 
@@ -54,7 +54,7 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
         Self { worker, share: Rc::new(share), serve: Rc::new(serve), stops: Vec::new() }
     }
 
-    /// Accepts connections there from now on.
+    /// Accepts connections on this socket from now on.
     pub(crate) fn listen(&mut self, listening: Listening) {
         let Listening { socket, address, listener, kept } = listening;
         let stop = Rc::new(Notify::new());
@@ -68,12 +68,12 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
         });
     }
 
-    /// Accepts no more connections of this listener than the kernel has completed already.
+    /// Stops a listener after it has accepted the connections that the kernel has already completed.
     pub(crate) fn stop(&mut self, listener: usize) {
         self.stops.extract_if(.., |(of, _)| *of == listener).for_each(|(_, stop)| stop.notify_one());
     }
 
-    /// The same of all listeners.
+    /// Stops all listeners in the same way.
     pub(crate) fn stop_all(&mut self) {
         self.stops.drain(..).for_each(|(_, stop)| stop.notify_one());
     }
@@ -86,14 +86,14 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
             Err(error) => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                    tracing::warn!(%error, suppressed, "cannot watch a connection, which is closed");
+                    tracing::warn!(%error, suppressed, "closing a connection: the reactor refused the socket");
                 }
             }
         }
     }
 }
 
-/// Serves a connection that this worker accepted, or hands it over if another worker has fewer.
+/// Serves a connection that this worker accepted, or passes it to a worker with fewer connections.
 fn dispatch(
     stream: Stream,
     client: ClientAddr,
@@ -111,7 +111,7 @@ fn dispatch(
         share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit, kept }).is_ok()
     });
     if !is_sent {
-        // That worker has panicked; its connections are gone as well.
+        // That worker has panicked, and its connections are gone.
         share.balance.release(chosen);
     }
 }

@@ -1,4 +1,4 @@
-//! Streams of HTTP/2 that are no longer HTTP, on either side of a connection (RFC 8441 §5, RFC 9113 §8.5).
+//! HTTP/2 streams that have become tunnels, on either side of a connection (RFC 8441 §5, RFC 9113 §8.5).
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -10,23 +10,23 @@ use h2::{Reason, RecvStream, SendStream};
 
 use crate::transport::Transport;
 
-/// The octets of a stream, both ways.
+/// The bytes of a stream, in both directions.
 pub struct Http2Stream<H = ()> {
     to: SendStream<Bytes>,
     from: RecvStream,
-    /// What came and was not taken.
+    /// Received bytes that the caller has not taken.
     piece: Bytes,
-    /// What is there as long as the stream is.
+    /// A value that is dropped with the stream.
     _held: H,
 }
 
 impl<H> Http2Stream<H> {
-    /// A stream on which nothing is said any more but octets, and what is `held` until its end.
+    /// Creates a stream that carries only bytes from now on. Keeps `held` until the stream is dropped.
     pub const fn new(to: SendStream<Bytes>, from: RecvStream, held: H) -> Self {
         Self { to, from, piece: Bytes::new(), _held: held }
     }
 
-    /// How many of `wanted` octets may be written.
+    /// Waits for flow-control capacity. Returns the number of bytes that may be written, at most `wanted`.
     fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         self.to.reserve_capacity(wanted);
         let mut room = self.to.capacity();
@@ -50,7 +50,7 @@ impl<H: 'static> Transport for Http2Stream<H> {
         }
         let read = self.piece.len().min(buffer.len());
         self.piece.copy_to_slice(&mut buffer[..read]);
-        // Fails if it is more than has come, which it is not.
+        // This fails only for more bytes than have arrived, which is impossible here.
         let _ = self.from.flow_control().release_capacity(read);
         Poll::Ready(Ok(read))
     }
@@ -88,5 +88,5 @@ fn broken(error: &h2::Error) -> io::Error {
     kind.into()
 }
 
-/// What is read of a file at a time.
+/// Number of bytes read from a file at a time.
 const FILE_BYTES: usize = 64 << 10;

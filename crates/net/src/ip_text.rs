@@ -1,10 +1,10 @@
-//! IP addresses as text, for those who write one for every request.
+//! Fast text form of IP addresses, for code that needs one for every request.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The text of an IP address, as the standard library writes it, without what its formatter costs: a thousand
-/// instructions for four numbers.
+/// The text of an IP address, as the standard library writes it. The formatter of the standard library needs
+/// a thousand instructions for four numbers; this type avoids it.
 #[derive(Clone, Copy, Debug)]
 pub struct IpText {
     octets: [u8; LENGTH_MAX],
@@ -12,12 +12,12 @@ pub struct IpText {
 }
 
 impl IpText {
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The text, all of it ASCII.
+    /// Returns the text as bytes, which are ASCII.
     pub fn as_bytes(&self) -> &[u8] {
         &self.octets[..self.length]
     }
@@ -28,17 +28,17 @@ impl From<Ipv4Addr> for IpText {
         let mut text = Self { octets: [0; LENGTH_MAX], length: 0 };
         for number in address.octets() {
             let (digits, length) = DECIMALS[usize::from(number)];
-            // Four bytes at once, the last of which the next number overwrites.
+            // Copies four bytes at once. The next number overwrites the surplus bytes.
             text.octets[text.length..][..4].copy_from_slice(&digits);
             text.length += usize::from(length);
         }
-        // The last number has no dot behind it.
+        // Removes the dot after the last number.
         text.length -= 1;
         text
     }
 }
 
-/// For each number its digits, a dot, and the length of both.
+/// For each number: its digits with a dot, and their length.
 static DECIMALS: [([u8; 4], u8); 256] = {
     let mut decimals = [([0; 4], 0); 256];
     let mut number = 0_u8;
@@ -64,14 +64,14 @@ impl From<IpAddr> for IpText {
         };
         let mut octets = [0; LENGTH_MAX];
         let mut left = &mut octets[..];
-        // There is room for the longest.
+        // The buffer has the maximum length of an address.
         let _ = write!(left, "{address}");
         let length = LENGTH_MAX - left.len();
         Self { octets, length }
     }
 }
 
-/// Eight groups of four digits, and what is between them.
+/// Eight groups of four digits, and seven colons.
 const LENGTH_MAX: usize = 39;
 
 #[cfg(test)]

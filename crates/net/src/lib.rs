@@ -1,8 +1,8 @@
-//! What touches the operating system: listeners, streams, workers, buffers, deadlines and drain.
+//! The interface to the operating system: listeners, streams, workers, buffers, deadlines and drain.
 //!
-//! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers
-//! on the path of a request. Nothing here knows a protocol but the one in which proxies tell who connects,
-//! and of HTTP/2 only streams that are tunnels.
+//! A worker is a thread with its own runtime, buffers and deadlines. Workers share no state on the path of a
+//! request. This crate knows only two protocols: the PROXY protocol, and HTTP/2 as far as streams that are
+//! tunnels need it.
 #![deny(unsafe_code)]
 
 // time
@@ -26,7 +26,7 @@ mod accept;
 mod balance;
 mod proxy_protocol;
 
-// octets in and out
+// bytes in and out
 mod transport;
 mod stream;
 mod http2_stream;

@@ -1,13 +1,14 @@
-//! Where this process listens itself: for those who connect wherever somebody else says.
+//! The addresses on which this process listens. Code that connects to addresses chosen by clients must avoid
+//! them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All addresses of TCP that this process listens on.
+/// All TCP addresses on which this process listens.
 static LISTENED: Mutex<Vec<SocketAddr>> = Mutex::new(Vec::new());
 
-/// Notes an address as listened on until this is dropped.
+/// Registers an address as listened on until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct ListenerAddress(SocketAddr);
 
@@ -39,7 +40,7 @@ pub fn is_listened_on(address: SocketAddr) -> bool {
 /// The listeners of this process that a client which connects to an address may reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ListenedOn {
-    /// None.
+    /// No listener.
     Nowhere,
     /// A listener for this address.
     ThisAddress,
@@ -55,7 +56,7 @@ pub(crate) fn listened_on(address: SocketAddr) -> ListenedOn {
         if own.ip() == ip {
             return ListenedOn::ThisAddress;
         }
-        // A listener for `[::]` accepts no connections by IPv4.
+        // A listener for `[::]` accepts no IPv4 connections.
         if own.ip().is_unspecified() && own.ip().is_ipv4() == ip.is_ipv4() {
             found = ListenedOn::AllAddresses;
         }
@@ -63,7 +64,8 @@ pub(crate) fn listened_on(address: SocketAddr) -> ListenedOn {
     found
 }
 
-/// Whether `address` is one that this machine has, whoever else can reach it. Nothing is sent to find out.
+/// Returns `true` if `address` belongs to this machine, even if other machines can reach it too. The check
+/// sends no packets.
 pub fn is_of_this_machine(address: IpAddr) -> bool {
     let address = address.to_canonical();
     if address.is_loopback() || address.is_unspecified() {
@@ -76,10 +78,11 @@ pub fn is_of_this_machine(address: IpAddr) -> bool {
     speaks_to_itself(UdpSocket::bind((any, 0)), address)
 }
 
-/// Whether this machine speaks to `address` from the same one by `socket`: to one of its own the kernel does.
+/// Returns `true` if the kernel chooses `address` itself as the source for packets to `address`. The kernel
+/// does so for addresses of this machine.
 fn speaks_to_itself(socket: io::Result<UdpSocket>, address: IpAddr) -> bool {
     let Ok(socket) = socket else {
-        // Nobody can say, and whoever asks wants to keep somebody out.
+        // The answer is unknown. The callers use this check to block access, so `true` is the safe answer.
         return true;
     };
     let spoken_from = socket.connect((address, ANY_PORT)).and_then(|()| socket.local_addr());
@@ -90,7 +93,7 @@ fn listened() -> MutexGuard<'static, Vec<SocketAddr>> {
     LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nothing is sent there.
+/// Any port: the socket sends no packets.
 const ANY_PORT: u16 = 9;
 
 #[cfg(test)]
@@ -101,7 +104,7 @@ mod tests {
 
     fn bound(text: &str) -> (crate::Bound, u16) {
         let bound = bind(&text.parse().unwrap(), 1, 1).unwrap();
-        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("it is one of TCP") };
+        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("not a TCP address") };
         (bound, address.port())
     }
 
@@ -120,10 +123,11 @@ mod tests {
         let (_bound, port) = bound("0.0.0.0:0");
         let at = |ip: &str| is_listened_on((ip.parse::<IpAddr>().unwrap(), port).into());
         assert!(at("127.0.0.1") && at("127.0.0.2") && at("0.0.0.0"));
-        assert!(!at("192.0.2.1"), "it is another's");
+        assert!(!at("192.0.2.1"), "the address belongs to another machine");
     }
 
-    /// Once descriptors that were used up made any address another's, and let tunnels lead to this machine.
+    /// Exhausted descriptors once made every address count as remote, so that tunnels could reach this
+    /// machine.
     #[test]
     fn an_address_of_which_nothing_can_be_found_out_is_taken_for_one_of_this_machine() {
         let other = "192.0.2.1".parse().unwrap();
@@ -132,7 +136,7 @@ mod tests {
         assert!(!speaks_to_itself(UdpSocket::bind("0.0.0.0:0"), other));
     }
 
-    /// There are no descriptors left.
+    /// The error for exhausted descriptors.
     const EMFILE: i32 = 24;
 
     #[test]

@@ -1,4 +1,4 @@
-//! What workers are told while they run: where to accept connections, and when to end.
+//! Commands to running workers: listen, stop listening and drain.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub(crate) struct Listening {
     pub(crate) kept: Option<Kept>,
 }
 
-/// What a worker is told by others.
+/// A command from another thread to a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
     Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool, kept: Option<Kept> },
@@ -28,8 +28,8 @@ pub(crate) enum Command {
     Drain { within: Duration },
 }
 
-/// Where it is listened, by the numbers of the listeners: kept until these are removed, or the last worker
-/// has ended.
+/// The registrations of the listening addresses, by listener number. Each one is kept until its listener is
+/// removed or the last worker has ended.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Places(Arc<Mutex<Vec<(usize, Place)>>>);
 
@@ -42,7 +42,7 @@ impl Places {
         self.lock().retain(|(of, _)| *of != listener);
     }
 
-    /// Removes all.
+    /// Removes all registrations.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
@@ -52,7 +52,7 @@ impl Places {
     }
 }
 
-/// What can be changed of workers that run. Clones are of the same.
+/// A handle that changes running workers. Clones refer to the same workers.
 #[derive(Clone, Debug)]
 pub struct LiveWorkers {
     commands: Vec<UnboundedSender<Command>>,
@@ -69,23 +69,23 @@ impl LiveWorkers {
         Self { commands, balance, places }
     }
 
-    /// How many there are, which is how many sockets a TCP listener needs.
+    /// Returns the number of workers, which is the number of sockets that a TCP listener needs.
     pub const fn count(&self) -> usize {
         self.commands.len()
     }
 
-    /// Accepts connections on `bound` too, as of the listener of this number. No other must ever have had it.
+    /// Starts to accept connections on `bound`, as the listener with this number. The number must be new.
     pub fn listen(&self, listener: usize, bound: Bound) {
         let (sockets, place) = deal_out(listener, bound);
         self.places.keep(listener, place);
         for (commands, listening) in self.commands.iter().zip(sockets) {
-            // A worker that has ended accepts nothing.
+            // A worker that has ended accepts no connections.
             let _ = commands.send(Command::Listen(listening));
         }
     }
 
-    /// Accepts no more connections of this listener, and drains those that there are: each ends when what was
-    /// accepted is answered.
+    /// Stops accepting connections of this listener, and drains its open connections: each one closes when
+    /// its accepted requests are answered.
     pub fn stop_listening(&self, listener: usize) {
         self.places.remove(listener);
         for commands in &self.commands {
@@ -93,15 +93,15 @@ impl LiveWorkers {
         }
     }
 
-    /// Lets there be so many connections: see
+    /// Changes the maximum number of connections: see
     /// [`WorkersConfig::connections_max`](crate::WorkersConfig::connections_max).
     pub fn set_connections_max(&self, connections: usize) {
         self.balance.set_connections_max(connections);
     }
 }
 
-/// A socket for each worker, if it is a TCP listener. A Unix listener has one socket in all: the first worker
-/// accepts for everybody.
+/// Returns one socket for each worker of a TCP listener. A Unix listener has a single socket; the first
+/// worker accepts for all workers.
 fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Place) {
     let kept = bound.kept().cloned();
     let (address, sockets, place) = bound.into_parts();

@@ -1,5 +1,5 @@
-//! A limit on log lines that clients can cause. There is no limit on lines at debug level: the operator asks
-//! for those.
+//! A limit on log lines that clients can cause. Lines at debug level have no limit, because the operator
+//! enables that level.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub struct LogLimit(Mutex<Period>);
 /// The permission to log a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Admitted {
-    /// Number of messages that were not logged since the last one that was; `None` instead of zero, so that
-    /// the field appears in the log only if it says something.
+    /// Number of messages that were suppressed since the last logged message. `None` instead of zero, so that
+    /// the field appears in the log only if messages were suppressed.
     pub suppressed: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl LogLimit {
     }
 
     fn admit_at(&self, now: Duration) -> Option<Admitted> {
-        // A panic cannot leave the counters half-way: they are plain numbers.
+        // A panic cannot corrupt the counters: they are plain numbers.
         let mut period = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if period.since.is_none_or(|since| now.saturating_sub(since) >= PERIOD) {
             period.since = Some(now);
@@ -80,7 +80,7 @@ const LINES_MAX: u32 = 10;
 mod tests {
     use super::*;
 
-    /// The number of messages out of `messages` that are admitted at `now`.
+    /// Returns the number of messages that are admitted at `now`, out of `messages`.
     fn admitted(limit: &LogLimit, messages: u64, now: Duration) -> usize {
         (0..messages).filter_map(|_| limit.admit_at(now)).count()
     }

@@ -91,7 +91,7 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         let bytes_max = self.buffer_bytes_max;
         let waiting = Waiting { setting, bytes: Vec::new(), bytes_max, dropped: 0 };
         let buffer = Arc::new(LogBuffer(Mutex::new(waiting)));
-        // A buffer without another owner gets no more lines, and goes when its last line is written.
+        // A buffer without another owner gets no more lines. It is removed after its last line is written.
         buffers.list.retain(|buffer| Arc::strong_count(buffer) > 1 || !lock(&buffer.0).bytes.is_empty());
         buffers.list.push(buffer.clone());
         buffer
@@ -109,15 +109,15 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
             waiting.bytes.extend_from_slice(line);
             was_empty
         };
-        // For other lines, the thread has a command that it has not begun.
+        // Otherwise a write command is already pending.
         if was_empty {
             let _ = self.commands.send(Command::Write { is_last: false, done: None });
         }
     }
 
-    /// Has lines written to `target` with `setting` from now on. Lines that are not written yet go to the
-    /// previous target. Does not wait until that is done; only `at_once` applies to all buffers when this
-    /// returns.
+    /// Makes the thread write lines to `target` with `setting` from now on. Lines that are not written yet go
+    /// to the previous target. Returns before the change is complete. Only `at_once` has been applied to all
+    /// buffers when this returns.
     pub fn replace(&self, setting: S, target: impl LogTarget + 'static, at_once: impl Fn(&mut S)) {
         {
             let mut buffers = lock(&self.buffers);
@@ -129,19 +129,19 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         let _ = self.commands.send(Command::Replace(setting, Box::new(target)));
     }
 
-    /// Has the target opened again. Does not wait until that is done.
+    /// Reopens the target. Returns before that is complete.
     pub fn reopen(&self) {
-        // A thread that has finished has nothing to open again.
+        // A thread that has finished has no target to reopen.
         let _ = self.commands.send(Command::Reopen);
     }
 
-    /// Waits until the lines so far are written, at most a second.
+    /// Waits until the pending lines are written, at most one second.
     pub fn flush(&self) {
         self.write(false);
     }
 
-    /// Writes what is left and ends the thread. Waits at most a second. Returns the number of lines that were
-    /// dropped since the start.
+    /// Writes the remaining lines and ends the thread. Waits at most one second. Returns the number of lines
+    /// that were dropped since the start.
     pub fn finish(&self) -> u64 {
         self.write(true);
         lock(&self.buffers).list.iter().map(|buffer| lock(&buffer.0).dropped).sum()
@@ -211,16 +211,16 @@ fn run<S: Clone>(
     }
 }
 
-/// Writes the lines of all buffers, and gives them the present setting. Returns the number of lines that were
+/// Writes the lines of all buffers, and gives them the current setting. Returns the number of lines that were
 /// dropped since the start.
 fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, bytes: &mut Vec<u8>) -> u64 {
     let all = lock(buffers).list.clone();
     let mut dropped = 0;
     for buffer in all {
-        // The buffer gets the emptied memory, so that neither side allocates in the steady state.
+        // The buffer gets the emptied memory, so that neither side allocates in the long run.
         bytes.clear();
         {
-            // Both locks, in the order of `replace`: an old setting must not come back after it.
+            // Takes both locks, in the order of `replace`: an old setting must not return after it.
             let buffers = lock(buffers);
             let mut waiting = lock(&buffer.0);
             std::mem::swap(&mut waiting.bytes, bytes);
@@ -232,7 +232,7 @@ fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, 
     dropped
 }
 
-/// Ignores panics of other threads: counting and appending cannot be interrupted half-way.
+/// Ignores panics of other threads: a panic cannot interrupt counting or appending halfway.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -243,7 +243,7 @@ const FINISH_WITHIN: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
 
-    /// A target that shows what it gets, and waits until it is allowed to go on.
+    /// A target that reports each write, and waits for permission to continue.
     struct Reader {
         written: Sender<Vec<u8>>,
         allowed: Receiver<()>,
@@ -294,7 +294,7 @@ mod tests {
         let line = vec![b'a'; BYTES_MAX / 4];
         (0..20).for_each(|_| writer.append_line(&buffer, &line));
         assert_eq!(lock(&buffer.0).bytes.len(), BYTES_MAX);
-        // The reader reads nothing, and still this returns.
+        // The reader reads nothing, but this call still returns.
         writer.flush();
         drop(allow);
         writer.flush();

@@ -1,4 +1,4 @@
-//! Clients told apart by where they come from.
+//! Networks: lists of client addresses.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,49 +8,49 @@ use ipnet::IpNet;
 
 use crate::address::ClientAddr;
 
-/// Addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`; or `unix`, all that come
-/// over Unix sockets, which have no address and so are in no other network.
+/// A set of addresses with a common prefix: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`. The network `unix`
+/// contains all clients of Unix sockets. These clients have no address, so no other network contains them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// `None` for Unix sockets.
+    /// The addresses; `None` for Unix sockets.
     addresses: Option<IpNet>,
 }
 
-/// Some networks. However many there are, looking for an address takes a few comparisons.
+/// A list of networks. A lookup takes a few comparisons, even in a long list (binary search).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Networks {
-    /// As they were given.
+    /// The networks in their original order.
     listed: Vec<Network>,
-    /// The first and the last address of each, in order; none is inside of another.
+    /// The first and the last address of each network, sorted. No range contains another.
     ranges: Vec<(IpAddr, IpAddr)>,
     has_unix: bool,
 }
 
-/// Why a text is no network.
+/// The reason that a text is not a valid network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidNetwork {
-    /// It is neither an address, with or without a prefix, nor `unix`.
+    /// The text is neither an address, with or without a prefix length, nor `unix`.
     Address,
-    /// Behind the prefix there are bits that are not zero; this was probably meant.
+    /// Bits after the prefix are not zero. The payload is the network that was probably meant.
     HostBits(Network),
-    /// An IPv4 address is written as one of IPv6; clients are known by the former.
+    /// An IPv4 address is written as an IPv6 address. Clients are matched by their IPv4 address.
     Mapped,
-    /// There are not so many bits in an address.
+    /// The prefix is longer than an address.
     PrefixBits,
 }
 
 impl Networks {
-    /// Whether there are none.
+    /// Returns `true` if the list is empty.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
 
-    /// Whether `address` is in one of them.
+    /// Returns `true` if one of the networks contains `address`.
     #[inline]
     pub fn contains(&self, address: ClientAddr) -> bool {
-        // A socket for both versions shows IPv4 addresses as IPv6 addresses.
+        // A socket for both IP versions reports IPv4 addresses as IPv6 addresses.
         let Some(address) = address.ip().map(|address| address.to_canonical()) else { return self.has_unix };
         let after = self.ranges.partition_point(|(first, _)| *first <= address);
         after.checked_sub(1).is_some_and(|place| address <= self.ranges[place].1)
@@ -62,7 +62,7 @@ impl FromIterator<Network> for Networks {
         let listed: Vec<_> = networks.into_iter().collect();
         let has_unix = listed.iter().any(|network| network.addresses.is_none());
         let mut ranges: Vec<_> = listed.iter().filter_map(Network::ends).collect();
-        // Of ranges with the same start the longest comes first, and takes in the others.
+        // Of ranges with the same start, the longest comes first, so that `retain` removes the others.
         ranges.sort_by(|(first, last), (other_first, other_last)| {
             (first, other_last).cmp(&(other_first, last))
         });
@@ -77,7 +77,7 @@ impl FromIterator<Network> for Networks {
 }
 
 impl Network {
-    /// The first and the last address.
+    /// Returns the first and the last address.
     fn ends(&self) -> Option<(IpAddr, IpAddr)> {
         self.addresses.map(|addresses| (addresses.network(), addresses.broadcast()))
     }
@@ -98,7 +98,7 @@ impl FromStr for Network {
         }
         let addresses = match prefix_bits {
             None => IpNet::from(address),
-            // A sign is none of a prefix.
+            // The integer parser accepts a sign, but a prefix length has none.
             Some(bits) if bits.starts_with('+') => return Err(InvalidNetwork::PrefixBits),
             Some(bits) => {
                 let bits = bits.parse().map_err(|_| InvalidNetwork::PrefixBits)?;
@@ -111,9 +111,8 @@ impl FromStr for Network {
 }
 
 impl InvalidNetwork {
-    /// What to write instead.
-    pub const HINT: &str =
-        "a network is `10.0.0.0/8`, `2001:db8::/32`, one address, or `unix` for all Unix sockets";
+    /// The hint for the operator: the valid forms.
+    pub const HINT: &str = "write a network as `10.0.0.0/8` or `2001:db8::/32`, a single address, or `unix` for all Unix sockets";
 }
 
 impl fmt::Display for Network {
@@ -138,10 +137,12 @@ impl fmt::Display for Networks {
 impl fmt::Display for InvalidNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address => f.write_str("this is no network"),
-            Self::HostBits(meant) => write!(f, "the network of this address is `{meant}`"),
-            Self::Mapped => f.write_str("an IPv4 address is written as such, without `::ffff:`"),
-            Self::PrefixBits => f.write_str("a prefix has up to 32 bits, or up to 128 in IPv6"),
+            Self::Address => f.write_str("not a network"),
+            Self::HostBits(meant) => {
+                write!(f, "bits after the prefix are set; the network of this address is `{meant}`")
+            }
+            Self::Mapped => f.write_str("write an IPv4 address without `::ffff:`"),
+            Self::PrefixBits => f.write_str("the prefix length must be at most 32, or at most 128 for IPv6"),
         }
     }
 }

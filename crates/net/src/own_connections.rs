@@ -1,6 +1,6 @@
-//! Connections of this process to its own listeners: a gateway looks for loops with them.
+//! Connections of this process to its own listeners. The gateway detects loops with them.
 //!
-//! Other processes on this machine are not in here.
+//! Connections from other processes on this machine are not included.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,15 +21,15 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static OPEN: Mutex<Option<HashMap<Ends, usize>>> = Mutex::new(None);
 
 /// The ends of a TCP connection. Connections to two listeners can share the address of the client, so the
-/// port of the listener belongs to it. Its IP address does not: a listener for IPv6 can see an IPv4 address
-/// in another form.
+/// value includes the port of the listener. It does not include the listener's IP address: a listener for
+/// IPv6 can see an IPv4 address in another form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Ends {
     client: SocketAddr,
     listener_port: u16,
 }
 
-/// Proof that a connection ends at a listener of this process. Keep it for as long as the connection is open.
+/// Proof that a connection ends at a listener of this process. Keep it while the connection is open.
 #[derive(Debug)]
 pub struct OwnConnection {
     /// `None` for a Unix socket.
@@ -44,12 +44,12 @@ pub enum Peer {
     Tcp {
         /// The address of the client.
         client: SocketAddr,
-        /// The port of the listener; 0 if the system does not say.
+        /// The port of the listener; 0 if the system does not report it.
         listener_port: u16,
     },
     /// The client of a Unix socket.
     Unix {
-        /// `true` if this process is the client. Only Linux says so; elsewhere it is `false`.
+        /// `true` if this process is the client. Only Linux reports this; on other systems it is `false`.
         is_own_process: bool,
     },
 }
@@ -67,7 +67,7 @@ impl OwnConnection {
             return None;
         }
         let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
-        // To an address of its own, this machine speaks from the same one.
+        // Connections of this machine to its own address use that address as their source.
         let is_here = peer.ip().is_loopback() || local.ip() == peer.ip();
         let ends = Ends { client: local, listener_port: peer.port() };
         (listened == ListenedOn::ThisAddress || is_here).then(|| Self::new(ends))
@@ -96,7 +96,7 @@ impl Drop for OwnConnection {
 }
 
 impl Peer {
-    /// The peer of `stream`, which was accepted from `client`.
+    /// Returns the peer of `stream`, which was accepted from `client`.
     pub fn of(stream: &Stream, client: ClientAddr) -> Self {
         match client {
             ClientAddr::Tcp(client) => {
@@ -152,7 +152,7 @@ mod tests {
 
     fn bound(text: &str) -> (Bound, u16) {
         let bound = bind(&text.parse().unwrap(), 1, 8).unwrap();
-        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("it is an address of TCP") };
+        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("not a TCP address") };
         (bound, address.port())
     }
 
@@ -168,8 +168,8 @@ mod tests {
         Peer::Tcp { client: stream.local_address().unwrap(), listener_port }
     }
 
-    /// The address of the client alone told connections apart. The system gives the same one to connections
-    /// to several listeners, so requests of other clients were answered 508.
+    /// The address of the client alone once identified connections. The system can use one client address for
+    /// connections to several listeners, so requests of other clients got 508.
     #[tokio::test]
     async fn a_client_with_the_address_of_an_own_connection_to_another_listener_is_not_own() {
         let (_bound, port) = bound("127.0.0.1:0");

@@ -1,4 +1,4 @@
-//! Addresses that mean the same to everybody on the Internet, by the registries of IANA (RFC 6890).
+//! Globally reachable addresses, as in the IANA registries (RFC 6890).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,16 +27,16 @@ pub fn is_public(address: IpAddr) -> bool {
 const fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     !match a {
-        // This network, this machine, private, and what is multicast or reserved.
+        // This network, private, loopback, multicast and reserved.
         0 | 10 | 127 | 224..=255 => true,
-        // Behind the NAT of a carrier.
+        // Carrier-grade NAT.
         100 => matches!(b, 64..=127),
-        // On one link.
+        // Link-local.
         169 => b == 254,
         172 => matches!(b, 16..=31),
-        // Private; of protocols, documents, and anycast of 6to4.
+        // Private, protocol assignments, documentation, and 6to4 relay anycast.
         192 => b == 168 || matches!((b, c), (0, 0 | 2) | (88, 99)),
-        // For benchmarks and documents.
+        // Benchmarks and documentation.
         198 => matches!((b, c), (18..=19, _) | (51, 100)),
         203 => b == 0 && c == 113,
         _ => false,

@@ -2,20 +2,20 @@
 //!
 //! Jitter and sampling need no secrets: they use `fastrand`, which is faster.
 
-/// Returns `N` random bytes that nobody can guess.
+/// Returns `N` unpredictable random bytes.
 ///
 /// # Panics
-/// The operating system provides no random bytes. A key that an attacker can guess would be worse.
+/// Panics if the operating system provides no random bytes. A predictable key would be worse.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
     bytes
 }
 
-/// Returns an id that nobody can guess: 128 random bits as 32 lowercase hexadecimal digits.
+/// Returns an unpredictable id: 128 random bits as 32 lowercase hexadecimal digits.
 ///
 /// # Panics
-/// As [`random_bytes`] does.
+/// Panics like [`random_bytes`].
 pub fn unguessable_id() -> Box<str> {
     format!("{:032x}", u128::from_ne_bytes(random_bytes())).into()
 }

@@ -1,4 +1,4 @@
-//! Signals to the process, waited for on threads that do nothing else.
+//! Signals to the process. A dedicated thread waits for each kind.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,25 +7,28 @@ use std::task::Poll;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT, which ask a process to end. While this exists, neither ends it by itself.
+/// SIGTERM and SIGINT, which ask a process to end. While this value exists, these signals do not end the
+/// process.
 pub struct TerminationSignals(Awaited);
 
-/// SIGHUP, which asks a process to read its config again. While this exists, it does not end the process.
+/// SIGHUP, which asks a process to reload its config. While this value exists, SIGHUP does not end the
+/// process.
 pub struct ReloadSignal(Awaited);
 
-/// SIGUSR1, which asks a process to open its logs again. While this exists, it does not end the process.
+/// SIGUSR1, which asks a process to reopen its logs. While this value exists, SIGUSR1 does not end the
+/// process.
 pub struct ReopenSignal(Awaited);
 
 impl TerminationSignals {
     /// Takes over the handling of the two signals.
     ///
     /// # Errors
-    /// The system refuses the handlers.
+    /// The system refuses the signal handlers.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::terminate(), SignalKind::interrupt()]).map(Self)
     }
 
-    /// Blocks until the next of the two arrives.
+    /// Blocks until one of the two signals arrives.
     pub fn wait(&mut self) {
         self.0.wait();
     }
@@ -35,12 +38,12 @@ impl ReloadSignal {
     /// Takes over the handling of the signal.
     ///
     /// # Errors
-    /// The system refuses the handler.
+    /// The system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::hangup()]).map(Self)
     }
 
-    /// Blocks until it arrives.
+    /// Blocks until the signal arrives.
     pub fn wait(&mut self) {
         self.0.wait();
     }
@@ -50,12 +53,12 @@ impl ReopenSignal {
     /// Takes over the handling of the signal.
     ///
     /// # Errors
-    /// The system refuses the handler.
+    /// The system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::user_defined1()]).map(Self)
     }
 
-    /// Blocks until it arrives.
+    /// Blocks until the signal arrives.
     pub fn wait(&mut self) {
         self.0.wait();
     }
@@ -78,7 +81,7 @@ impl Awaited {
     fn wait(&mut self) {
         let Self { runtime, signals } = self;
         runtime.block_on(poll_fn(|cx| {
-            // Each is polled: one that is not would not wake this thread.
+            // Every signal must be polled; otherwise its arrival does not wake this thread.
             let arrived = signals.iter_mut().filter_map(|signal| match signal.poll_recv(cx) {
                 Poll::Ready(_) => Some(()),
                 Poll::Pending => None,

@@ -1,4 +1,4 @@
-//! A connected socket, and what it was given to send.
+//! A connected socket, and its unsent data.
 
 use std::any::Any;
 use std::io;
@@ -19,7 +19,7 @@ use crate::sends::{Ahead, Outbox};
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) outbox: Outbox,
-    /// Is dropped with it.
+    /// A value that is dropped with the socket.
     held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -36,13 +36,13 @@ impl Socket {
         Arc::new(Self { kind, outbox: Outbox::default(), held: OnceLock::new() })
     }
 
-    /// Keeps `held` until it is closed. It keeps one thing.
+    /// Keeps `held` until the socket is closed. Can be called once.
     pub(crate) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
         let is_first = self.held.set(held).is_ok();
-        debug_assert!(is_first, "something is held already");
+        debug_assert!(is_first, "the socket already holds a value");
     }
 
-    /// Takes the socket from the reactor of this thread.
+    /// Removes the socket from the reactor of this thread.
     pub(crate) fn into_owned_fd(self) -> io::Result<OwnedFd> {
         match self.kind {
             Kind::Tcp(stream) => stream.into_std().map(OwnedFd::from),
@@ -50,10 +50,11 @@ impl Socket {
         }
     }
 
-    /// Does `operation` on `wanted` octets when the socket is ready for it. How many there were is returned.
+    /// Calls `operation` when the socket is ready. `wanted` is the number of bytes that it tries to transfer.
+    /// Returns the number of bytes that were transferred.
     ///
-    /// If it were fewer, the socket has no more: that is remembered, which saves the call that would find
-    /// out.
+    /// If the number is smaller than `wanted`, the socket is exhausted for now. The readiness is cleared
+    /// then, which saves the system call that would find this out.
     #[inline]
     pub(crate) fn poll_io(
         &self,
@@ -78,8 +79,8 @@ impl Socket {
         }
     }
 
-    /// Whether nothing is there to be read, not even the end. What tokio lets a task do in one turn does not
-    /// count here: nobody waits.
+    /// Returns `true` if a read would block: the socket has neither data nor its end. Ignores tokio's poll
+    /// budget of the task, because no task waits for the result.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         let attempt = self.try_io(Interest::READABLE, || {
@@ -89,11 +90,11 @@ impl Socket {
         attempt.is_err_and(|error| is_passing(&error))
     }
 
-    /// Whether the reactor has heard of something to read since the last operation found nothing more.
+    /// Returns `true` if the reactor has reported data since the last operation that found none.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         let mut is_readable = false;
-        // Nothing is tried: what would be is called only if the reactor has heard of something.
+        // The closure makes no system call. It runs only if the reactor has reported data.
         let _ = self.try_io(Interest::READABLE, || {
             is_readable = true;
             Ok(())
@@ -117,20 +118,20 @@ impl Socket {
         }
     }
 
-    /// Nobody knows what became of what was in the batch: whoever reads is told too.
+    /// Fails the socket because the fate of its batch is unknown, and ends reading as well.
     pub(crate) fn give_up(&self) {
         self.fail(Errno::CANCELED);
-        // Fails if the connection has failed.
+        // This fails if the connection has already failed.
         let _ = shutdown(self, Shutdown::Read);
     }
 
-    /// Nothing that was given is sent any more.
+    /// Discards all data that is not sent yet.
     pub(crate) fn discard_unsent(&self) {
         if self.outbox.ahead() == Ahead::Nothing { self.reset_at_close() } else { self.fail(Errno::CANCELED) }
     }
 
-    /// Octets were lost: nothing more is sent, and nobody must take the end of the connection for that of
-    /// what was said.
+    /// Fails the socket after a loss of data. The socket sends nothing more. Closing it resets the
+    /// connection, so that the peer does not mistake the end of the connection for a complete message.
     pub(crate) fn fail(&self, error: Errno) {
         self.outbox.set_failed(error);
         self.reset_at_close();
@@ -138,13 +139,13 @@ impl Socket {
 
     fn reset_at_close(&self) {
         if let Kind::Tcp(stream) = &self.kind {
-            // Fails if the connection has failed: then nothing is kept either.
+            // This fails if the connection has already failed. Then the kernel keeps no data either.
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
         }
     }
 }
 
-/// Whether it is as if nothing had been tried.
+/// Returns `true` if the operation had no effect and can be repeated.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

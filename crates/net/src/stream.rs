@@ -1,4 +1,4 @@
-//! Connected streams of octets.
+//! Connected byte streams.
 
 use std::any::Any;
 use std::fs::File;
@@ -24,8 +24,8 @@ use tokio::io::DuplexStream;
 
 /// A connected socket.
 ///
-/// What is written on the thread of a worker may wait until the worker has nothing left to do: then it is
-/// sent together with what else there is. It is sent as well if the stream is dropped meanwhile.
+/// Data written on a worker's thread may wait until the worker has polled all ready tasks. It is then sent in
+/// one batch with the data of other streams. Dropping the stream does not discard it.
 #[derive(Debug)]
 pub struct Stream(Arc<Socket>);
 
@@ -38,12 +38,13 @@ impl Stream {
         }
     }
 
-    /// Keeps `held`, once, until the connection is closed here: what counts it, say.
+    /// Keeps `held` until this end of the connection is closed, such as a guard of a counter. Can be called
+    /// once.
     pub fn hold(&self, held: impl Any + Send + Sync) {
         self.0.hold(Box::new(held));
     }
 
-    /// The address of this end, where a TCP client has connected to.
+    /// Returns the local address, to which a TCP client has connected.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.0.kind {
             Kind::Tcp(stream) => stream.local_addr().ok(),
@@ -51,13 +52,13 @@ impl Stream {
         }
     }
 
-    /// Takes the socket from the reactor of this thread. Nothing may have been written to it yet.
+    /// Removes the socket from the reactor of this thread. Must be called before the first write.
     pub(crate) fn into_socket(self) -> io::Result<OwnedFd> {
         let socket = Arc::try_unwrap(self.0).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
         socket.into_owned_fd()
     }
 
-    /// Calls `read` when octets have arrived, until it no longer says that it would block.
+    /// Calls `read` when bytes have arrived, until it no longer returns `WouldBlock`.
     pub(crate) fn poll_try_read(
         &self,
         cx: &mut Context<'_>,
@@ -66,7 +67,7 @@ impl Stream {
         self.0.poll_io(cx, Interest::READABLE, 0, read)
     }
 
-    /// Calls `write` when the socket takes octets, until it no longer says that it would block.
+    /// Calls `write` when the socket takes bytes, until it no longer returns `WouldBlock`.
     pub(crate) fn poll_try_write(
         &self,
         cx: &mut Context<'_>,
@@ -76,14 +77,14 @@ impl Stream {
         self.0.poll_io(cx, Interest::WRITABLE, 0, write)
     }
 
-    /// What [`Transport::poll_fill`] is for sockets.
+    /// Implements [`Transport::poll_fill`] for sockets.
     fn poll_splice_from(
         &mut self,
         cx: &mut Context<'_>,
         pipe: &mut Pipe,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        debug_assert!(pipe.is_empty(), "a pipe that is full and a socket without octets would look the same");
+        debug_assert!(pipe.is_empty(), "a full pipe and an empty socket would look the same");
         match ready!(self.poll_try_read(cx, |socket| pipe.splice_from(socket, length))) {
             Err(error) if is_refusal(&error) => {
                 refuse_splicing(&error);
@@ -93,7 +94,7 @@ impl Stream {
         }
     }
 
-    /// What [`Transport::poll_splice`] is for sockets.
+    /// Implements [`Transport::poll_splice`] for sockets.
     fn poll_empty(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
         if !pipe.has_copied() {
             match ready!(self.poll_try_write(cx, |socket| pipe.splice_to(socket))) {
@@ -201,29 +202,29 @@ impl Transport for Stream {
     }
 }
 
-/// Whether the kernel, or what filters its calls, does not splice, or not with such a descriptor.
+/// Returns `true` if the kernel or a system call filter does not allow splicing, or not with this descriptor.
 fn is_refusal(error: &io::Error) -> bool {
     let refusals = [Errno::INVAL, Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP];
     Errno::from_io_error(error).is_some_and(|error| refusals.contains(&error))
 }
 
-/// The kernel does not splice for this thread: there is no sense in trying again.
+/// Disables splicing for this thread, because further attempts would fail too.
 #[cold]
 fn refuse_splicing(error: &io::Error) {
-    tracing::info!(%error, "the kernel does not splice; content is copied");
+    tracing::info!(%error, "the kernel refused to splice, copying instead");
     ThreadState::with(|thread| thread.pipes.borrow_mut().refuse());
 }
 
-/// A server that a client of the same process can connect to, without a port.
+/// A server that a client in the same process can reach without a port.
 pub trait InProcessServer {
-    /// Serves the client at the other end of `pipe` in a task of its own, until the client closes the pipe.
+    /// Serves the client at the other end of `pipe` in a new task, until the client closes the pipe.
     ///
     /// # Panics
-    /// The caller is outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     fn serve_pipe(&self, pipe: DuplexStream);
 }
 
-/// Bytes that wait in each direction of a pipe, as many as in a pipe of Linux.
+/// Capacity of each direction of a pipe in bytes, the same as that of a Linux pipe.
 pub const PIPE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
@@ -245,11 +246,11 @@ mod tests {
         assert!(!near.may_have_arrived());
         far.write_all(b"abc").unwrap();
         assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(), 1);
-        assert!(near.may_have_arrived(), "as much was read as was asked for: there may be more");
+        assert!(near.may_have_arrived(), "a full read: more data may be available");
         assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0; 9])).await.unwrap(), 2);
         assert!(!near.may_have_arrived());
         drop(far);
         assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0; 9])).await.unwrap(), 0);
-        assert!(near.may_have_arrived(), "the end does not pass");
+        assert!(near.may_have_arrived(), "the end stays readable");
     }
 }

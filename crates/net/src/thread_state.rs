@@ -1,9 +1,9 @@
-//! The state of one thread that code without a worker needs: free buffers and pipes, and what TLS libraries
-//! call back with.
+//! The state of one thread for code without access to a worker: free buffers and pipes, and data for TLS
+//! callbacks.
 //!
-//! Buffers go back to the thread that drops them, which can be one without a worker, and `Drop` has no
-//! arguments. So this is one of the few places for a `thread_local!`; state that belongs to connections is in
-//! the [`Worker`](crate::Worker).
+//! A buffer returns to the pool of the thread that drops it. That thread may have no worker, and `Drop` takes
+//! no arguments. So this is one of the few places for a `thread_local!`. The [`Worker`](crate::Worker) holds
+//! the state of connections.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,35 +12,35 @@ use crate::tls::Scratch;
 
 /// The state of one thread.
 pub(crate) struct ThreadState {
-    /// Buffers that wait to be used again.
+    /// Free buffers.
     pub(crate) buffers: RefCell<Vec<Vec<u8>>>,
-    /// Large buffers that wait to be used again.
+    /// Free large buffers.
     pub(crate) large_buffers: RefCell<Vec<Box<[u8]>>>,
     /// Number of large buffers in use.
     pub(crate) large_buffers_in_use: Cell<usize>,
     /// Pipes for `splice`.
     pub(crate) pipes: RefCell<PipePool>,
-    /// Buffers that TLS connections use while they are polled, unless one of them has taken them.
+    /// Buffers that TLS connections share while they are polled. `None` while a connection uses them.
     pub(crate) tls_scratch: Cell<Option<Scratch>>,
-    /// The name that the client of a handshake asked for in the step that was taken last: rustls shows it to
-    /// its resolver only.
+    /// The server name that the client sent, from the most recent handshake step. rustls shows this name only
+    /// to its certificate resolver.
     pub(crate) asked_name: Cell<Option<Box<str>>>,
 }
 
 impl ThreadState {
-    /// Has `act` use the state of this thread.
+    /// Calls `act` with the state of this thread.
     ///
     /// # Panics
-    /// The thread ends.
+    /// Panics while the thread ends.
     #[inline]
     pub(crate) fn with<R>(act: impl FnOnce(&Self) -> R) -> R {
         THREAD.with(act)
     }
 
-    /// The same; does nothing while the thread ends.
+    /// Calls `act` with the state of this thread; does nothing while the thread ends.
     #[inline]
     pub(crate) fn try_with(act: impl FnOnce(&Self)) {
-        // Fails only then.
+        // The call fails only while the thread ends.
         let _ = THREAD.try_with(act);
     }
 }

@@ -1,4 +1,4 @@
-//! What connections have in common: octets in both directions, over sockets, TLS or memory.
+//! The common interface of connections: bytes in both directions, over sockets, TLS or memory.
 
 use std::fs::File;
 use std::future::{Future, poll_fn};
@@ -11,45 +11,45 @@ use tokio::task::unconstrained;
 use crate::buffers::PooledBuffer;
 use crate::splice::{COPY_BYTES, Pipe};
 
-/// A stream of octets in both directions, without blocking.
+/// A non-blocking byte stream in both directions.
 ///
-/// All methods register the task of `cx` to be woken when they return [`Poll::Pending`].
+/// A method that returns [`Poll::Pending`] has registered the task of `cx` to be woken.
 pub trait Transport: 'static {
-    /// Reads into `buffer`; 0 is the end of what the peer sends.
+    /// Reads into `buffer`. Returns the number of bytes; 0 is the end of the stream.
     ///
     /// # Errors
     /// The connection failed.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Whether the peer has neither sent anything since nor ended, as far as this thread has heard: also of a
-    /// task that has done all that it may do in one turn, in which a read is pending whatever has come. If
-    /// not, what has come may be lost.
+    /// Returns `true` if the peer has neither sent more data nor ended the stream, as far as this thread
+    /// knows. Ignores tokio's poll budget of the task, because a read without budget is always pending. If
+    /// the result is `false`, received data may be lost, so the connection must not be used again.
     fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
     }
 
-    /// Whether something may have arrived, or the end, since reading has found nothing more. As long as
-    /// nothing has, whoever reading has registered then is still registered. Who cannot tell says yes.
+    /// Returns `false` if neither data nor the end has arrived since the last read found nothing. The waker
+    /// of that read is then still registered. A transport that cannot tell returns `true`.
     fn may_have_arrived(&self) -> bool {
         true
     }
 
-    /// Writes some of `slices`; how many octets is returned. Whoever is told to wait comes again with the
-    /// same octets first, or writes nothing more: a transport that transforms them may have begun.
+    /// Writes some of `slices`, and returns the number of bytes. After `Pending`, the caller must retry with
+    /// the same bytes first, or must stop writing: a transport that encrypts may have sent a part of them.
     ///
     /// # Errors
     /// The connection failed.
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
-    /// Whether some of what was not told to be written may have left all the same: of what
-    /// [`poll_write`](Self::poll_write) was given when it was pending.
+    /// Returns `true` if the peer may have got some bytes of a [`poll_write`](Self::poll_write) that was
+    /// pending.
     fn has_written_part(&self) -> bool {
         false
     }
 
-    /// Writes up to `length` octets of `file` from `offset` on; how many is returned, 0 at the end of the
-    /// file.
+    /// Writes up to `length` bytes of `file`, starting at `offset`. Returns the number of bytes; 0 is the end
+    /// of the file.
     ///
     /// # Errors
     /// The connection or the file failed.
@@ -61,18 +61,19 @@ pub trait Transport: 'static {
         length: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Whether nobody on the way can read or change what is sent: TLS is spoken.
+    /// Returns `true` if the connection uses TLS, so that others on the network path cannot read or change
+    /// the data.
     fn is_secured(&self) -> bool {
         false
     }
 
-    /// Whether [`poll_splice`](Self::poll_splice) does without copying, so that it is worth to put octets
-    /// into pipes.
+    /// Returns `true` if [`poll_splice`](Self::poll_splice) works without copying, so that pipes are worth
+    /// using.
     fn splices(&self) -> bool {
         false
     }
 
-    /// Writes some of what is in `pipe`, which is not empty; how many octets is returned.
+    /// Writes some bytes of `pipe`, which is not empty. Returns the number of bytes.
     ///
     /// # Errors
     /// The connection or the pipe failed.
@@ -80,8 +81,8 @@ pub trait Transport: 'static {
         pipe.poll_copy_to(cx, self)
     }
 
-    /// Moves what comes next into `pipe`, which is empty: at most `length` octets, and as many as the pipe
-    /// has room for. How many is returned; 0 is the end of what the peer sends.
+    /// Reads at most `length` bytes into `pipe`, which is empty, and at most as many as the pipe can hold.
+    /// Returns the number of bytes; 0 is the end of the stream.
     ///
     /// # Errors
     /// The connection failed.
@@ -89,8 +90,7 @@ pub trait Transport: 'static {
         pipe.poll_copy_from(cx, self, length)
     }
 
-    /// Ready when all that was written is in the hands of the system. Transports that keep nothing back say
-    /// nothing.
+    /// Ready when the operating system has all written data. The default is for transports without a buffer.
     ///
     /// # Errors
     /// The connection failed.
@@ -98,9 +98,9 @@ pub trait Transport: 'static {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when all that was written is in the hands of the system, and the peer will know that it was all,
-    /// where a protocol below has words for that. To be called before a connection is dropped that has come
-    /// to its end in peace; nothing is written any more.
+    /// Ready when the operating system has all written data, including a close message such as TLS
+    /// `close_notify`. Call this before a connection is dropped after a regular end. Writing is impossible
+    /// after it.
     ///
     /// # Errors
     /// The connection failed.
@@ -108,19 +108,19 @@ pub trait Transport: 'static {
         self.poll_flush(cx)
     }
 
-    /// Tells the peer that nothing more will be written.
+    /// Ends the writing side of the connection.
     ///
     /// # Errors
     /// The connection failed.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Lets what the peer has not taken be thrown away when the connection is closed, and the peer be told.
+    /// Discards unsent data when the connection is closed, and reports the abort to the peer.
     fn discard_unsent(&mut self);
 }
 
 impl Pipe {
-    /// Fills the pipe, which is empty, without splicing: at most `length` octets of `transport`. How many is
-    /// returned.
+    /// Fills the pipe, which is empty, with at most `length` bytes of `transport`, without splicing. Returns
+    /// the number of bytes.
     ///
     /// # Errors
     /// The connection failed.
@@ -138,7 +138,7 @@ impl Pipe {
         Poll::Ready(Ok(read))
     }
 
-    /// Empties the pipe without splicing: for transports that are no sockets, and where the kernel refuses.
+    /// Empties the pipe without splicing, for other transports than sockets or after the kernel has refused.
     pub(crate) fn poll_copy_to<T: Transport + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
@@ -153,7 +153,7 @@ impl Pipe {
     }
 }
 
-/// What was given to be written and is not yet. Owns a buffer only as long as there is something.
+/// Data that waits to be written. It owns a buffer only while data waits.
 #[derive(Default)]
 pub struct Gathered {
     octets: PooledBuffer,
@@ -161,7 +161,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Puts `octets` behind what is there.
+    /// Appends `octets`.
     pub fn push(&mut self, octets: &[u8]) {
         if self.octets.capacity() == 0 {
             self.octets = PooledBuffer::take();
@@ -169,12 +169,12 @@ impl Gathered {
         self.octets.extend_from_slice(octets);
     }
 
-    /// Whether so much is there that it is to be written before there is more.
+    /// Returns `true` if enough data waits that it must be written before more is added.
     pub fn is_full(&self) -> bool {
         self.octets.len() >= FULL_BYTES
     }
 
-    /// Writes all that is there. `has_moved` says whether anything was written.
+    /// Writes all data. Sets `has_moved` to `true` if any byte was written.
     ///
     /// # Errors
     /// The connection failed.

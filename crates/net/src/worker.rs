@@ -1,4 +1,4 @@
-//! One thread of the engine, seen from the connections it drives.
+//! One thread of the engine, from the view of its connections.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -10,7 +10,7 @@ use crate::balance::Balance;
 use crate::clock::Clock;
 use crate::deadlines::Deadlines;
 
-/// What the connections of one worker share. Never leaves its thread.
+/// The state that the connections of one worker share. It never leaves its thread.
 #[derive(Debug)]
 pub struct Worker {
     index: usize,
@@ -19,23 +19,23 @@ pub struct Worker {
     is_draining: Cell<bool>,
     is_cut_off: Cell<bool>,
     balance: Balance,
-    /// Whether each listener was removed, by its number.
+    /// For each listener number, `true` if the listener was removed.
     removed: RefCell<Vec<Rc<Cell<bool>>>>,
-    /// Tasks that accept, and may still find what the kernel has completed.
+    /// Number of tasks that accept connections and may still find some that the kernel has completed.
     accepting: Cell<usize>,
-    /// The worker's own task, which waits for the last connection to end.
+    /// The waker of the worker's own task, which waits for the last connection to end.
     waits_for_last: RefCell<Option<Waker>>,
     /// State of other crates, such as connection pools.
     states: States,
 }
 
-/// Values of different types: a list, because there are few and none is removed before the worker.
+/// Values of different types in a linked list. The list is short, and its values live as long as the worker.
 #[derive(Debug, Default)]
 struct States(OnceCell<Box<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// Type of the value. Comparing it here is cheaper than asking the value.
+    /// Type of the value. Comparing it here is cheaper than a call through the `dyn Any`.
     id: TypeId,
     value: Box<dyn Any>,
     others: States,
@@ -59,43 +59,43 @@ impl Worker {
         worker
     }
 
-    /// The worker of this thread, if it is one: for handlers that have connections of their own.
+    /// Returns the worker of this thread, if there is one. Handlers use it for their own connections.
     pub fn current() -> Option<Rc<Self>> {
         CURRENT.with_borrow(Weak::upgrade)
     }
 
-    /// A worker without a thread, for tests: its time is `clock`.
+    /// Returns a worker without a thread and with the clock `clock`, for tests.
     #[doc(hidden)]
     pub fn for_test(clock: Clock) -> Rc<Self> {
         Self::new(0, Balance::new(1, usize::MAX / 2), clock)
     }
 
-    /// Which worker this is, from 0.
+    /// Returns the index of this worker, from 0.
     pub const fn index(&self) -> usize {
         self.index
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.balance.workers()
     }
 
-    /// Counts a fault of a client in the [`WorkerLoad`](crate::WorkerLoad): a connection or a message that
-    /// the client did not complete, or that breaks a rule.
+    /// Counts a client error in the [`WorkerLoad`](crate::WorkerLoad): a connection or a message that the
+    /// client did not complete, or that breaks a protocol rule.
     pub fn count_client_fault(&self) {
         self.balance.count_client_fault(self.index);
     }
 
-    /// The time.
+    /// Returns the worker's clock.
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Returns the state of type `T` that belongs to this worker. The first call creates it; it is dropped
+    /// Returns the state of type `T` that belongs to this worker. The first call creates it. It is dropped
     /// with the worker.
     ///
-    /// A crate keeps here what all connections of a worker use, such as a connection pool, in place of a
-    /// `thread_local!`. `T` must not contain an `Rc<Worker>`: neither would ever be dropped.
+    /// A crate stores here the state that all connections of a worker use, such as a connection pool, instead
+    /// of in a `thread_local!`. `T` must not contain an `Rc<Worker>`: that cycle would leak both.
     #[inline]
     pub fn state<T: Any + Default>(&self) -> &T {
         let mut states = &self.states;
@@ -110,32 +110,32 @@ impl Worker {
         }
     }
 
-    /// When connections must be woken.
+    /// Returns the deadlines at which connections are woken.
     pub const fn deadlines(&self) -> &Deadlines {
         &self.deadlines
     }
 
-    /// Whether connections are to end when they have answered what was accepted. All are woken when it
-    /// begins.
+    /// Returns `true` if connections must close after they have answered their accepted requests. The start
+    /// of the drain wakes all connections.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.is_draining.get()
     }
 
-    /// Begins the drain.
+    /// Starts the drain.
     pub fn drain(&self) {
         self.is_draining.set(true);
         self.deadlines.wake_all();
         self.wake_if_waiting();
     }
 
-    /// Begins the drain of the connections of one listener.
+    /// Starts the drain of the connections of one listener.
     pub(crate) fn remove_listener(&self, listener: usize) {
         self.is_removed(listener).set(true);
         self.deadlines.wake_all();
     }
 
-    /// Whether a listener was removed, now and later.
+    /// Returns the flag that tells now and later if a listener was removed.
     fn is_removed(&self, listener: usize) -> Rc<Cell<bool>> {
         let mut removed = self.removed.borrow_mut();
         if removed.len() <= listener {
@@ -144,32 +144,32 @@ impl Worker {
         removed[listener].clone()
     }
 
-    /// Counts a connection that was assigned to this worker until the guard is dropped.
+    /// Counts a connection that was assigned to this worker, until the guard is dropped.
     pub(crate) fn guard(self: &Rc<Self>, listener: usize, is_over_limit: bool) -> ConnectionGuard {
         ConnectionGuard { worker: self.clone(), is_over_limit, is_removed: self.is_removed(listener) }
     }
 
-    /// Has the drain wait for a task that accepts, until the guard is dropped.
+    /// Makes the drain wait for an accepting task, until the guard is dropped.
     pub(crate) fn accepting(self: &Rc<Self>) -> Accepting {
         self.accepting.set(self.accepting.get() + 1);
         Accepting(self.clone())
     }
 
-    /// A guard for a connection that no listener accepted, for tests.
+    /// Returns a guard for a connection without a listener, for tests.
     #[doc(hidden)]
     pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
         let assigned = self.balance.assign(self.index);
         self.guard(0, assigned.is_none_or(|assigned| assigned.is_over_limit))
     }
 
-    /// Lets there be as many connections as allowed, for tests.
+    /// Sets the number of open connections to the maximum, for tests.
     #[doc(hidden)]
     pub fn fill_for_test(&self) {
         self.balance.fill(self.index);
     }
 
-    /// Ready when the drain has begun, all that the kernel had completed was accepted, and no connection is
-    /// left. `poll_all_sent` is ready when nothing waits to be sent.
+    /// Ready when the drain has started, all connections that the kernel had completed were accepted, and all
+    /// connections have ended. `poll_all_sent` is ready when no data waits to be sent.
     pub(crate) fn poll_drained(
         &self,
         cx: &mut Context<'_>,
@@ -183,18 +183,18 @@ impl Worker {
         Poll::Pending
     }
 
-    /// Whether the time of the drain is over: what is not done will not be.
+    /// Returns `true` if the time of the drain is over. Connections must then stop at once.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.get()
     }
 
-    /// Gives up the connections that are left; they stay counted.
+    /// Abandons the remaining connections. They stay in the count.
     pub(crate) fn cut_off(&self) {
         self.is_cut_off.set(true);
         self.balance.cut_off(self.index);
     }
 
-    /// The same, for tests.
+    /// Abandons the remaining connections, for tests.
     #[doc(hidden)]
     pub fn cut_off_for_test(&self) {
         self.cut_off();
@@ -208,7 +208,7 @@ impl Worker {
 }
 
 thread_local! {
-    /// The worker that was made last on this thread; a thread of the engine makes one.
+    /// The worker that was created last on this thread. A thread of the engine creates one worker.
     static CURRENT: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
 }
 
@@ -228,19 +228,19 @@ pub struct ConnectionGuard {
 }
 
 impl ConnectionGuard {
-    /// The worker that drives the connection.
+    /// Returns the worker that drives the connection.
     pub const fn worker(&self) -> &Rc<Worker> {
         &self.worker
     }
 
-    /// Whether this connection is to end when it has answered what was accepted, because its worker drains or
-    /// its listener was removed. It is woken when that begins.
+    /// Returns `true` if this connection must close after it has answered its accepted requests, because its
+    /// worker drains or its listener was removed. The start of the drain wakes the connection.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.worker.is_draining() || self.is_removed.get()
     }
 
-    /// Whether there were as many connections as allowed already when this one came.
+    /// Returns `true` if the maximum number of connections was already open when this one was accepted.
     pub const fn is_over_limit(&self) -> bool {
         self.is_over_limit
     }
@@ -255,7 +255,7 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// Counts a task that accepts until it is dropped.
+/// Counts an accepting task until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Accepting(Rc<Worker>);
 
@@ -269,7 +269,7 @@ impl Drop for Accepting {
 /// Runs `task` on this worker's thread until it ends.
 ///
 /// # Panics
-/// This is not the thread of a worker.
+/// Panics if this thread is not a worker's thread.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     drop(tokio::task::spawn_local(task));
 }

@@ -1,4 +1,4 @@
-//! The threads of the engine.
+//! The worker threads of the engine.
 
 #[cfg(test)]
 mod tests;
@@ -24,17 +24,17 @@ use crate::listening::{Command, LiveWorkers, Places};
 use crate::sends;
 use crate::worker::{Worker, spawn};
 
-/// How many threads, and for how many connections.
+/// The number of threads, and the maximum number of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkersConfig {
-    /// Worker threads. Default one for each core this process may use.
+    /// Number of worker threads. The default is one for each core that this process may use.
     pub workers: usize,
-    /// Connections open at one time in all workers; those beyond are marked when they are accepted. Default
-    /// as many as the process may have descriptors, less some for files.
+    /// Maximum number of open connections in all workers. Connections beyond the limit are marked when they
+    /// are accepted. The default is the descriptor limit of the process, less a reserve for files.
     pub connections_max: usize,
-    /// Whether what connections of a worker send in one go is handed to the kernel in one system call
-    /// (`io_uring`). Gains much where workers share their cores with clients or upstreams. Default yes; where
-    /// the kernel has none, each connection sends for itself.
+    /// `true` if a worker hands all data that its connections send in one poll to the kernel in one system
+    /// call (`io_uring`). This helps most if workers share their cores with clients or upstream servers. The
+    /// default is `true`. Without `io_uring` in the kernel, each connection sends its data separately.
     pub batches_sends: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for WorkersConfig {
     }
 }
 
-/// The running threads. Dropping this leaves them alone.
+/// The running threads. Dropping this value does not stop them.
 #[derive(Debug)]
 pub struct Workers {
     threads: Vec<JoinHandle<()>>,
@@ -58,19 +58,19 @@ pub struct Workers {
     places: Places,
 }
 
-/// How a drain ended.
+/// The result of a drain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// What each worker had to do with. Connections that are still open were cut off by the deadline.
+    /// The load of each worker. The deadline closed all connections that are still counted as open.
     pub loads: Vec<WorkerLoad>,
 }
 
 impl Workers {
-    /// Starts the workers. Each calls `start` once, on its own thread, and then gives every connection it
-    /// gets to the function that came back. The numbers of `listeners` are their places.
+    /// Starts the workers. Each worker calls `start` once, on its own thread. It passes every connection that
+    /// it gets to the function that `start` returned. The number of a listener is its index in `listeners`.
     ///
     /// # Errors
-    /// The system refuses threads or reactors.
+    /// The system refuses to create a thread or a reactor.
     pub fn start<T>(
         config: WorkersConfig,
         listeners: Vec<Bound>,
@@ -100,7 +100,7 @@ impl Workers {
             starting.iter().take(count).collect::<io::Result<()>>()
         });
         if let Err(error) = outcome {
-            // Those that have started must not go on to accept.
+            // The workers that have started must stop accepting.
             workers.drain(Duration::ZERO);
             return Err(error);
         }
@@ -109,17 +109,17 @@ impl Workers {
         Ok(workers)
     }
 
-    /// What changes them while they run.
+    /// Returns the handle that changes the workers while they run.
     pub fn live(&self) -> LiveWorkers {
         LiveWorkers::new(self.commands.clone(), self.balance.clone(), self.places.clone())
     }
 
-    /// Begins to end: see [`DrainHandle::drain`].
+    /// Starts the drain: see [`DrainHandle::drain`].
     pub fn drain(&self, within: Duration) {
         self.drain_handle().drain(within);
     }
 
-    /// What begins the end from another thread, and tells how things are.
+    /// Returns the handle that starts the drain from another thread and reports the loads.
     pub fn drain_handle(&self) -> DrainHandle {
         let (commands, balance) = (self.commands.clone(), self.balance.clone());
         DrainHandle { commands, balance, is_draining: self.is_draining.clone() }
@@ -129,20 +129,20 @@ impl Workers {
     pub fn join(self) -> Drained {
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("a worker has panicked");
+                tracing::error!("a worker thread panicked");
             }
         }
         self.places.clear();
         Drained { loads: self.balance.loads() }
     }
 
-    /// What each worker has to do with.
+    /// Returns the load of each worker.
     pub fn loads(&self) -> Vec<WorkerLoad> {
         self.balance.loads()
     }
 }
 
-/// Begins the end of all workers, and tells how they are.
+/// Starts the drain of all workers, and reports their loads.
 #[derive(Clone, Debug)]
 pub struct DrainHandle {
     commands: Vec<UnboundedSender<Command>>,
@@ -151,28 +151,28 @@ pub struct DrainHandle {
 }
 
 impl DrainHandle {
-    /// No connection is accepted any more, each ends when what was accepted is answered, and what is left
-    /// after `within` is cut off.
+    /// Stops accepting connections. Each connection closes when its accepted requests are answered.
+    /// Connections that are still open after `within` are closed.
     pub fn drain(&self, within: Duration) {
         self.is_draining.store(true, Ordering::Relaxed);
         for commands in &self.commands {
-            // A worker that has ended already needs no command.
+            // A worker that has ended needs no command.
             let _ = commands.send(Command::Drain { within });
         }
     }
 
-    /// Whether the end has begun.
+    /// Returns `true` if the drain has started.
     pub fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)
     }
 
-    /// What each worker has to do with.
+    /// Returns the load of each worker.
     pub fn loads(&self) -> Vec<WorkerLoad> {
         self.balance.loads()
     }
 }
 
-/// The whole life of a worker's thread.
+/// Runs a worker's thread from start to end.
 fn run_thread<T: Fn(Accepted) + 'static>(
     share: Share,
     commands: UnboundedReceiver<Command>,
@@ -193,7 +193,7 @@ fn run_thread<T: Fn(Accepted) + 'static>(
         if share.is_batching {
             match sends::begin() {
                 Ok(sending) => spawn(sending),
-                Err(error) => tracing::info!(%error, "sends are not put together"),
+                Err(error) => tracing::info!(%error, "io_uring is not available, sending without batches"),
             }
         }
         let worker = Worker::new(share.index, share.balance.clone(), Clock::system());
@@ -203,7 +203,7 @@ fn run_thread<T: Fn(Accepted) + 'static>(
     });
 }
 
-/// Accepts, takes what others accepted, and keeps the time, until the drain has come to its end.
+/// Runs the commands for this worker and its deadlines until the drain has ended.
 async fn drive<T: Fn(Accepted) + 'static>(
     worker: &Rc<Worker>,
     mut dispatcher: Dispatcher<T>,
@@ -247,19 +247,19 @@ async fn drive<T: Fn(Accepted) + 'static>(
     }
 }
 
-/// Raises the soft limit of open descriptors to the hard one. A program calls this once, early; a library
-/// does not.
+/// Raises the soft limit of open descriptors to the hard limit. A program calls this once, early. A library
+/// should not call it.
 ///
-/// If the system refuses, the limit stays as it is.
+/// If the system refuses, the limit does not change.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(%error, "the limit of open descriptors cannot be raised");
+        tracing::warn!(%error, "cannot raise the limit of open descriptors");
     }
 }
 
-/// How many connections descriptors allow: all but some for listeners, reactors, files and what the program
-/// opens.
+/// Returns the number of connections that the descriptor limit allows. A reserve stays for listeners,
+/// reactors, files and descriptors that the program opens.
 fn connections_max() -> usize {
     let descriptors = getrlimit(Resource::Nofile)
         .current
@@ -267,9 +267,9 @@ fn connections_max() -> usize {
     descriptors - (descriptors / RESERVED_SHARE).min(RESERVED_MAX)
 }
 
-/// A tenth is reserved, and at most this many.
+/// One tenth of the descriptors is reserved, but at most `RESERVED_MAX`.
 const RESERVED_SHARE: usize = 10;
 const RESERVED_MAX: usize = 512;
 
-/// How exact deadlines are.
+/// Precision of deadlines.
 const TICK: Duration = Duration::from_millis(100);

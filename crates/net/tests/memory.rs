@@ -1,4 +1,4 @@
-//! What a connection in TLS owns while it waits: keys and states, and no buffers.
+//! Tests the memory of a waiting TLS connection: it owns keys and states, and no buffers.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use thruway_testkit::heap::{CountingAllocator, held_bytes};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The bytes that connections own: what is counted for their clients is not theirs.
+/// The bytes that connections own. The memory of their clients does not count.
 #[derive(Default)]
 struct Owned(isize);
 
@@ -35,7 +35,7 @@ impl Owned {
     }
 }
 
-/// A connection in memory that has all the memory it needs before.
+/// A connection in memory that has allocated all its memory in advance.
 #[derive(Clone)]
 struct Line(Rc<Octets>);
 
@@ -76,7 +76,7 @@ impl Transport for Line {
     fn discard_unsent(&mut self) {}
 }
 
-/// Sends what the client has to send, and gives it what was sent.
+/// Sends the client's pending bytes, and passes the server's bytes to the client.
 fn pump(client: &mut ClientConnection, line: &Line) {
     let sent = std::mem::replace(&mut *line.0.to_client.borrow_mut(), Vec::with_capacity(1 << 16));
     let mut left = &sent[..];
@@ -109,7 +109,7 @@ fn a_connection_that_waits_owns_little() {
     let mut streams = Vec::with_capacity(CONNECTIONS);
     for place in 0..=CONNECTIONS {
         if place == 1 {
-            // The first has made what all share.
+            // The first connection has created the shared state.
             owned = Owned::default();
         }
         let line = Line::new();
@@ -138,11 +138,11 @@ fn a_connection_that_waits_owns_little() {
         streams.push((stream, client));
     }
     let each = owned.0 / CONNECTIONS.cast_signed();
-    println!("{each} octets on the heap, and {} in the connection itself", size_of_val(&streams[0].0));
-    assert!((1..OWNED_BYTES_MAX).contains(&each), "{each} octets");
+    println!("{each} bytes on the heap, and {} bytes in the connection value", size_of_val(&streams[0].0));
+    assert!((1..OWNED_BYTES_MAX).contains(&each), "{each} bytes");
 }
 
 const CONNECTIONS: usize = 50;
 
-/// Without what the library of algorithms has in memory of its own: of each key about a kilobyte.
+/// The limit excludes memory inside the cryptography library, about one kilobyte for each key.
 const OWNED_BYTES_MAX: isize = 8 << 10;

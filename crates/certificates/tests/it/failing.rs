@@ -69,7 +69,7 @@ fn a_server_that_is_somebody_else_is_told_nothing() {
     let old = scene.put_old_certificate();
     let acme = scene.start();
     let said = failed(&acme, 2);
-    assert!(said.contains("the certificate is from nobody who is trusted"), "{said}");
+    assert!(said.contains("the certificate issuer is not trusted"), "{said}");
     assert_eq!((scene.server.requests(), fs::read_to_string(scene.files().chain).unwrap()), (0, old));
 }
 

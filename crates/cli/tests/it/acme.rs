@@ -140,7 +140,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
             "the terms of service of the ACME server are not agreed to",
             "read them",
         ),
-        ("[acme]\n", "[acme]\nroots = [\"none.pem\"]\n", "none.pem` cannot be read", "see whether the path"),
+        ("[acme]\n", "[acme]\nroots = [\"none.pem\"]\n", "none.pem`: No such file", "check the path"),
         (
             "directory = \"https:",
             "directory = \"http:",

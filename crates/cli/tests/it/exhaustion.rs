@@ -153,7 +153,7 @@ fn connections_wait_for_descriptors_that_become_free() {
     let limit = Some(thruway.descriptors() as u64 + 20);
     prlimit(Some(thruway.pid()), Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
     let clients: Vec<Client> = (0..60).map(|_| Client::connect(&address)).collect();
-    thruway.until_it_logs("cannot accept connections for now");
+    thruway.until_it_logs("cannot accept connections, retrying");
     let mut tries = 1;
     while now() < began + WATCHED {
         thruway.until_it_logs("still cannot accept connections");

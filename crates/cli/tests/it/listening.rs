@@ -26,7 +26,7 @@ fn a_second_start_at_the_same_port_is_refused() {
     let port = address.strip_prefix("http://").unwrap();
     let expected = format!(
         "error: cannot listen on `{port}`: Address already in use (os error 98)\n\n\
-         hint: something listens on this port already; stop it, or choose another address or port\n"
+         hint: another process already listens on this port; stop it, or choose another address or port\n"
     );
     assert_eq!(refusal(Path::new("."), port), (Some(2), expected));
     assert_eq!(get(&address, "/ok").text(), "ok");
@@ -94,8 +94,8 @@ fn clients_of_http2_do_not_fill_the_log() {
 fn text_that_is_no_address_is_refused() {
     for text in ["8080", "localhost:8080", "127.0.0.1:65536", "unix:"] {
         let expected = format!(
-            "error: `{text}` is not an address to listen on\n\n\
-             hint: an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`\n"
+            "error: `{text}` is not a listener address\n\n\
+             hint: write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`\n"
         );
         assert_eq!(refusal(Path::new("."), text), (Some(2), expected));
     }
@@ -150,7 +150,8 @@ fn a_file_that_is_no_socket_is_left_alone() {
     fs::write(directory.path().join("file"), "precious").unwrap();
     let (code, message) = refusal(directory.path(), "unix:file");
     assert_eq!(code, Some(2));
-    let hint = "\n\nhint: a file is there that is no socket; move it away, or choose another path\n";
+    let hint =
+        "\n\nhint: a file that is not a socket exists at this path; remove it, or choose another path\n";
     assert!(message.ends_with(hint), "{message}");
     assert_eq!(fs::read_to_string(directory.path().join("file")).unwrap(), "precious");
 }

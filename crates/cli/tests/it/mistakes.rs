@@ -236,13 +236,13 @@ error: the value must be from 1 to 1024
 2 | workers = 0
   |           ^
 
-error: `localhost:80` is not an address to listen on
+error: `localhost:80` is not a listener address
  --> a.toml:7:11
   |
 7 | address = \"localhost:80\"
   |           ^^^^^^^^^^^^^^
 
-hint: an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`
+hint: write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`
 
 error: `127.0.0.1:80` is listened on already
   --> a.toml:11:11

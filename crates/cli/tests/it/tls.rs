@@ -340,11 +340,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
         ended.stderr
     };
     for (config, message, hint) in [
-        (
-            DEMO.replace("www.pem", "missing.pem"),
-            "missing.pem` cannot be read",
-            "see whether the path is right",
-        ),
+        (DEMO.replace("www.pem", "missing.pem"), "missing.pem`: No such file", "check the path"),
         (
             DEMO.replace("www.pem", "www.key"),
             "there is no certificate in `www.key`",
@@ -355,8 +351,12 @@ fn check_says_what_is_wrong_with_files_and_where() {
             "there is no private key in `www.pem`",
             "-----BEGIN PRIVATE KEY-----",
         ),
-        (DEMO.replace("www.key", "other.key"), "`other.key` belongs to another", "see which one was renewed"),
-        (DEMO.replace("www", "old"), "the certificate in `old.pem` has expired", "have the issuer renew it"),
+        (
+            DEMO.replace("www.key", "other.key"),
+            "`other.key` belongs to another",
+            "one of the two files may be outdated",
+        ),
+        (DEMO.replace("www", "old"), "the certificate in `old.pem` has expired", "renew the certificate"),
         (
             DEMO.replace("[{ chain = \"www.pem\", key = \"www.key\" }]", "[]"),
             "TLS needs a certificate",
@@ -379,8 +379,8 @@ fn check_says_what_is_wrong_with_files_and_where() {
         ),
         (
             format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.server_name = \"a b\"\n"),
-            "it is not the name of a server",
-            "that of a host",
+            "not a valid server name",
+            "write a host name",
         ),
         (
             format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.roots = []\n"),
@@ -444,7 +444,7 @@ fn a_server_of_mcp_is_asked_by_https() {
     assert!(asked.stdout.contains("add"), "{}", asked.stdout);
     let asked = Thruway::start_in(directory.path(), &["mcp", "tools", &url]).end();
     assert_ne!(asked.code, Some(0));
-    assert!(asked.stderr.contains("the certificate is from nobody who is trusted"), "{}", asked.stderr);
+    assert!(asked.stderr.contains("the certificate issuer is not trusted"), "{}", asked.stderr);
 }
 
 #[test]
@@ -467,7 +467,7 @@ fn a_server_is_loaded_by_https() {
     }
     let refused = bench(&[]);
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("the certificate is from nobody who is trusted"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the certificate issuer is not trusted"), "{}", refused.stderr);
     assert!(refused.stderr.contains("hint: name who has issued it with `--ca FILE`"), "{}", refused.stderr);
 }
 

@@ -1,4 +1,4 @@
-//! What a request is sent to, as people write it: `https://example.com:8443/path?query`.
+//! The destination of a request, parsed from a URL such as `https://example.com:8443/path?query`.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};
@@ -8,7 +8,7 @@ use thruway_message::{FieldLinesBuf, InvalidFieldLine};
 use super::error::ClientError;
 use crate::url::Url;
 
-/// Where many requests go: a URL that has been taken apart, and the field lines that each of them has (RFC
+/// The destination of many requests: a parsed URL, and the field lines that all of these requests have (RFC
 /// 9110 §4.2).
 ///
 /// ```no_run
@@ -31,11 +31,11 @@ pub struct Destination(Arc<Parts>);
 struct Parts {
     url: Url,
     origin: Origin,
-    /// `Host` comes first.
+    /// The field lines, `Host` first.
     field_lines: FieldLinesBuf,
 }
 
-/// Scheme and authority: what requests must agree in to use the same connection. Its hash is taken once, and
+/// Scheme and authority. Requests with the same origin can share a connection. The hash is computed once, and
 /// not for each request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Origin {
@@ -43,15 +43,15 @@ pub(super) struct Origin {
     text: Box<str>,
 }
 
-/// Finds origins by the hash that they bring.
+/// Finds origins by their stored hash.
 #[derive(Default)]
 pub(super) struct ByOrigin(u64);
 
 impl Destination {
-    /// The parts of `url`. A fragment is not sent (RFC 9110 §4.1).
+    /// Parses `url`. Drops the fragment, which is not sent (RFC 9110 §4.1).
     ///
     /// # Errors
-    /// `url` is no URL, or requests cannot be sent to it: see [`Url::for_request`].
+    /// `url` is invalid, or requests cannot be sent to it: see [`Url::for_request`].
     pub fn parse(url: &str) -> Result<Self, ClientError> {
         let url = Url::for_request(url)?;
         let mut field_lines = FieldLinesBuf::new();
@@ -59,11 +59,11 @@ impl Destination {
         Ok(Self(Arc::new(Parts { origin: Origin::new(url.origin()), url, field_lines })))
     }
 
-    /// The same for requests that have one more field line. `Host`, `Content-Length` and `Transfer-Encoding`
-    /// are not for callers to write.
+    /// Adds a field line to all requests. The client writes `Host`, `Content-Length` and `Transfer-Encoding`
+    /// itself, so they are not allowed here.
     ///
     /// # Errors
-    /// The line could not be sent.
+    /// The field line is invalid or not allowed.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ClientError> {
         let field_lines = &mut Arc::make_mut(&mut self.0).field_lines;
         append(field_lines, name, value).map_err(ClientError::FieldInvalid)?;
@@ -74,7 +74,7 @@ impl Destination {
         &self.0.origin
     }
 
-    /// The request target in origin form: path and query, `/` if there is neither.
+    /// Returns the request target in origin form: path and query, or `/` if both are missing.
     pub(super) fn target(&self) -> &str {
         self.0.url.target()
     }
@@ -83,17 +83,17 @@ impl Destination {
         self.0.url.host()
     }
 
-    /// The port, or the default one of the scheme.
+    /// Returns the port, or the default port of the scheme.
     pub(super) fn port(&self) -> u16 {
         self.0.url.port()
     }
 
-    /// Whether the scheme is `https`.
+    /// Returns `true` if the scheme is `https`.
     pub(super) fn is_https(&self) -> bool {
         self.0.url.is_https()
     }
 
-    /// The field lines of each request, `Host` first.
+    /// Returns the field lines of each request, `Host` first.
     pub(super) fn field_lines(&self) -> &FieldLinesBuf {
         &self.0.field_lines
     }
@@ -128,7 +128,7 @@ impl Hasher for ByOrigin {
     }
 }
 
-/// Adds a field line to those that a caller may write.
+/// Appends a field line, unless the client itself writes fields with this name.
 pub(super) fn append(
     field_lines: &mut FieldLinesBuf,
     name: &str,
@@ -140,7 +140,7 @@ pub(super) fn append(
     field_lines.append(name, value)
 }
 
-/// They route and frame the request.
+/// The fields that determine the routing and framing of a request.
 pub(super) const OUR_FIELDS: [&str; 3] = ["content-length", "host", "transfer-encoding"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An exchange driven by whoever awaits it, with a timer of its own.
+//! An exchange with its own timer, driven by the task that awaits it.
 
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{Error, Exchange, ReadBuffers, ResponseEvent};
 
-/// An exchange, the content of its request, and what wakes it when nothing comes.
+/// An exchange, the unsent part of its request body, and its timer.
 pub(super) struct Driven {
     pub(super) exchange: Exchange,
     content: Bytes,
@@ -23,8 +23,8 @@ impl Driven {
         Self { exchange, content, alarm: Alarm::default() }
     }
 
-    /// Sends what the upstream takes, and gives the events of the response to `take` until it returns
-    /// something.
+    /// Sends as much of the request as the upstream server takes. Passes the events of the response to `take`
+    /// until it returns a value.
     pub(super) fn poll_with<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -66,20 +66,20 @@ impl Driven {
     }
 }
 
-/// Buffers that no exchange uses now. All clients of the process share them: there are as many as threads
-/// have polled exchanges at the same time, however many clients there are.
+/// Returns the free buffers. All clients of the process share them. Their number is the highest number of
+/// threads that have polled exchanges at the same time, independent of the number of clients.
 fn spare_buffers() -> MutexGuard<'static, Vec<ReadBuffers>> {
     static SPARE: Mutex<Vec<ReadBuffers>> = Mutex::new(Vec::new());
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time as exchanges know it.
+/// Returns the time on the clock of exchanges.
 pub(super) fn now() -> Duration {
     Clock::system().now()
 }
 
-/// Rings at a deadline. A deadline that is put off is not told to the timer: it rings too early then, and is
-/// set anew.
+/// A timer for a deadline. If the deadline moves to a later time, the timer fires too early and is then set
+/// again.
 #[derive(Default)]
 struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -89,11 +89,11 @@ struct Alarm {
 impl Alarm {
     /// Ready when `deadline` may have passed.
     fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Duration>, now: Duration) -> Poll<()> {
-        // Most of who waits for ever has a deadline of its own, and needs no second timer.
+        // Most callers without a timeout here have their own deadline, and need no second timer.
         let Some(deadline) = deadline.filter(|deadline| *deadline != Duration::MAX) else {
             return Poll::Pending;
         };
-        // The clock is coarse: it may show less than has passed.
+        // The clock is coarse: it may lag behind.
         let until = || Instant::now() + deadline.saturating_sub(now).min(LONGEST) + COARSENESS;
         let is_set = deadline >= self.at && !self.sleep.as_ref().is_none_or(|sleep| sleep.is_elapsed());
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until())));
@@ -107,5 +107,5 @@ impl Alarm {
 
 const COARSENESS: Duration = Duration::from_millis(5);
 
-/// Deadlines beyond what the timer can take are looked at once more on the way.
+/// Longest time that the timer can take. Later deadlines are checked again when it fires.
 const LONGEST: Duration = Duration::from_hours(24);

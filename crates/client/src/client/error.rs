@@ -1,4 +1,4 @@
-//! Why a request has no response.
+//! The errors of requests.
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,13 @@ use thruway_net::tls::TlsFailure;
 use crate::url::InvalidUrl;
 use crate::{ConnectFailures, Error, Side};
 
-/// Why there is no response, or no more of it.
+/// The reason that a response is missing or incomplete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No address accepts connections.
     Connect(ConnectFailures),
-    /// The content is larger than the caller allows.
+    /// The body is larger than the caller allows.
     ContentTooLarge,
     /// An event is larger than allowed.
     EventTooLarge,
@@ -25,34 +25,34 @@ pub enum ClientError {
     EventsInvalid,
     /// The exchange failed.
     Exchange(Error),
-    /// The request has a field line that cannot be sent.
+    /// The request has an invalid field line.
     FieldInvalid(InvalidFieldLine),
-    /// Nobody could say where the server is.
+    /// The name lookup failed.
     NameNotLookedUp {
-        /// Its name.
+        /// The host name.
         host: Box<str>,
-        /// What the resolver says.
+        /// The error of the resolver.
         reason: Box<str>,
     },
-    /// The name of the server is not known, or has not been found out in time.
+    /// The host name does not exist, or the lookup took too long.
     NameNotResolved {
-        /// The name.
+        /// The host name.
         host: Box<str>,
-        /// What the resolver says.
+        /// The kind of the resolver's error.
         kind: io::ErrorKind,
     },
-    /// Method or target cannot be sent.
+    /// The method or target is invalid.
     RequestInvalid(http1::Error),
-    /// Only `http` and `https` are.
+    /// The scheme is neither `http` nor `https`.
     SchemeNotSupported,
-    /// There is a connection, but none in TLS.
+    /// The connection was established, but the TLS handshake failed.
     Tls(TlsFailure),
-    /// It is no URL with a scheme and a host.
+    /// The text is not a URL with a scheme and a host.
     UrlInvalid,
 }
 
 impl ClientError {
-    /// Whose fault it is.
+    /// Returns the side that caused the error.
     pub fn side(&self) -> Side {
         match self {
             Self::Connect(failures) => failures.side(),

@@ -1,4 +1,4 @@
-//! Event streams, read (WHATWG HTML §9.2.5 and §9.2.6).
+//! Reads event streams (WHATWG HTML §9.2.5 and §9.2.6).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use super::response::Response;
 /// One event of a stream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Event {
-    /// What kind of event it is; empty means `message`.
+    /// The event type; empty means `message`.
     pub event: String,
     /// The data: lines joined with a line feed.
     pub data: String,
-    /// The last id that the stream has named up to this event; empty if none.
+    /// The last id in the stream up to this event; empty if there was none.
     pub id: String,
 }
 
@@ -25,34 +25,34 @@ pub struct Events {
 }
 
 impl Response {
-    /// Reads the content as a stream of events.
+    /// Reads the body as an event stream.
     pub fn events(self) -> Events {
         Events { response: self, decoder: EventDecoder::new(EVENT_BYTES_MAX) }
     }
 }
 
 impl Events {
-    /// Allows events of so many octets. Default 4 MiB.
+    /// Sets the maximum size of an event in bytes. The default is 4 MiB.
     pub fn event_bytes_max(mut self, octets: usize) -> Self {
         self.decoder.event_bytes_max = octets;
         self
     }
 
-    /// Ends the stream with [`ClientError::EventsInvalid`] at a line that begins with `{`. Such a line is no
-    /// field that anybody has defined; it shows that the server sends JSON lines, from which no event would
-    /// ever come. Default: other lines than the known fields are ignored (§9.2.6).
+    /// Ends the stream with [`ClientError::EventsInvalid`] at a line that begins with `{`. No event stream
+    /// field begins so: the server sends JSON lines, which contain no events. By default, unknown lines are
+    /// ignored (§9.2.6).
     pub fn refuse_json_lines(mut self) -> Self {
         self.decoder.refuses_json_lines = true;
         self
     }
 
-    /// The next event; `None` at the end of the stream. An event that the end cuts off is none.
+    /// Returns the next event, or `None` at the end of the stream. An incomplete event at the end is dropped.
     ///
     /// # Errors
     /// The exchange failed, or an event is too large.
     ///
     /// # Cancel safety
-    /// Nothing is lost if the future is dropped.
+    /// Dropping the future loses no data.
     pub async fn next(&mut self) -> Option<Result<Event, ClientError>> {
         loop {
             if let Some(event) = self.decoder.events.pop_front() {
@@ -67,22 +67,22 @@ impl Events {
         }
     }
 
-    /// How long to wait before the stream is asked for again, if it has said so.
+    /// Returns the time to wait before reconnecting, if the stream has set it.
     pub const fn retry(&self) -> Option<Duration> {
         self.decoder.retry
     }
 
-    /// The last id that the stream has named: what `Last-Event-ID` is set to when it is asked for again.
+    /// Returns the last id in the stream, for `Last-Event-ID` when reconnecting.
     pub fn last_event_id(&self) -> &str {
         &self.decoder.id
     }
 }
 
-/// Reads lines and makes events of them, however they are cut into pieces.
+/// Decodes lines and events, independent of the boundaries of the pieces.
 #[derive(Debug)]
 struct EventDecoder {
     line: Vec<u8>,
-    /// The line before ended with CR: an LF that follows belongs to it.
+    /// `true` if the previous line ended with CR. An LF that follows belongs to that line end.
     is_after_carriage_return: bool,
     is_after_first_line: bool,
     event: String,
@@ -110,7 +110,7 @@ impl EventDecoder {
         }
     }
 
-    /// Reads a piece of the stream.
+    /// Decodes a piece of the stream.
     fn feed(&mut self, mut octets: &[u8]) -> Result<(), ClientError> {
         while !octets.is_empty() {
             if std::mem::take(&mut self.is_after_carriage_return)
@@ -167,7 +167,7 @@ impl EventDecoder {
         }
     }
 
-    /// An empty line ends the event, if there is data.
+    /// Ends the event at an empty line. An event without data is dropped.
     fn dispatch(&mut self) {
         let (event, mut data) = (std::mem::take(&mut self.event), std::mem::take(&mut self.data));
         if data.pop().is_some() {

@@ -1,4 +1,4 @@
-//! The client: its settings, and how it connects.
+//! The client, its settings, and the way it connects.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::{
     secure,
 };
 
-/// Sends requests, and keeps connections for the next. Clones share them. To be used within a tokio runtime
-/// with I/O and time; in several, each has connections of its own.
+/// Sends requests, and keeps connections for later requests. Clones share the connections. Use it within a
+/// tokio runtime with I/O and time enabled. With several runtimes, each has its own connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(super) config: ClientConfig,
@@ -27,20 +27,21 @@ pub struct Client {
     pub(super) idle: Arc<Idle>,
 }
 
-/// What a client connects to, for how long, and what it keeps.
+/// The settings of a client.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// For names to be resolved and connections to be made, all addresses together. Default 10 s.
+    /// Maximum time to resolve the name and to connect, for all addresses together. The default is 10 s.
     pub connect: Duration,
-    /// Connects here, whatever host the URL names: a Unix socket, or a test's server. Default nothing: the
-    /// URL says it.
+    /// Connects to this address for every URL, such as a Unix socket or a test server. The default is `None`:
+    /// the URL determines the address.
     pub connect_to: Option<UpstreamAddr>,
-    /// How TLS is spoken, for URLs that begin with `https://`: whom to trust, and who we are. Default with
-    /// those whom this system trusts, read when it is needed first. [`TlsConnector::load`] makes others.
+    /// The TLS settings for `https://` URLs: trusted root certificates and client certificate. The default
+    /// uses the system's trust store, which is read at first use. [`TlsConnector::load`] creates other
+    /// settings.
     pub tls: Option<Arc<TlsConnector>>,
-    /// Limits and timeouts of an exchange. `total` includes connecting.
+    /// Limits and timeouts of an exchange. `total` includes the time to connect.
     pub exchange: Config,
-    /// What is kept.
+    /// The limits of idle connections.
     pub pool: PoolConfig,
 }
 
@@ -57,41 +58,43 @@ impl Default for ClientConfig {
 }
 
 impl Client {
-    /// A client with the defaults.
+    /// Returns a client with the default settings.
     pub fn new() -> Self {
         Self::with_config(ClientConfig::default())
     }
 
-    /// A client with other settings.
+    /// Returns a client with these settings.
     pub fn with_config(config: ClientConfig) -> Self {
         let idle = Arc::new(Idle::new(config.pool));
         Self { config, resolver: Arc::new(SystemResolver), idle }
     }
 
-    /// A client of the Unix socket at `path`; the host of a URL is only what the server is told.
+    /// Returns a client that connects to the Unix socket at `path`. The host of a URL appears only in the
+    /// `Host` field.
     pub fn of_unix_socket(path: impl Into<PathBuf>) -> Self {
         let connect_to = Some(UpstreamAddr::unix(path));
         Self::with_config(ClientConfig { connect_to, ..ClientConfig::default() })
     }
 
-    /// Resolves names in another way than the system does.
+    /// Replaces the system's resolver.
     pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
         self.resolver = Arc::new(resolver);
         self
     }
 
-    /// Closes idle connections that have waited too long or that their servers have closed. Those to the
-    /// server that is asked next are looked at anyway.
+    /// Closes connections that have been idle too long or that their servers have closed. A request checks
+    /// the connections to its own server anyway.
     pub fn sweep(&self) {
         self.idle.sweep();
     }
 
-    /// How many connections wait to be used again.
+    /// Returns the number of idle connections.
     pub fn idle_connections(&self) -> usize {
         self.idle.count()
     }
 
-    /// Connects to `destination`. Gives up when a request has taken `total`, which has `started` before.
+    /// Connects to `destination`. `started` is the start of the request, whose total time is limited to
+    /// `total`.
     pub(super) async fn connect(
         &self,
         total: Option<Duration>,
@@ -112,7 +115,7 @@ impl Client {
         if destination.is_https() { self.secure(stream, destination, left).await } else { Ok(stream.into()) }
     }
 
-    /// Does the handshake with the server, which must be the one that the URL names.
+    /// Performs the TLS handshake with the server that the URL names.
     async fn secure(
         &self,
         stream: Stream,

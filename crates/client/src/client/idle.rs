@@ -1,4 +1,4 @@
-//! Connections of a client that wait to be used again.
+//! The idle connections of a client.
 
 use std::fmt;
 use std::hash::BuildHasherDefault;
@@ -10,8 +10,8 @@ use super::destination::{ByOrigin, Destination, Origin};
 use super::drive::now;
 use crate::{Connection, Pool, PoolConfig, UpstreamStream};
 
-/// The idle connections, by the runtime that reads and writes them: one that has ended, or stands still,
-/// would leave an exchange without an answer.
+/// The idle connections, grouped by the runtime that drives them. An exchange would never finish on a
+/// connection whose runtime has ended or is not running.
 pub(super) struct Idle {
     pools: Mutex<Vec<(Option<runtime::Id>, OriginPool)>>,
     config: PoolConfig,
@@ -19,7 +19,7 @@ pub(super) struct Idle {
 
 type OriginPool = Pool<Origin, UpstreamStream, BuildHasherDefault<ByOrigin>>;
 
-/// Where a connection belongs when it is not used.
+/// The data that returns a connection to its pool.
 pub(super) struct Home {
     pub(super) idle: Arc<Idle>,
     pub(super) runtime: Option<runtime::Id>,
@@ -37,12 +37,12 @@ impl Idle {
         Self { pools: Mutex::default(), config }
     }
 
-    /// Closes connections that have waited too long or that their servers have closed.
+    /// Closes connections that have been idle too long or that their servers have closed.
     pub(super) fn sweep(&self) {
         self.lock().iter_mut().for_each(|(_, pool)| pool.sweep(now()));
     }
 
-    /// The number of connections.
+    /// Returns the number of connections.
     pub(super) fn count(&self) -> usize {
         self.lock().iter().map(|(_, pool)| pool.len()).sum()
     }
@@ -58,7 +58,7 @@ impl Idle {
         if let Some((_, pool)) = pools.iter_mut().find(|(one, _)| *one == runtime) {
             return pool.release(origin, connection, now());
         }
-        // What others have not used for too long may be of runtimes that have ended.
+        // Pools that were not used for too long may belong to runtimes that have ended.
         pools.iter_mut().for_each(|(_, pool)| pool.sweep(now()));
         pools.retain(|(_, pool)| !pool.is_empty());
         let mut pool = Pool::with_hasher(self.config, BuildHasherDefault::new());
@@ -66,7 +66,7 @@ impl Idle {
         pools.push((runtime, pool));
     }
 
-    /// What is done meanwhile cannot be interrupted half-way by a panic of somebody else.
+    /// A panic elsewhere does not matter: it cannot interrupt an operation on the pools halfway.
     fn lock(&self) -> MutexGuard<'_, Vec<(Option<runtime::Id>, OriginPool)>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
-//! A client for those who want an answer and no relay: URLs in, responses out.
+//! A high-level client: URLs in, responses out. It is not a relay.
 //!
-//! It is one value for a whole program, whichever threads its tasks run on: it keeps the idle connections
-//! behind a lock, which is held for no more than taking one. Redirects are not followed, content codings not
-//! undone, nothing is kept.
+//! One client serves a whole program, on any number of threads. A lock protects the idle connections; the
+//! client holds it only to take or return a connection. The client does not follow redirects, decode content
+//! codings or cache responses.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), thruway_client::ClientError> {
@@ -22,7 +22,7 @@
 
 mod error;
 
-// where requests go
+// destinations of requests
 mod destination;
 mod idle;
 mod http_client;
@@ -33,7 +33,7 @@ mod response;
 mod events;
 mod request;
 
-// what is kept
+// cached documents
 mod document;
 
 pub use destination::Destination;

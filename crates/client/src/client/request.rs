@@ -1,4 +1,4 @@
-//! Requests, put together and sent.
+//! Building and sending requests.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -18,7 +18,7 @@ use super::idle::Home;
 use super::response::Response;
 use crate::{Connection, Error, RequestToSend, ResponseEvent, Timeouts};
 
-/// A request that is put together. Nothing happens before [`send`](Self::send).
+/// A request builder. [`send`](Self::send) sends the request.
 #[derive(Debug)]
 #[must_use = "nothing is sent before `send` is awaited"]
 pub struct Request<'c> {
@@ -51,14 +51,15 @@ impl<'c> Request<'c> {
         }
     }
 
-    /// Adds a field line. `Host`, `Content-Length` and `Transfer-Encoding` are the client's to write: with
-    /// them, as with a line that could not be sent, [`send`](Self::send) fails.
+    /// Adds a field line. The client writes `Host`, `Content-Length` and `Transfer-Encoding` itself. With one
+    /// of these names or an invalid line, [`send`](Self::send) fails.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.invalid = self.invalid.or(append(self.fields.to_mut(), name, value).err());
         self
     }
 
-    /// Adds field lines, as [`field`](Self::field) does. Those that come first are not copied.
+    /// Adds field lines, with the rules of [`field`](Self::field). The first lines of a request are borrowed,
+    /// not copied.
     pub fn field_lines(mut self, field_lines: &'c FieldLinesBuf) -> Self {
         if field_lines.has_any(&OUR_FIELDS) {
             self.invalid = self.invalid.or(Some(InvalidFieldLine::Name));
@@ -71,37 +72,39 @@ impl<'c> Request<'c> {
         self
     }
 
-    /// Sends `content`.
+    /// Sets the request body.
     pub fn content(mut self, content: impl Into<Bytes>) -> Self {
         self.content = content.into();
         self
     }
 
-    /// Waits for other times than the client does.
+    /// Replaces the client's timeouts for this request.
     pub const fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Says whether to send it twice does no harm; the default is what the method says (RFC 9110 §9.2.2).
+    /// Sets whether the request may be sent twice without harm. The default depends on the method (RFC 9110
+    /// §9.2.2).
     pub const fn idempotent(mut self, is_idempotent: bool) -> Self {
         self.is_idempotent = is_idempotent;
         self
     }
 
-    /// Sends the request, and waits for the head of the response. On a connection that had been used before
-    /// and has ended without a response, it is sent once more if it is idempotent or has not left.
+    /// Sends the request, and waits for the head of the response. If a reused connection ends without a
+    /// response, the request is sent once more. This applies only if the request is idempotent or no byte of
+    /// it was sent.
     ///
     /// # Errors
     /// There is no response.
     ///
     /// # Cancel safety
-    /// The exchange is given up, and its connection closed, if the future is dropped.
+    /// Dropping the future cancels the exchange and closes its connection.
     pub async fn send(self) -> Result<Response, ClientError> {
         self.client.execute(&self).await
     }
 
-    /// How it is framed.
+    /// Returns the framing of the request.
     fn to_send(&self) -> RequestToSend {
         RequestToSend::new(self.method, self.body_length())
     }
@@ -110,7 +113,7 @@ impl<'c> Request<'c> {
         BodyLength::Octets(self.content.len() as u64)
     }
 
-    /// The octets of its head.
+    /// Returns the bytes of the head.
     fn head(&self, destination: &Destination) -> Result<PooledBuffer, ClientError> {
         if let Some(invalid) = self.invalid {
             return Err(ClientError::FieldInvalid(invalid));
@@ -129,22 +132,22 @@ impl<'c> Request<'c> {
 }
 
 impl Client {
-    /// A GET of `url`.
+    /// Starts a GET request of `url`.
     pub fn get(&self, url: &str) -> Request<'_> {
         self.request(Method::Get, url)
     }
 
-    /// A POST to `url`.
+    /// Starts a POST request to `url`.
     pub fn post(&self, url: &str) -> Request<'_> {
         self.request(Method::Post, url)
     }
 
-    /// A request of any method.
+    /// Starts a request with any method.
     pub fn request(&self, method: Method<'static>, url: &str) -> Request<'_> {
         Request::new(self, method, Destination::parse(url), self.config.exchange.timeouts)
     }
 
-    /// A request of any method, to where others go too.
+    /// Starts a request with any method to a parsed destination.
     pub fn request_to(&self, method: Method<'static>, destination: &Destination) -> Request<'_> {
         Request::new(self, method, Ok(destination.clone()), self.config.exchange.timeouts)
     }
@@ -160,7 +163,7 @@ impl Client {
                 outcome => return Ok(outcome?),
             }
         }
-        // Apart, as most requests find a connection that waits.
+        // Boxed to keep the future small, because most requests find an idle connection.
         let stream = Box::pin(self.connect(request.timeouts.total, destination, started)).await?;
         let connection = Connection::new(stream, &self.config.exchange);
         Ok(self.exchange(request, destination, &head, connection, started, runtime).await?)

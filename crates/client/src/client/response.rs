@@ -1,4 +1,4 @@
-//! A response, and its content as it comes.
+//! A response, and its body as it arrives.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,12 +13,12 @@ use super::error::ClientError;
 use super::idle::Home;
 use crate::ResponseEvent;
 
-/// A response whose head has come. Its content comes as fast as it is read; whoever does not want it drops
-/// it, and with it the connection.
+/// A response whose head has arrived. Its body is read on request. Dropping an incomplete response closes its
+/// connection.
 pub struct Response {
     head: OwnedResponseHead,
     length: BodyLength,
-    /// `None` when all has come.
+    /// The exchange; `None` after the end of the body.
     driven: Option<Driven>,
     trailers: FieldLinesBuf,
     home: Home,
@@ -34,39 +34,39 @@ impl Response {
         response
     }
 
-    /// The head.
+    /// Returns the head.
     pub fn head(&self) -> ResponseHead<'_> {
         self.head.as_head()
     }
 
-    /// The status code.
+    /// Returns the status code.
     pub fn status(&self) -> StatusCode {
         self.head().status
     }
 
-    /// The value of the first field line named `name`, in any case.
+    /// Returns the value of the first field line named `name`. The case does not matter.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.head().field(name)
     }
 
-    /// The next piece of content, never empty; `None` at its end.
+    /// Returns the next part of the body, never empty, or `None` at its end.
     ///
     /// # Errors
-    /// The exchange failed: what came is not all.
+    /// The exchange failed, and the body is incomplete.
     ///
     /// # Cancel safety
-    /// Nothing is lost if the future is dropped.
+    /// Dropping the future loses no data.
     pub async fn next(&mut self) -> Option<Result<Bytes, ClientError>> {
         self.read_with(|content| Some(Bytes::copy_from_slice(content))).await.transpose()
     }
 
-    /// All of the content, if that is at most `limit_bytes`.
+    /// Returns the whole body, if it has at most `limit_bytes` bytes.
     ///
     /// # Errors
-    /// As [`next`](Self::next), and [`ClientError::ContentTooLarge`].
+    /// The errors of [`next`](Self::next), and [`ClientError::ContentTooLarge`].
     ///
     /// # Cancel safety
-    /// The content is lost if the future is dropped.
+    /// Dropping the future loses the body.
     pub async fn collect(mut self, limit_bytes: usize) -> Result<Bytes, ClientError> {
         let announced = self.length.octets().unwrap_or(0);
         if announced > limit_bytes as u64 {
@@ -86,12 +86,13 @@ impl Response {
         }
     }
 
-    /// The trailer section, once the content has been read to its end.
+    /// Returns the trailer section. It is empty until the body has been read to its end.
     pub const fn trailers(&self) -> &FieldLinesBuf {
         &self.trailers
     }
 
-    /// Gives the content to `take`, piece by piece, until that returns something; `None` at the end.
+    /// Passes the body to `take`, part by part, until it returns a value. Returns `None` at the end of the
+    /// body.
     pub(super) async fn read_with<R>(
         &mut self,
         mut take: impl FnMut(&[u8]) -> Option<R>,
@@ -123,7 +124,7 @@ impl Response {
         Poll::Ready(Ok(None))
     }
 
-    /// All has come: the connection waits for the next request, if it may.
+    /// Returns the connection to the pool after the end of the body, if it can be used again.
     fn release(&mut self) {
         if let Some(connection) = self.driven.take().and_then(|driven| driven.exchange.finish()) {
             self.home.take_back(connection);
@@ -131,7 +132,7 @@ impl Response {
     }
 }
 
-/// Room is made beforehand for no more than this: a server may announce what it does not send.
+/// Maximum initial capacity. A server may announce more than it sends.
 const EXPECTED_BYTES_MAX: u64 = 64 << 10;
 
 impl fmt::Debug for Response {

@@ -1,4 +1,5 @@
-//! Connections, and the exchanges that they become and that become them again.
+//! Connections and exchanges. Starting an exchange consumes a connection; finishing it returns the
+//! connection.
 
 use std::fmt;
 use std::io;
@@ -15,46 +16,46 @@ use super::state::{Phase, Sending, State};
 use crate::timers::Timers;
 use crate::{Config, Error, Timeouts, UpstreamStream};
 
-/// A connection on which no exchange is going on. Dropping it closes it.
+/// A connection without an active exchange. Dropping it closes it.
 pub struct Connection<T = UpstreamStream>(pub(super) Box<State<T>>);
 
-/// A request and its response, while they are exchanged. Dropping it closes the connection.
+/// A request and its response while they are in progress. Dropping it closes the connection.
 pub struct Exchange<T = UpstreamStream>(pub(super) Box<State<T>>);
 
-/// What decides how a request is framed and how its response is read. The octets of the head must say the
-/// same.
+/// The properties that determine the framing of a request and of its response. The head of the request must
+/// agree with them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestToSend {
-    /// What kind of request it is.
+    /// The kind of the request.
     pub response_to: ResponseTo,
-    /// The body that the head announces; [`BodyLength::UntilClose`] is not for requests and is taken for
+    /// The body that the head announces. [`BodyLength::UntilClose`] is invalid for requests and is treated as
     /// chunked.
     pub body_length: BodyLength,
-    /// Whether the head has an `Upgrade` field. Without it, 101 is refused.
+    /// `true` if the head has an `Upgrade` field. Otherwise, a 101 response is rejected.
     pub asks_for_upgrade: bool,
-    /// Whether the head says `Expect: 100-continue`, and the content is to wait for the answer. A gateway
-    /// whose client waits itself says no.
+    /// `true` if the head has `Expect: 100-continue` and the body must wait for the answer. A gateway sets
+    /// `false` if its own client waits.
     pub awaits_continue: bool,
 }
 
-/// What a connection is after 101, or a success of CONNECT.
+/// A connection after status 101, or after a successful CONNECT.
 #[derive(Debug)]
 pub struct Tunnel<T = UpstreamStream> {
     /// The connection.
     pub transport: T,
-    /// What the upstream has sent behind its response.
+    /// Bytes that the upstream server sent after its response.
     pub early: PooledBuffer,
 }
 
 impl RequestToSend {
-    /// A request of `method` with this body.
+    /// Returns a request of `method` with this body.
     pub fn new(method: Method<'_>, body_length: BodyLength) -> Self {
         Self { response_to: method.into(), body_length, asks_for_upgrade: false, awaits_continue: false }
     }
 }
 
 impl<T: Transport> Connection<T> {
-    /// A fresh connection over `transport`, which is connected.
+    /// Returns a new connection over `transport`, which is connected.
     pub fn new(transport: T, config: &Config) -> Self {
         Self(Box::new(State {
             transport,
@@ -75,8 +76,8 @@ impl<T: Transport> Connection<T> {
         }))
     }
 
-    /// Begins an exchange. `write_head` appends the octets of the request's head, which are written together
-    /// with the first content when the exchange is polled.
+    /// Starts an exchange. `write_head` appends the head of the request. The head is written together with
+    /// the first bytes of the body when the exchange is polled.
     #[inline]
     pub fn start(
         mut self,
@@ -101,70 +102,70 @@ impl<T: Transport> Connection<T> {
         Exchange(self.0)
     }
 
-    /// Whether the upstream has neither closed the connection nor sent anything that nobody asked for, as far
-    /// as this machine knows: the upstream may have closed it just now.
+    /// Returns `true` if the connection is open and no unexpected data has arrived, as far as this machine
+    /// knows. The upstream server may still have closed it a moment ago.
     pub fn is_alive(&mut self) -> bool {
         self.0.transport.is_quiet()
     }
 
-    /// How many exchanges there were on it.
+    /// Returns the number of exchanges on the connection so far.
     pub const fn exchanges(&self) -> u64 {
         self.0.exchanges
     }
 }
 
 impl<T: Transport> Exchange<T> {
-    /// Waits for other times than the config says, in this exchange and those after it on the connection.
+    /// Replaces the timeouts of this exchange and of later exchanges on the connection.
     pub const fn set_timeouts(&mut self, timeouts: Timeouts) {
         self.0.timeouts = timeouts;
     }
 
-    /// How long it waits for what.
+    /// Returns the timeouts.
     pub const fn timeouts(&self) -> Timeouts {
         self.0.timeouts
     }
 
-    /// Whether the connection was used before: what [`Retry`](crate::Retry) asks.
+    /// Returns `true` if the connection was used before, which matters for [`Retry`](crate::Retry).
     pub const fn is_reused(&self) -> bool {
         self.0.exchanges > 1
     }
 
-    /// Whether the response is complete. What of the request was not sent then will not be.
+    /// Returns `true` if the response is complete. The unsent rest of the request is then never sent.
     pub fn is_complete(&self) -> bool {
         self.0.phase == Phase::Complete
     }
 
-    /// When to poll again although nothing has happened.
+    /// Returns the time at which to poll again if no event has happened.
     pub fn deadline(&self) -> Option<Duration> {
         self.0.deadline()
     }
 
-    /// Begins to read. Turns are short: all exchanges of a thread can share `buffers`, which are free again
-    /// after the turn.
+    /// Starts a read. Each turn is short, so all exchanges of a thread can share `buffers`, which are free
+    /// again after the turn.
     #[inline]
     pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e, T> {
         Turn::new(&mut self.0, buffers)
     }
 
-    /// What it is exchanged on.
+    /// Returns the transport of the connection.
     pub const fn transport(&self) -> &T {
         &self.0.transport
     }
 
-    /// How many octets of content come next on the connection and nothing else: all that is left of content
-    /// of a known length, if none of it has been read already. Those can be [moved](Self::poll_move_content).
+    /// Returns the number of body bytes that come next on the connection: the rest of a body of known length,
+    /// if no byte of it is already buffered. These bytes can be [moved](Self::poll_move_content).
     pub fn movable_content(&self) -> u64 {
         let is_next = matches!(self.0.phase, Phase::ExpectContent { .. }) && self.0.kept.is_empty();
         if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }
     }
 
-    /// Lets `move_content` take content from the transport without it passing through here, as `splice` does:
-    /// as much as it likes of the octets that are [movable](Self::movable_content), which are its second
-    /// argument. It returns how many it took, and 0 at the end of what the upstream sends. That the content
-    /// is complete is said in a turn. Writes what waits of the request before, as a turn does.
+    /// Lets `move_content` take body bytes directly from the transport, for example with `splice`. Its second
+    /// argument is the number of [movable](Self::movable_content) bytes. It returns the number of bytes
+    /// taken, or 0 at the end of the stream. A later turn reports the end of the body. Waiting bytes of the
+    /// request are written first, as in a turn.
     ///
     /// # Errors
-    /// The connection has ended too early, or a deadline has passed.
+    /// The connection has ended too early, or a timeout has expired.
     pub fn poll_move_content(
         &mut self,
         cx: &mut Context<'_>,
@@ -175,7 +176,7 @@ impl<T: Transport> Exchange<T> {
         if movable == 0 {
             return Poll::Ready(Ok(0));
         }
-        // The upstream may wait for the rest of the request before it sends more.
+        // The upstream server may wait for the rest of the request before it sends more.
         if let Poll::Ready(Err(error)) = self.0.poll_flush(cx, now) {
             return Poll::Ready(Err(error));
         }
@@ -193,15 +194,15 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// Ends the exchange. Returns the connection if another may follow on it: both messages are complete,
-    /// nothing came behind the response, the upstream lets the connection go on (RFC 9112 §9.3), and it was
-    /// not asked to change to another protocol. Otherwise it is closed.
+    /// Ends the exchange. Returns the connection if another exchange can follow: both messages are complete,
+    /// no data came after the response, the upstream server keeps the connection open (RFC 9112 §9.3), and no
+    /// request asked for an upgrade. Otherwise, the connection is closed.
     #[inline]
     pub fn finish(self) -> Option<Connection<T>> {
         self.0.is_reusable().then(|| Connection(self.0))
     }
 
-    /// Takes the connection out of HTTP; `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
+    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel<T>> {
         let State { phase, transport, mut kept, kept_parsed, .. } = *self.0;
         kept.drain(..kept_parsed);

@@ -1,4 +1,4 @@
-//! One connection to an upstream, and the exchanges on it: one request and its response at a time.
+//! An HTTP/1.1 connection to an upstream server, and its exchanges: one request and its response at a time.
 //!
 //! ```text
 //! Connection ──start──▶ Exchange ──finish──▶ Connection, if it can be used again
@@ -6,19 +6,20 @@
 //!                        │  turn().poll_event ▶ Interim … Final ▶ Content … End   the response, lent from a buffer
 //!                        └─ into_tunnel ──▶ the transport itself
 //! ```
-//! Both directions go on at the same time, and all of it is polled: whoever relays drives two connections in
-//! one task. An exchange owns its connection. What is dropped half-way is closed; only [`Exchange::finish`]
-//! gives a connection back, and only if RFC 9112 lets it be used again. Time comes in as an argument, and
-//! goes out as a [deadline](Exchange::deadline). The rules of HTTP/1.1 are in `thruway-http1`.
+//! Both directions work at the same time and are polled, so a relay can drive two connections in one task. An
+//! exchange owns its connection. Dropping an unfinished exchange closes the connection. Only
+//! [`Exchange::finish`] returns a connection, and only if RFC 9112 allows its reuse. The caller passes the
+//! time as an argument, and asks for the [deadline](Exchange::deadline). `thruway-http1` implements the rules
+//! of HTTP/1.1.
 
-// what a connection is doing
+// the activity of a connection
 mod output;
 mod state;
 
-// the response in
+// the incoming response
 mod response;
 
-// the connection, and the request out
+// the connection, and the outgoing request
 mod exchange;
 mod request;
 

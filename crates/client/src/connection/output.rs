@@ -1,20 +1,20 @@
-//! Octets on their way to the upstream.
+//! Bytes that are being sent to the upstream server.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use thruway_net::{PooledBuffer, Transport};
 
-/// What is to be written. Owns a buffer only while something waits.
+/// The data to be written. It owns a buffer only while data waits.
 #[derive(Default)]
 pub(super) struct Output {
     octets: PooledBuffer,
-    /// How many of the octets are written.
+    /// Number of bytes that are already written.
     written: usize,
 }
 
 impl Output {
-    /// Where to append octets.
+    /// Returns the buffer for more bytes.
     #[inline]
     pub(super) fn octets(&mut self) -> &mut Vec<u8> {
         if self.octets.capacity() == 0 {
@@ -23,7 +23,7 @@ impl Output {
         &mut self.octets
     }
 
-    /// How many octets wait.
+    /// Returns the number of waiting bytes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.octets.len() - self.written
@@ -34,15 +34,15 @@ impl Output {
         self.len() == 0
     }
 
-    /// Forgets what waits.
+    /// Discards the waiting bytes.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.octets = PooledBuffer::default();
         self.written = 0;
     }
 
-    /// Writes some of what waits and of `content` behind it. Returns how much was written, and how much of
-    /// that is content.
+    /// Writes some of the waiting bytes, and then of `content`. Returns the number of written bytes, and the
+    /// number of them from `content`.
     #[inline]
     pub(super) fn poll_write<T: Transport>(
         &mut self,

@@ -1,4 +1,4 @@
-//! The request out: framed, and written as fast as the upstream takes it.
+//! The outgoing request: framed, and written as fast as the upstream server takes it.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,17 +12,18 @@ use super::state::{Sending, State};
 use crate::Error;
 
 impl<T: Transport> Exchange<T> {
-    /// Whether content is still to be sent. Not if all of it was, and not if the upstream has answered
-    /// without waiting for it: an answer other than a success, or a whole one.
+    /// Returns `true` if more of the request body can be sent. It returns `false` after the whole body was
+    /// sent, and after the upstream server has answered without reading all of it: with another status than
+    /// success, or with a complete response.
     pub const fn wants_content(&self) -> bool {
         matches!(self.0.sending, Sending::Octets { .. } | Sending::Chunked)
     }
 
-    /// Ready when content may be sent: little enough waits to be written, and the upstream has said `100
-    /// (Continue)` if that was to be waited for. Who has to fetch the content asks here first.
+    /// Ready when body bytes can be sent: the output buffer has space, and a required `100 (Continue)` has
+    /// arrived. Call this before fetching the bytes.
     ///
     /// # Errors
-    /// A deadline has passed.
+    /// A timeout has expired.
     pub fn poll_room(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         if self.0.must_wait(now) {
             return Poll::Pending;
@@ -36,13 +37,13 @@ impl<T: Transport> Exchange<T> {
         if is_full(&self.0) { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// Takes some of `content`, at least an octet unless it is empty, to be sent behind what was sent before.
-    /// Returns how much. A little is kept until there is more, or until [`poll_flush`](Self::poll_flush) or a
-    /// [turn](Self::turn); a lot is written at once, from where it is. Nothing is done with what is not
-    /// [wanted](Self::wants_content) any more.
+    /// Sends some of `content`, at least one byte unless it is empty. Returns the number of bytes taken.
+    /// Small pieces are buffered until more follows, or until [`poll_flush`](Self::poll_flush) or a
+    /// [turn](Self::turn). Large pieces are written directly. Data that is no longer
+    /// [wanted](Self::wants_content) is discarded.
     ///
     /// # Errors
-    /// A deadline has passed, or there is more than was announced.
+    /// A timeout has expired, or the body is longer than the head has announced.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -76,21 +77,21 @@ impl<T: Transport> Exchange<T> {
                 Poll::Ready(Ok(content.len()))
             }
             Sending::Chunked => state.write_large_chunk(cx, now, content),
-            // Writing has failed meanwhile.
+            // Writing has failed in the meantime.
             Sending::Complete | Sending::Stopped => Poll::Ready(Ok(content.len())),
         }
     }
 
-    /// Whether [`poll_send_pipe`](Self::poll_send_pipe) can be used, and does without copying.
+    /// Returns `true` if [`poll_send_pipe`](Self::poll_send_pipe) is possible and works without copying.
     pub fn takes_pipes(&self) -> bool {
         matches!(self.0.sending, Sending::Octets { .. }) && self.0.transport.splices()
     }
 
-    /// Takes some of what is in `pipe`, which is not empty, as [`poll_send`](Self::poll_send) does of octets.
-    /// What is not [wanted](Self::wants_content) any more stays there.
+    /// Sends some bytes of `pipe`, which is not empty, like [`poll_send`](Self::poll_send). Data that is no
+    /// longer [wanted](Self::wants_content) stays in the pipe.
     ///
     /// # Errors
-    /// A deadline has passed, or there is more than was announced.
+    /// A timeout has expired, or the body is longer than the head has announced.
     pub fn poll_send_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -125,10 +126,10 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// The content is complete; chunked content ends with `trailers`.
+    /// Ends the body. A chunked body ends with `trailers`.
     ///
     /// # Errors
-    /// There was less of it than was announced.
+    /// The body is shorter than the head has announced.
     pub fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self.0.sending {
             Sending::Octets { .. } => return Err(Error::RequestContentTooShort),
@@ -141,11 +142,11 @@ impl<T: Transport> Exchange<T> {
         Ok(())
     }
 
-    /// Writes what waits to be written. Turns do that too.
+    /// Writes all buffered bytes. Turns do the same.
     ///
     /// # Errors
-    /// A deadline has passed. That the connection has failed is found when the response is read, which may
-    /// have come before.
+    /// A timeout has expired. A failed connection is reported when the response is read, because the response
+    /// may have arrived before the failure.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         self.0.poll_flush(cx, now)
     }
@@ -160,7 +161,8 @@ impl<T: Transport> State<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes some of what waits, and of `content` behind it. Returns how much of that was taken.
+    /// Writes some of the buffered bytes and then of `content`. Returns the number of bytes taken from
+    /// `content`.
     #[inline]
     fn poll_write(
         &mut self,
@@ -179,15 +181,15 @@ impl<T: Transport> State<T> {
                 Poll::Ready(Ok(of_content))
             }
             Poll::Ready(Err(_)) => {
-                // A server that refuses a request without having read it answers and closes: the answer may
-                // be there.
+                // A server that refuses a request without reading it answers and closes. Its response may
+                // have arrived.
                 self.stop_sending();
                 Poll::Ready(Ok(content.len()))
             }
         }
     }
 
-    /// Writes some of `content` from where it is.
+    /// Writes some of `content` without buffering.
     fn poll_write_large(
         &mut self,
         cx: &mut Context<'_>,
@@ -207,8 +209,8 @@ impl<T: Transport> State<T> {
         }
     }
 
-    /// Writes a chunk of `content` from where it is, and keeps the rest of the chunk: what was announced must
-    /// follow.
+    /// Writes a chunk of `content` without buffering. Buffers the part of the chunk that the transport does
+    /// not take, because the announced chunk size must be met.
     fn write_large_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -229,12 +231,11 @@ impl<T: Transport> State<T> {
     }
 }
 
-/// Content is kept until so much waits, and no further taken when it does.
+/// Number of buffered bytes at which no more of the body is accepted.
 const OUTPUT_BYTES: usize = 32 << 10;
 
-/// Larger content is written from where it is; up to this size one more copy is cheaper than one more system
-/// call.
+/// Pieces up to this size are buffered, because a copy is cheaper than a system call.
 const COPY_BYTES_MAX: usize = 16 << 10;
 
-/// What of a chunk the upstream does not take must be kept.
+/// Maximum size of a chunk: the part that the upstream server does not take must be buffered.
 const CHUNK_BYTES_MAX: usize = 64 << 10;

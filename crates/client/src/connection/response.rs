@@ -1,4 +1,5 @@
-//! The response in: read into buffers that many connections share, parsed there, and lent from there.
+//! The incoming response. It is read into buffers that many connections share, parsed there, and lent to the
+//! caller.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,40 +14,41 @@ use thruway_net::{PooledBuffer, Transport};
 use super::state::{Phase, State};
 use crate::Error;
 
-/// What has come of a response. Borrows from the buffer that it was read into.
+/// An event of a response. It borrows from the read buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum ResponseEvent<'t> {
-    /// An interim response; the final one is still to come (RFC 9110 §15.2).
+    /// An interim response; the final response follows (RFC 9110 §15.2).
     Interim(ResponseHead<'t>),
-    /// The final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end of
-    /// it follow; otherwise the response is complete.
+    /// The final response, and the way to find the end of its body. With [`BodyLength::NONE`], the response
+    /// is complete. Otherwise, `Content` and `End` follow.
     Final(ResponseHead<'t>, BodyLength),
-    /// Some of the content, never empty.
+    /// A part of the body, never empty.
     Content(&'t [u8]),
-    /// The response is complete; the trailer section, if there was one.
+    /// The end of the response, with the trailer section, if there is one.
     End(FieldLines<'t>),
-    /// The connection is a tunnel from here on: see [`Exchange::into_tunnel`](super::Exchange::into_tunnel).
+    /// The connection has become a tunnel: see [`Exchange::into_tunnel`](super::Exchange::into_tunnel).
     Tunnel(ResponseHead<'t>),
 }
 
-/// A part of the reading of a response, without a pause: what is left of what was read is kept when it ends.
+/// A continuous read of a response. At its end, the connection keeps the data that was read but not consumed.
 ///
-/// Whoever has no room for more content ends the turn and begins another later: nothing is read meanwhile.
+/// A caller without capacity for more of the body ends the turn and starts another one later. Nothing is read
+/// in the meantime.
 pub struct Turn<'e, T: Transport> {
     state: &'e mut State<T>,
     buffers: &'e ReadBuffers,
     hot: Option<Box<HotBuffers>>,
-    /// Whether what is parsed is what the connection has kept, or else what was read into the hot buffer.
+    /// `true` if the parser input is the connection's kept data, `false` if it is the shared buffer.
     is_kept: bool,
-    /// Octets `parsed..filled` are still to be parsed.
+    /// The bytes `parsed..filled` are still to be parsed.
     parsed: usize,
     filled: usize,
-    /// How long the content was that was given last.
+    /// Length of the body part that was returned last.
     given: usize,
     read_bytes_max: usize,
 }
 
-/// An event, without what it borrows: that stands at `start..end` of the input.
+/// An event without borrowed data, which is at `start..end` of the input.
 #[derive(Clone, Copy)]
 struct Found {
     kind: Kind,
@@ -59,7 +61,7 @@ enum Kind {
     Interim,
     Final(BodyLength),
     Content,
-    /// With or without a trailer section in the index.
+    /// With a trailer section in the index, or without.
     End {
         has_section: bool,
     },
@@ -74,17 +76,18 @@ impl<'e, T: Transport> Turn<'e, T> {
         Self { state, buffers, hot: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
     }
 
-    /// Lets one read take so many octets at most, at least one. Default as many as fit, 256 KiB. Who passes
-    /// content on to somebody slower than the upstream bounds with this what the connection keeps meanwhile.
+    /// Limits the bytes of one read, at least one. The default is the size of the buffer, 256 KiB. A caller
+    /// that forwards the body to a slower receiver limits with this the data that the connection must keep.
     pub const fn read_at_most(&mut self, octets: usize) {
         self.read_bytes_max = if octets == 0 { 1 } else { octets };
     }
 
-    /// The next event of the response. Writes what waits of the request before. After the end, it ends again.
+    /// Returns the next event of the response. First writes waiting bytes of the request. After the end, it
+    /// returns the end again.
     ///
     /// # Errors
-    /// The connection has ended too early, a deadline has passed, or the upstream breaks a rule. The exchange
-    /// is over.
+    /// The connection has ended too early, a timeout has expired, or the upstream server broke a rule. The
+    /// exchange is over.
     #[inline]
     pub fn poll_event(
         &mut self,
@@ -100,10 +103,10 @@ impl<'e, T: Transport> Turn<'e, T> {
         Poll::Ready(Ok(self.event(found)))
     }
 
-    /// The last `octets` of the content that was given last were not taken: they come again.
+    /// Puts back the last `octets` bytes of the most recent body part. The next event returns them again.
     ///
     /// # Panics
-    /// There were not so many.
+    /// Panics if `octets` is larger than that part.
     pub fn put_back(&mut self, octets: usize) {
         assert!(octets <= self.given, "only what was given can be put back");
         self.parsed -= octets;
@@ -111,8 +114,8 @@ impl<'e, T: Transport> Turn<'e, T> {
         self.given = 0;
     }
 
-    /// All of the content that is still to come, if it has a known length and has arrived. The response is
-    /// complete then, as if events had said so.
+    /// Returns the rest of the body, if its length is known and all of it has arrived. The response is then
+    /// complete, as after an `End` event.
     #[inline]
     pub fn take_content(&mut self) -> Option<&[u8]> {
         if self.state.put_back > 0 {
@@ -157,7 +160,7 @@ impl<'e, T: Transport> Turn<'e, T> {
         }
     }
 
-    /// Parses the next event, if it has wholly arrived.
+    /// Parses the next event, if it has arrived completely.
     #[inline]
     fn parse(&mut self) -> Result<Option<Found>, Error> {
         let start = self.parsed;
@@ -167,7 +170,7 @@ impl<'e, T: Transport> Turn<'e, T> {
             return Ok(Some(Found { kind: Kind::Content, start, end: self.parsed }));
         }
         match self.state.phase {
-            // Nothing can be in nothing.
+            // An empty input contains no event.
             Phase::ExpectHead { .. } if start == self.filled => return Ok(None),
             Phase::ExpectHead { .. } | Phase::ExpectContent { .. } => {}
             Phase::Complete | Phase::Tunnel => {
@@ -210,7 +213,7 @@ impl<'e, T: Transport> Turn<'e, T> {
         Ok(Some(Found { kind: found, start, end }))
     }
 
-    /// Lends what was found.
+    /// Returns the event with its borrowed data.
     #[inline]
     fn event(&mut self, found: Found) -> ResponseEvent<'_> {
         let HotBuffers { input, index } =
@@ -227,7 +230,7 @@ impl<'e, T: Transport> Turn<'e, T> {
         }
     }
 
-    /// Reads behind what is still to be parsed, which is moved to the start of the hot buffer.
+    /// Reads more bytes after the unparsed ones, which first move to the start of the shared buffer.
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let HotBuffers { input, .. } =
@@ -245,8 +248,8 @@ impl<'e, T: Transport> Turn<'e, T> {
         self.state.transport.poll_read(cx, &mut input[left..end])
     }
 
-    /// The upstream sends nothing more. That ends content whose end is the end of the connection, and is an
-    /// error otherwise.
+    /// Handles the end of the stream. It completes a body that lasts until the connection closes; otherwise
+    /// it is an error.
     #[cold]
     fn handle_end_of_input(&mut self) -> Result<Found, Error> {
         let closed = self.state.closed();
@@ -267,7 +270,7 @@ impl<'e, T: Transport> Turn<'e, T> {
 }
 
 impl<T: Transport> Drop for Turn<'_, T> {
-    /// Keeps what is left for the next turn.
+    /// Keeps the unconsumed data for the next turn.
     #[inline]
     fn drop(&mut self) {
         let is_left = self.parsed < self.filled;
@@ -287,28 +290,28 @@ impl<T: Transport> Drop for Turn<'_, T> {
     }
 }
 
-/// Buffers for turns, which use them one after the other: those of one thread, or of one exchange. They are
-/// allocated when they are needed first, 256 KiB at least.
+/// The shared buffers of turns, which use them one after the other, on one thread or for one exchange. They
+/// are allocated at first use, with at least 256 KiB.
 #[derive(Default)]
 pub struct ReadBuffers(Cell<Option<Box<HotBuffers>>>);
 
-/// What a connection needs while it is read from, and only then.
+/// The buffers that a connection needs only while it is read.
 struct HotBuffers {
     input: Box<[u8]>,
-    /// Where the field lines stand of the head or trailer section that was parsed last.
+    /// The positions of the field lines in the head or trailer section that was parsed last.
     index: HeadIndex,
 }
 
 impl ReadBuffers {
-    /// Takes the buffers, with room for what a connection needs that needs `input_bytes`. Two turns at the
-    /// same time are rare; the second gets buffers of its own.
+    /// Takes the buffers with at least `input_bytes` of input. Two turns at the same time are rare; the
+    /// second one allocates new buffers.
     #[inline]
     fn take(&self, input_bytes: usize) -> Box<HotBuffers> {
         let known = self.0.take().filter(|buffers| buffers.input.len() >= input_bytes);
         known.unwrap_or_else(|| HotBuffers::new(input_bytes))
     }
 
-    /// Keeps them for the next turn.
+    /// Keeps the buffers for the next turn.
     #[inline]
     fn give_back(&self, buffers: Box<HotBuffers>) {
         self.0.set(Some(buffers));
@@ -329,21 +332,21 @@ impl fmt::Debug for ReadBuffers {
     }
 }
 
-/// How long an input must be for everything that comes in one piece to fit, and something behind it.
+/// Returns the buffer size that holds every element that must arrive in one piece, with some reserve.
 pub(super) fn input_bytes(limits: &Limits) -> usize {
     let head_bytes_max = STATUS_LINE_BYTES_MAX + limits.header_section_bytes as usize;
     let trailer_bytes_max = limits.trailer_section_bytes as usize + limits.chunk_extension_bytes as usize;
     head_bytes_max.max(trailer_bytes_max) + ROOM_BYTES
 }
 
-/// What one read takes at most. For large content, fewer and larger reads save a fifth of a relay's time
-/// against 64 KiB.
+/// Maximum number of bytes in one read. For large bodies, this saves a fifth of a relay's CPU time compared
+/// with 64 KiB.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Enough for the field lines of most heads; the index grows for others.
+/// Initial capacity, enough for most heads. The index grows for others.
 const FIELD_LINES: usize = 128;
 
-/// As `thruway-http1` allows.
+/// The limit in `thruway-http1`.
 const STATUS_LINE_BYTES_MAX: usize = 1024;
 
 const ROOM_BYTES: usize = 16 << 10;

@@ -1,4 +1,4 @@
-//! The state of a connection, and what changes it: what was sent, what has come, what has taken too long.
+//! The state of a connection, and its changes by sent data, received data and timeouts.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ pub(super) struct State<T> {
     pub(super) transport: T,
     pub(super) http1: ClientConnection,
     pub(super) exchanges: u64,
-    /// Whether a request on it had an `Upgrade` field: not every upstream that declines goes on as if nothing
-    /// had been asked.
+    /// `true` if a request on the connection had an `Upgrade` field. Some upstream servers that decline an
+    /// upgrade do not continue normally.
     pub(super) asked_for_upgrade: bool,
-    /// How long an input must be for what comes in one piece.
+    /// Minimum length of an input buffer for elements that must arrive in one piece.
     pub(super) input_bytes: usize,
 
-    // the request out
+    // the outgoing request
     pub(super) sending: Sending,
     pub(super) output: Output,
-    /// Whether an octet of the request was written.
+    /// `true` if a byte of the request was written.
     pub(super) has_sent: bool,
 
-    // the response in
+    // the incoming response
     pub(super) phase: Phase,
-    /// What has arrived and was not taken when the last turn ended.
+    /// Received bytes that were not consumed when the last turn ended.
     pub(super) kept: PooledBuffer,
-    /// How much of that has been parsed.
+    /// Number of these bytes that have been parsed.
     pub(super) kept_parsed: usize,
-    /// How many of the octets that come next are content that was parsed, given and put back.
+    /// Number of next bytes that are body bytes which were parsed, returned to the caller and put back.
     pub(super) put_back: usize,
     pub(super) is_input_ended: bool,
 
@@ -41,29 +41,29 @@ pub(super) struct State<T> {
     pub(super) timers: Timers,
 }
 
-/// What of the request is still to be sent.
+/// The part of the request that is still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
-    /// So many octets of content.
+    /// This number of body bytes.
     Octets { remaining: u64 },
     /// Chunks.
     Chunked,
-    /// Nothing: all of it was written, or waits in the output.
+    /// Nothing is left: the whole request was written, or waits in the output.
     Complete,
-    /// Nothing, although it is not complete: the upstream does not want it, or cannot be written to.
+    /// The request is incomplete, but the upstream server does not want the rest or cannot take it.
     Stopped,
 }
 
-/// What of the response is still to come.
+/// The part of the response that is still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// The final response.
     ExpectHead {
-        /// Whether any octet has come, if only of an interim response.
+        /// `true` if any byte has arrived, including those of an interim response.
         has_received: bool,
     },
     ExpectContent {
-        /// Whether the status is an error.
+        /// `true` if the status is an error.
         is_refusal: bool,
     },
     Complete,
@@ -80,7 +80,7 @@ impl<T> State<T> {
             && self.kept.is_empty()
     }
 
-    /// Whether all of the request was written.
+    /// Returns `true` if the whole request was written.
     #[inline]
     pub(super) fn is_request_sent(&self) -> bool {
         self.sending == Sending::Complete && self.output.is_empty()
@@ -88,7 +88,7 @@ impl<T> State<T> {
 }
 
 impl<T: Transport> State<T> {
-    /// What it means that the connection has ended now.
+    /// Returns the error for a connection that ends now.
     #[cold]
     pub(super) fn closed(&self) -> Error {
         match self.phase {
@@ -101,14 +101,14 @@ impl<T: Transport> State<T> {
         }
     }
 
-    /// Whether an octet of the request may have left.
+    /// Returns `true` if a byte of the request may have been sent.
     pub(super) fn has_begun_to_send(&self) -> bool {
         self.has_sent || self.transport.has_written_part()
     }
 }
 
 impl Sending {
-    /// What is to be sent when `sent` octets of `remaining` were.
+    /// Returns the state after `sent` of `remaining` bytes were sent.
     pub(super) const fn after(remaining: u64, sent: usize) -> Self {
         match remaining - sent as u64 {
             0 => Self::Complete,
@@ -118,7 +118,7 @@ impl Sending {
 }
 
 impl<T> State<T> {
-    /// Sends nothing more.
+    /// Stops sending the request.
     #[cold]
     pub(super) fn stop_sending(&mut self) {
         self.sending = Sending::Stopped;
@@ -127,7 +127,7 @@ impl<T> State<T> {
         self.timers.continue_until = None;
     }
 
-    /// Whether content must still wait for `100 (Continue)`.
+    /// Returns `true` if the body must still wait for `100 (Continue)`.
     pub(super) fn must_wait(&mut self, now: Duration) -> bool {
         let must_wait = self.timers.continue_until.is_some_and(|until| now < until);
         if !must_wait {
@@ -138,7 +138,7 @@ impl<T> State<T> {
 }
 
 impl<T> State<T> {
-    /// Octets came: content has not stopped, but a head may still come too slowly.
+    /// Records that bytes arrived. The body is making progress then, but a head may still arrive too slowly.
     #[inline]
     pub(super) fn note_received(&mut self) {
         match &mut self.phase {
@@ -154,8 +154,8 @@ impl<T> State<T> {
         }
     }
 
-    /// A response that is not a success comes from an upstream that does not want the rest of the request;
-    /// whoever succeeds may still be reading it (RFC 9112 §9.5).
+    /// Handles the final response. With a status other than success, the upstream server does not want the
+    /// rest of the request. After a success, it may still read the rest (RFC 9112 §9.5).
     #[inline]
     pub(super) fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.owed_since = None;
@@ -168,15 +168,14 @@ impl<T> State<T> {
         }
     }
 
-    /// Whether a connection that fails now has ended as if the upstream had closed it, which is the end of
-    /// content without a length. An upstream that refuses a request and closes with octets of it unread
-    /// resets the connection by that (RFC 9112 §9.6): its refusal is worth more to the client than the doubt
-    /// whether the explanation is complete.
+    /// Returns `true` if a failure of the connection counts as a regular close, which ends a body without a
+    /// length. An upstream server that refuses a request and closes with unread bytes resets the connection
+    /// (RFC 9112 §9.6). The client should get the refusal, even if its body may be incomplete.
     pub(super) fn may_end_by_reset(&self) -> bool {
         self.phase == Phase::ExpectContent { is_refusal: true }
     }
 
-    /// The response is complete: there is nothing to send the rest of the request for.
+    /// Handles the end of the response. The rest of the request is then useless.
     #[inline]
     pub(super) fn handle_end(&mut self) {
         self.phase = Phase::Complete;
@@ -185,8 +184,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Only the request as a whole can be answered by a tunnel (RFC 9110 §7.8): what is still to be sent
-    /// would end up in it.
+    /// Handles a tunnel response. Only a complete request can become a tunnel (RFC 9110 §7.8): unsent parts
+    /// of it would end up in the tunnel.
     pub(super) fn handle_tunnel(&mut self) -> Result<(), Error> {
         if !self.is_request_sent() {
             return Err(Error::HeadMalformed(http1::Error::UnexpectedMessage));
@@ -205,12 +204,13 @@ impl<T> State<T> {
 }
 
 impl<T> State<T> {
-    /// When the first of the timers runs out.
+    /// Returns the time at which the first timeout expires.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.timers.deadline(self.awaited(), &self.timeouts)
     }
 
-    /// Nothing came. Takes note of it if the upstream is to send something, and fails if it has had its time.
+    /// Records that no data has arrived, if the upstream server must send some. Fails if its timeout has
+    /// expired.
     #[inline]
     pub(super) fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
         let awaited = self.awaited();
@@ -219,7 +219,7 @@ impl<T> State<T> {
         self.timers.wait_to_read(is_owed, awaited, &self.timeouts, now)
     }
 
-    /// Nothing could be written. Takes note of it, and fails if the upstream has had its time.
+    /// Records that no data could be written. Fails if the upstream server's timeout has expired.
     pub(super) fn wait_to_write(&mut self, now: Duration) -> Result<(), Error> {
         self.timers.wait_to_write(self.awaited(), &self.timeouts, now)
     }

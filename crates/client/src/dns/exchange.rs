@@ -1,4 +1,4 @@
-//! Asks servers of names, one after the other until one answers.
+//! Asks DNS servers, one after the other, until one answers.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,20 +11,20 @@ use tokio::time::timeout;
 
 use super::message::{Answer, Kind, Reply, question, reply};
 
-/// The servers, and how they are asked.
+/// The DNS servers, and the limits of a lookup.
 pub(super) struct Servers {
     pub(super) addresses: Vec<SocketAddr>,
-    /// For one answer of one server.
+    /// Time that one server has for one answer.
     pub(super) timeout: Duration,
-    /// How many times all are asked.
+    /// Number of rounds over all servers.
     pub(super) attempts: u32,
 }
 
 impl Servers {
-    /// What the first server says that has something to say.
+    /// Returns the first answer.
     ///
     /// # Errors
-    /// None answers in time, or none wants to.
+    /// No server answers in time, or all servers refuse.
     pub(super) async fn ask(&self, name: &str, kind: Kind) -> io::Result<Option<Answer>> {
         let mut failure = io::Error::other("there is no server of names");
         for _ in 0..self.attempts {
@@ -52,8 +52,8 @@ async fn ask_one(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Repl
     }
 }
 
-/// From a port of its own with an id of its own, which somebody else would have to guess both to answer in
-/// the server's place (RFC 5452). What is no answer to the question is passed over.
+/// Asks over UDP with a random port and a random id. An attacker must guess both to forge an answer (RFC
+/// 5452). Ignores messages that do not answer the question.
 async fn ask_by_udp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -72,7 +72,7 @@ async fn ask_by_udp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<R
     }
 }
 
-/// Messages stand behind their length (RFC 1035 §4.2.2).
+/// Asks over TCP. A length precedes each message (RFC 1035 §4.2.2).
 async fn ask_by_tcp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
     let id = random_id();
     let question = question(id, name, kind)?;
@@ -89,5 +89,6 @@ fn random_id() -> u16 {
     u16::from_ne_bytes(random_bytes())
 }
 
-/// What is sent without being asked for more (RFC 1035 §4.2.1); room for servers that do all the same.
+/// Size of the receive buffer. The standard maximum without extensions is 512 bytes (RFC 1035 §4.2.1), but
+/// some servers send more.
 const UDP_BYTES_MAX: usize = 1_500;

@@ -1,4 +1,4 @@
-//! Questions and answers (RFC 1035 §4). The octets are the business of `simple-dns`.
+//! DNS questions and answers (RFC 1035 §4). `simple-dns` encodes and decodes them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,33 +7,33 @@ use std::time::Duration;
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 
-/// What is asked for.
+/// The requested record type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     A,
     Aaaa,
 }
 
-/// Addresses, and for how long they hold.
+/// Addresses and their TTL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) holds: Duration,
 }
 
-/// What a server says.
+/// The content of a server's reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Reply {
-    /// There is no such name, or it has no address of this kind.
+    /// The name does not exist, or has no address of this kind.
     Nothing,
     Some(Answer),
-    /// It does not fit here.
+    /// The reply was truncated.
     Truncated,
-    /// The server could not find out, or does not want to say.
+    /// The server could not resolve the name, or refuses to.
     Refused,
 }
 
-/// A question with this id.
+/// Returns a question with this id.
 pub(super) fn question(id: u16, name: &str, kind: Kind) -> io::Result<Vec<u8>> {
     let qtype = match kind {
         Kind::A => TYPE::A,
@@ -46,14 +46,14 @@ pub(super) fn question(id: u16, name: &str, kind: Kind) -> io::Result<Vec<u8>> {
     packet.build_bytes_vec().map_err(|error| invalid(&error))
 }
 
-/// Reads what came as an answer to the question; `None` if it is none to that.
+/// Parses a reply to the question. Returns `None` if the message does not answer this question.
 pub(super) fn reply(octets: &[u8], id: u16, name: &str, kind: Kind) -> Option<Reply> {
     let packet = Packet::parse(octets).ok()?;
     let asked = Name::new(name).ok()?;
     let is_answer = packet.id() == id && packet.has_flags(PacketFlag::RESPONSE);
     let repeats_question = match &packet.questions[..] {
         [question] => is_same(&question.qname, &asked),
-        // Servers that do not understand a question may not repeat it.
+        // Servers that do not understand a question may omit it.
         [] => !matches!(packet.rcode(), RCODE::NoError | RCODE::NameError),
         _ => false,
     };
@@ -68,8 +68,7 @@ pub(super) fn reply(octets: &[u8], id: u16, name: &str, kind: Kind) -> Option<Re
     })
 }
 
-/// The addresses of `name`, or of the name that it stands for (RFC 1034 §3.6.2). What is said of other names
-/// is passed over.
+/// Returns the addresses of `name` or of its alias (RFC 1034 §3.6.2). Ignores records of other names.
 fn addresses(packet: &Packet<'_>, mut name: Name<'_>, kind: Kind) -> Reply {
     let (mut addresses, mut holds) = (Vec::new(), u32::MAX);
     for _ in 0..ALIASES_MAX {
@@ -101,7 +100,7 @@ fn addresses(packet: &Packet<'_>, mut name: Name<'_>, kind: Kind) -> Reply {
     Reply::Some(Answer { addresses, holds: Duration::from_secs(holds.into()) })
 }
 
-/// Names of the same labels, whatever their case (RFC 4343).
+/// Compares names, ignoring case (RFC 4343).
 fn is_same(one: &Name<'_>, other: &Name<'_>) -> bool {
     one.to_string().trim_end_matches('.').eq_ignore_ascii_case(other.to_string().trim_end_matches('.'))
 }
@@ -110,5 +109,5 @@ fn invalid(error: &simple_dns::SimpleDnsError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
 }
 
-/// More aliases than anybody has in a row; fewer than a loop.
+/// Maximum length of a chain of aliases: longer than real chains, but it ends loops.
 const ALIASES_MAX: usize = 16;

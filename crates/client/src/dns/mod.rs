@@ -1,11 +1,10 @@
-//! Names to addresses by asking servers of names ourselves, which is how to learn for how long an answer
-//! holds.
+//! Name resolution with direct queries to DNS servers, which return the TTL of an answer.
 //!
 //! ```text
 //! /etc/hosts ─▶ resolv.conf: which servers, which names ─▶ A and AAAA ─▶ the addresses, and the least of their TTLs
 //! ```
-//! Nothing is kept here: whoever asks knows when to ask again. Neither DNSSEC nor DNS over TLS is spoken: the
-//! servers of names, and the way to them, are trusted as they are by the system's resolver.
+//! This module has no cache: the caller knows when to ask again. It supports neither DNSSEC nor DNS over TLS.
+//! Like the system's resolver, it trusts the DNS servers and the network path to them.
 
 mod message;
 mod exchange;
@@ -24,19 +23,19 @@ use crate::resolve::{Resolve, Resolved, Resolving, ResolvingFor, no_such_name};
 use exchange::Servers;
 use message::{Answer, Kind};
 
-/// Asks servers of names over UDP, and over TCP where an answer does not fit. `/etc/hosts` comes first, as
-/// usual; `nsswitch.conf` is not looked at. Both files are read for each lookup, so that changes of them are
-/// heard.
+/// Asks DNS servers over UDP, and over TCP if an answer was truncated. `/etc/hosts` has priority, as usual;
+/// `nsswitch.conf` is ignored. Each lookup reads both `/etc/hosts` and `resolv.conf`, so that changes take
+/// effect.
 #[derive(Clone, Debug)]
 pub struct DnsResolver {
-    /// Those of `resolv.conf` if empty.
+    /// The DNS servers; if empty, the servers in `resolv.conf`.
     nameservers: Vec<SocketAddr>,
     hosts: PathBuf,
     resolv_conf: PathBuf,
 }
 
 impl Default for DnsResolver {
-    /// As the system is set up to.
+    /// Returns a resolver with the system's configuration.
     fn default() -> Self {
         Self {
             nameservers: Vec::new(),
@@ -47,7 +46,8 @@ impl Default for DnsResolver {
 }
 
 impl DnsResolver {
-    /// Asks these servers, in turn until one answers; all else as the system is set up to.
+    /// Returns a resolver that asks these servers one after the other until one answers. It uses the system's
+    /// configuration for everything else.
     pub fn with_nameservers(nameservers: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self { nameservers: nameservers.into_iter().collect(), ..Self::default() }
     }
@@ -61,7 +61,7 @@ impl DnsResolver {
         if !known.is_empty() {
             return Ok(Resolved::new(known, port, None));
         }
-        // Without the file, the defaults, as resolv.conf(5) says.
+        // If the file is missing, use the defaults of resolv.conf(5).
         let config = Config::parse(std::fs::read(&self.resolv_conf).unwrap_or_default()).unwrap_or_default();
         let servers = self.servers(&config);
         for candidate in candidates(name, &config) {
@@ -95,9 +95,9 @@ impl Resolve for DnsResolver {
     }
 }
 
-/// Asks for addresses of both families. `None` if there is no such name, or it has none. That there is none
-/// of IPv6 is believed of servers that fail to say so, as some do; IPv6 alone is not believed where IPv4 has
-/// failed.
+/// Asks for addresses of both families. Returns `None` if the name does not exist or has no address. If only
+/// the IPv6 query fails, the result has the IPv4 addresses, because some servers do not answer IPv6 queries
+/// correctly. If the IPv4 query fails, the lookup fails.
 async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
     let (v4, v6) = tokio::join!(servers.ask(name, Kind::A), servers.ask(name, Kind::Aaaa));
     let (mut answer, v6) = match (v4?, v6) {
@@ -110,8 +110,8 @@ async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
     Ok(Some(answer))
 }
 
-/// The names to be asked for, in order: with `ndots` dots or more as it is first, otherwise below the domains
-/// to search first (resolv.conf(5)).
+/// Returns the names to try, in order. A name with at least `ndots` dots is tried unchanged first; other
+/// names are first tried with the search domains (resolv.conf(5)).
 fn candidates(name: &str, config: &Config) -> Vec<String> {
     if name.ends_with('.') {
         return vec![name.to_owned()];
@@ -124,11 +124,10 @@ fn candidates(name: &str, config: &Config) -> Vec<String> {
 
 const DNS_PORT: u16 = 53;
 
-/// So that more than one server is asked before whoever asks has lost patience.
+/// Maximum time for each server, so that a second server gets its turn before the caller's timeout.
 const TIMEOUT_SECONDS_MAX: u32 = 2;
 
-/// The addresses that `text`, a file as `/etc/hosts` (hosts(5)), has for `name`, whose case makes no
-/// difference.
+/// Returns the addresses for `name` in `text`, which has the format of `/etc/hosts` (hosts(5)). Ignores case.
 fn find_in_hosts(text: &str, name: &str) -> Vec<IpAddr> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let lines = text.lines().filter_map(|line| {

@@ -1,4 +1,4 @@
-//! A small server of names on loopback, and what is made of what it says.
+//! Tests with a small DNS server on the loopback interface.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,13 +13,13 @@ use tokio::runtime::Builder;
 use super::*;
 use crate::UpstreamAddr;
 
-/// A server of names. It ends with the process.
+/// A DNS server. It runs until the process ends.
 struct Nameserver {
     address: SocketAddr,
     zone: Arc<Mutex<Zone>>,
 }
 
-/// What it knows, and how it behaves.
+/// The records and the behavior of the server.
 #[derive(Clone, Default)]
 struct Zone {
     /// Names with their addresses and TTL.
@@ -33,11 +33,11 @@ struct Zone {
 enum Behaviour {
     #[default]
     Answers,
-    /// Nothing about IPv6, and what it says otherwise.
+    /// Fails for IPv6 addresses, and answers otherwise.
     FailsForIpv6,
     Refuses,
     SaysNothing,
-    /// What is asked over UDP does not fit, though it is there.
+    /// Truncates answers over UDP.
     Truncates,
 }
 
@@ -59,7 +59,7 @@ impl Nameserver {
             let mut octets = [0; 1_500];
             while let Ok((length, from)) = udp.recv_from(&mut octets) {
                 if let Some(answer) = by_udp.lock().unwrap().answer(&octets[..length], true) {
-                    // Something that is no answer to this comes first, as from somebody who guesses.
+                    // Sends a forged answer with a wrong id first, like an attacker who guesses.
                     let mut forged = answer.clone();
                     forged[0] ^= 0xff;
                     udp.send_to(&forged, from).unwrap();

@@ -1,4 +1,4 @@
-//! One connection, which has room for many exchanges.
+//! One HTTP/2 connection, which carries many exchanges.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -20,22 +20,22 @@ use super::octets::Octets;
 use super::state::{Counted, State};
 use crate::{Config, Error, RequestToSend};
 
-/// How connections of HTTP/2 are kept. How large responses may be, and how long they may take, says
-/// [`Config`], as for HTTP/1.1.
+/// The settings of HTTP/2 connections. Limits and timeouts of responses are in [`Config`], as for HTTP/1.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Config {
-    /// Octets of content that an upstream may send on one stream before they are taken. Default 256 KiB;
-    /// larger is faster over long distances. The window of the connection is as large as those of a hundred
-    /// streams, and no more are begun on it, however many the upstream allows: otherwise exchanges whose
-    /// content nobody takes would keep that of others away.
+    /// Number of body bytes that an upstream server may send on one stream before they are read. The default
+    /// is 256 KiB. A larger window is faster over long distances. The window of the connection is a hundred
+    /// times as large, and a connection never has more than a hundred streams, even if the server allows
+    /// more. Otherwise unread bodies of some exchanges would block the others.
     pub stream_window_bytes: u32,
-    /// After how long without a word the upstream is asked whether it is still there, while it owes
-    /// something. Default 10 s. Twice: as long as it answers that and nothing else, it is asked once in five
-    /// minutes, because servers end connections on which they are asked more often.
+    /// Time without received data after which a ping is sent, while the upstream server owes a response. The
+    /// default is 10 s. If the server answers two pings and sends nothing else, further pings follow every
+    /// five minutes, because servers close connections with more frequent pings.
     pub ping_after: Duration,
-    /// How long it may take to say so; then the connection is dead, and so are its exchanges. Default 10 s.
+    /// Time to wait for the answer to a ping. Then the connection and its exchanges fail. The default is 10
+    /// s.
     pub ping_timeout: Duration,
-    /// How long a connection without exchanges is kept. Default 30 s.
+    /// Time for which a connection without exchanges is kept. The default is 30 s.
     pub idle: Duration,
 }
 
@@ -55,30 +55,31 @@ impl Http2Config {
         self.stream_window_bytes.saturating_mul(STREAMS).min(WINDOW_BYTES_MAX)
     }
 
-    /// How many windows of streams are in that of the connection.
+    /// Returns the number of stream windows that fit into the connection's window.
     fn exchanges_max(&self) -> usize {
         (self.connection_window_bytes() / self.stream_window_bytes.max(1)).max(1) as usize
     }
 }
 
-/// A connection to an upstream. Clones are of the same one; it is closed when none is left, and no exchange.
+/// A connection to an upstream server. Clones share the connection. It is closed when all clones and
+/// exchanges are gone.
 #[derive(Clone)]
 pub struct Connection {
     send: SendRequest<Bytes>,
     state: Rc<State>,
     config: Config,
     scheme: Scheme,
-    /// How many exchanges it has room for at a time, if the upstream has: each has its window in that of the
-    /// connection.
+    /// Maximum number of concurrent exchanges, if the upstream server allows that many. The window of the
+    /// connection has space for one stream window each.
     exchanges_max: usize,
 }
 
-/// Moves the octets of a connection until that has ended. To be run beside the exchanges, on the same thread.
+/// Moves the bytes of a connection until it ends. Run it on the same thread as the exchanges.
 pub struct Driver(Pin<Box<dyn Future<Output = ()>>>);
 
 impl Connection {
-    /// A connection over `transport`, of which nobody has read or written anything, and what drives it. The
-    /// driver reads the time of `clock`, and has `deadlines`, if there are any, wake it.
+    /// Creates a connection over the new `transport`, and its driver. The driver reads the time from `clock`.
+    /// If `deadlines` is set, it wakes the driver.
     ///
     /// # Errors
     /// The transport has failed.
@@ -114,7 +115,7 @@ impl Connection {
             let mut watch = watch;
             poll_fn(|cx| {
                 loop {
-                    // What has failed exchanges are told themselves.
+                    // The exchanges report failures themselves.
                     if Pin::new(&mut library).poll(cx).is_ready() {
                         return Poll::Ready(());
                     }
@@ -132,7 +133,7 @@ impl Connection {
         Ok((Self { send, state, config: *config, scheme, exchanges_max: http2.exchanges_max() }, driver))
     }
 
-    /// Whether another exchange may begin now.
+    /// Returns `true` if another exchange can start now.
     pub fn has_room(&mut self) -> bool {
         let is_ready = self.send.poll_ready(&mut Context::from_waker(Waker::noop()));
         !self.state.is_over.get()
@@ -140,30 +141,30 @@ impl Connection {
             && self.state.exchanges.get() < self.send.current_max_send_streams().min(self.exchanges_max)
     }
 
-    /// Whether no exchange will begin any more.
+    /// Returns `true` if no more exchanges can start.
     pub fn is_over(&mut self) -> bool {
         let is_ready = self.send.poll_ready(&mut Context::from_waker(Waker::noop()));
         self.state.is_over.get() || matches!(is_ready, Poll::Ready(Err(_)))
     }
 
-    /// Whether nobody uses it: there is no exchange, and nobody waits to begin one.
+    /// Returns `true` if the connection has no exchange, and no task waits to start one.
     pub fn is_idle(&self) -> bool {
         self.state.exchanges.get() == 0 && self.state.awaiting_settings.borrow().is_empty()
     }
 
-    /// What has the upstream asked whether it is still there. Does not keep the connection.
+    /// Returns a handle that requests a ping. The handle does not keep the connection open.
     pub fn doubt(&self) -> Doubt {
         Doubt(self.state.clone())
     }
 
-    /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are
-    /// there.
+    /// Returns `true` if the upstream server accepts upgrades as extended CONNECT (RFC 8441 §3). Waits until
+    /// its settings have arrived.
     ///
     /// # Errors
-    /// The connection is over before that.
+    /// The connection has ended before that.
     ///
     /// # Cancel safety
-    /// Nothing is lost if the future is dropped.
+    /// Dropping the future has no effect on the connection.
     pub async fn takes_upgrades(&self) -> Result<bool, Error> {
         poll_fn(|cx| {
             if self.state.has_settings.get() {
@@ -178,13 +179,13 @@ impl Connection {
         .await
     }
 
-    /// Begins an exchange. `write_head` appends the octets of the request's head as HTTP/1.1 has them, and of
-    /// content that is there already. A GET that asks for an upgrade becomes an extended CONNECT, which is to
-    /// be sent only if the upstream [takes those](Self::takes_upgrades); in other requests, that is left out
-    /// (RFC 9110 §7.8).
+    /// Starts an exchange. `write_head` appends the head of the request in the form of HTTP/1.1, and
+    /// optionally the start of the body. A GET with an upgrade becomes an extended CONNECT. Send it only if
+    /// the server [accepts upgrades](Self::takes_upgrades). Other requests lose their `Upgrade` field (RFC
+    /// 9110 §7.8).
     ///
     /// # Errors
-    /// The connection has ended meanwhile, or what was written is no request that can be said so.
+    /// The connection has ended, or the request is invalid in HTTP/2.
     pub fn start(
         &mut self,
         request: RequestToSend,
@@ -210,25 +211,24 @@ impl Connection {
     }
 }
 
-/// Has the upstream of a connection asked whether it is still there, where others have found that it may not
-/// be.
+/// Requests a ping on a connection if other code suspects that the upstream server is gone.
 pub struct Doubt(Rc<State>);
 
 impl Doubt {
-    /// It is asked after [`ping_after`](Http2Config::ping_after) without a word, if it owes something: once
-    /// more than otherwise as long as it answers nothing else, as for an exchange that begins.
+    /// Allows one more ping than usual, as after the start of an exchange. The ping is sent after
+    /// [`ping_after`](Http2Config::ping_after) without received data, if the server owes a response.
     pub fn ask(&self) {
         self.0.has_begun.set(true);
         self.0.watching.borrow().iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Whether no exchange will begin any more.
+    /// Returns `true` if no more exchanges can start.
     pub fn is_over(&self) -> bool {
         self.0.is_over.get()
     }
 }
 
-/// Marks the connection as over when its driver is.
+/// Marks the connection as over when its driver is dropped.
 struct Ending(Rc<State>);
 
 impl Drop for Ending {
@@ -238,18 +238,18 @@ impl Drop for Ending {
     }
 }
 
-/// What a look at the connection has shown.
+/// The result of a check of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
-    /// The upstream is asked whether it is still there.
+    /// A ping was sent.
     Asks,
-    /// All is well, as far as anybody knows.
+    /// No action is needed.
     Waits,
-    /// It is dead, or nobody needs it.
+    /// The server is gone, or the connection is no longer needed.
     IsOver,
 }
 
-/// Looks whether the upstream is still there, and whether anybody needs it.
+/// Checks that the upstream server is still there and that the connection is needed.
 struct Watch {
     pings: PingPong,
     config: Http2Config,
@@ -257,7 +257,7 @@ struct Watch {
     clock: Clock,
     deadline: Option<Deadline>,
     received: u64,
-    /// When something has come last, or there was an exchange.
+    /// Time at which data last arrived, or an exchange last existed.
     since: Duration,
     asked_at: Option<Duration>,
 }
@@ -301,7 +301,7 @@ impl Watch {
         if self.asked_at.is_some() || !is_needed {
             return Seen::IsOver;
         }
-        // Fails if an answer is still due, which will do as well.
+        // This fails if an earlier ping is unanswered, which serves the same purpose.
         let _ = self.pings.send_ping(Ping::opaque());
         self.asked_at = Some(now);
         self.state.asked.set(self.state.asked.get().saturating_add(1));
@@ -310,8 +310,8 @@ impl Watch {
         Seen::Asks
     }
 
-    /// How long nothing has come when the upstream is asked. Who has begun an exchange meanwhile is told
-    /// soon, once, that it has gone.
+    /// Returns the time without received data after which a ping is sent. The start of an exchange allows one
+    /// more early ping, so that the exchange fails soon if the server is gone.
     fn ping_after(&self) -> Duration {
         let most = PINGS_IN_A_ROW + u32::from(self.state.has_begun.get());
         let is_asked_enough = self.state.asked.get() >= most;
@@ -339,22 +339,22 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// Windows of so many streams make that of the connection.
+/// Number of stream windows in the window of the connection.
 const STREAMS: u32 = 100;
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
-/// What of a request may wait on one stream to be written.
+/// Maximum number of request bytes that wait on one stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Streams of exchanges that were given up, of which the library knows for a second that what still comes on
-/// them was on its way.
+/// Maximum number of streams of dropped exchanges for which the h2 library still ignores late frames. It
+/// remembers each one for a second.
 const RESETS_REMEMBERED: usize = 1024;
 
-/// Each frame that comes on a stream of which it knows no longer it answers with a reset, and after so many
-/// it ends the connection, with all exchanges. Another connection is opened before that.
+/// Maximum number of late frames on forgotten streams. The library resets the stream for each one. Beyond
+/// this number, it closes the connection with all exchanges. A new connection is opened before that.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
-/// Servers of gRPC take it for an attack when they are asked a fourth time without having answered a request
-/// between, unless five minutes have passed (`too_many_pings`).
+/// Maximum number of early pings. gRPC servers treat a fourth ping without an answered request as an attack,
+/// unless five minutes have passed (`too_many_pings`).
 const PINGS_IN_A_ROW: u32 = 2;
 const PING_SELDOM: Duration = Duration::from_secs(310);

@@ -1,4 +1,4 @@
-//! A request and its response on a stream.
+//! A request and its response on an HTTP/2 stream.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,8 +18,8 @@ use crate::timers::{Awaited, Timers};
 use crate::upgrade::Upgrade;
 use crate::{Config, Error, ResponseEvent, Timeouts};
 
-/// A request and its response, while they are exchanged. Dropping it resets the stream, if that is not over;
-/// the connection goes on.
+/// A request and its response while they are in progress. Dropping an unfinished exchange resets its stream;
+/// the connection stays open.
 pub struct Exchange {
     sending: Sending,
     phase: Phase,
@@ -28,26 +28,26 @@ pub struct Exchange {
     response_to: ResponseTo,
     upgrade: Option<Upgrade>,
 
-    // the request out
+    // the outgoing request
     send: SendStream<Bytes>,
-    /// Content that was there from the start.
+    /// The part of the body that was written together with the head.
     first: Bytes,
 
-    // the response in
+    // the incoming response
     response: ResponseFuture,
     content: Option<RecvStream>,
     interim_responses: u32,
-    /// What was given last: an event borrows it.
+    /// The most recent head or trailer section. Events borrow it.
     head: Received,
     piece: Bytes,
 
     counted: Counted,
 }
 
-/// A stream that is no longer HTTP. Dropping it resets the stream, if that is not over.
+/// A stream that has become a tunnel. Dropping it resets the stream unless it has ended.
 pub type Tunnel = Http2Stream<Counted>;
 
-/// What an exchange begins with.
+/// The initial parts of an exchange.
 pub(super) struct Parts {
     pub(super) response: ResponseFuture,
     pub(super) send: SendStream<Bytes>,
@@ -57,20 +57,20 @@ pub(super) struct Parts {
     pub(super) counted: Counted,
 }
 
-/// What of the request is still to be sent.
+/// The part of the request that is still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
-    /// So many octets of content.
+    /// This number of body bytes.
     Octets { remaining: u64 },
-    /// Content whose length was not said.
+    /// A body of unknown length.
     Chunked,
-    /// Nothing.
+    /// Nothing is left.
     Complete,
-    /// Nothing, although it is not complete: the upstream does not want it.
+    /// The request is incomplete, but the upstream server does not want the rest.
     Stopped,
 }
 
-/// What of the response is still to come.
+/// The part of the response that is still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     ExpectHead,
@@ -100,37 +100,37 @@ impl Exchange {
         }
     }
 
-    /// How long it waits for what.
+    /// Returns the timeouts of this exchange.
     pub const fn timeouts(&self) -> Timeouts {
         self.config.timeouts
     }
 
-    /// Waits for other times than the config says.
+    /// Replaces the timeouts from the config.
     pub const fn set_timeouts(&mut self, timeouts: Timeouts) {
         self.config.timeouts = timeouts;
     }
 
-    /// Whether the response is complete. What of the request was not sent then will not be.
+    /// Returns `true` if the response is complete. The unsent rest of the request is then never sent.
     pub fn is_complete(&self) -> bool {
         self.phase == Phase::Complete
     }
 
-    /// Whether content is still to be sent. Not if all of it was, and not if the response is whole or the
-    /// upstream has reset the stream: as long as it has done neither, it may read on, whatever its status
-    /// says (RFC 9113 §8.1).
+    /// Returns `true` if more of the request body can be sent. It returns `false` after the whole body was
+    /// sent, the response is complete, or the upstream server has reset the stream. Until then, the server
+    /// may read on, even after an error status (RFC 9113 §8.1).
     pub const fn wants_content(&self) -> bool {
         matches!(self.sending, Sending::Octets { .. } | Sending::Chunked)
     }
 
-    /// Whether all of the request was given to the library.
+    /// Returns `true` if the whole request was passed to the h2 library.
     fn is_request_sent(&self) -> bool {
         self.first.is_empty() && !self.wants_content()
     }
 
-    /// Ready when content may be sent: the upstream's windows are open.
+    /// Ready when the flow-control windows allow sending more of the body.
     ///
     /// # Errors
-    /// A deadline has passed.
+    /// A timeout has expired.
     pub fn poll_room(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         if self.poll_first(cx, now)?.is_pending() {
             return Poll::Pending;
@@ -138,11 +138,11 @@ impl Exchange {
         self.poll_capacity(cx, now, 1).map_ok(drop)
     }
 
-    /// Takes some of `content`, and sends it. What cannot be sent now is left. Nothing is done with what is
-    /// not [wanted](Self::wants_content) any more, but take it.
+    /// Sends some of `content`, and removes that part from it. Data that is no longer
+    /// [wanted](Self::wants_content) is removed without being sent.
     ///
     /// # Errors
-    /// A deadline has passed, or there is more than the head has announced.
+    /// A timeout has expired, or the body is longer than the head has announced.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -167,10 +167,10 @@ impl Exchange {
         Poll::Ready(Ok(()))
     }
 
-    /// The content is complete; `trailers` come behind it.
+    /// Ends the body with `trailers`.
     ///
     /// # Errors
-    /// There was less of it than was announced.
+    /// The body is shorter than the head has announced.
     pub fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self.sending {
             Sending::Octets { .. } => return Err(Error::RequestContentTooShort),
@@ -180,7 +180,7 @@ impl Exchange {
             }
             Sending::Chunked => {
                 self.sending = Sending::Complete;
-                // Fails if the stream has ended, which the response tells.
+                // This fails if the stream has ended. The response reports that.
                 let _ = self.send.send_trailers(field_map(trailers));
             }
             Sending::Complete | Sending::Stopped => {}
@@ -188,7 +188,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends the content that was there from the start.
+    /// Sends the part of the body that was written together with the head.
     fn poll_first(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         while !self.first.is_empty() {
             let room = ready!(self.poll_capacity(cx, now, self.first.len()))?;
@@ -199,7 +199,7 @@ impl Exchange {
         Poll::Ready(Ok(()))
     }
 
-    /// How much may be sent, at least an octet if `wanted` is not 0.
+    /// Waits for flow-control capacity. Returns at least 1 if `wanted` is not 0.
     fn poll_capacity(
         &mut self,
         cx: &mut Context<'_>,
@@ -215,7 +215,7 @@ impl Exchange {
                     return Poll::Pending;
                 }
                 Poll::Ready(Some(Ok(capacity))) => room = capacity,
-                // What has become of the stream the response tells.
+                // The response reports the end of the stream.
                 Poll::Ready(Some(Err(_)) | None) => {
                     self.stop_sending();
                     return Poll::Ready(Ok(usize::MAX));
@@ -226,7 +226,7 @@ impl Exchange {
         Poll::Ready(Ok(room))
     }
 
-    /// Fails if the stream has ended, which the response tells.
+    /// Sends data. Ignores the error of an ended stream, because the response reports it.
     fn send(&mut self, data: Bytes, is_last: bool) {
         if self.sending != Sending::Stopped {
             let _ = self.send.send_data(data, is_last);
@@ -239,12 +239,12 @@ impl Exchange {
         self.timers.stalled_since = None;
     }
 
-    /// The next event of the response. Sends what was there of the request from the start before. After the
-    /// end, it ends again.
+    /// Returns the next event of the response. First sends the part of the body that was written together
+    /// with the head. After the end, it returns the end again.
     ///
     /// # Errors
-    /// The stream or the connection has ended too early, a deadline has passed, or the upstream breaks a
-    /// rule. The exchange is over.
+    /// The stream or connection ended too early, a timeout has expired, or the upstream server broke a rule.
+    /// The exchange is over.
     pub fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
@@ -267,8 +267,8 @@ impl Exchange {
             if self.interim_responses > self.config.limits.interim_responses {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::InterimResponsesTooMany)));
             }
-            // There is no such status here (RFC 9113 §8.6), and whoever it is passed on to would take what
-            // follows for another protocol.
+            // HTTP/2 has no status 101 (RFC 9113 §8.6). A client that received it would take the following
+            // bytes for another protocol.
             if interim.status() == http::StatusCode::SWITCHING_PROTOCOLS {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::UnexpectedMessage)));
             }
@@ -293,7 +293,7 @@ impl Exchange {
                 self.content = Some(content);
                 return Poll::Ready(Ok(ResponseEvent::Tunnel(self.head.as_head())));
             }
-            // There will be no tunnel, and so there is no more to be sent.
+            // The tunnel was refused, so the request is complete.
             self.send(Bytes::new(), true);
         }
         self.head = Received::head(&head, &self.config.limits).map_err(Error::HeadMalformed)?;
@@ -307,8 +307,7 @@ impl Exchange {
         Poll::Ready(Ok(ResponseEvent::Final(self.head.as_head(), body_length)))
     }
 
-    /// How the end of the content is found. The library has checked that the length, if it is said, is what
-    /// comes.
+    /// Returns the way to find the end of the body. The h2 library verifies an announced length.
     fn body_length(&self) -> BodyLength {
         let head = self.head.as_head();
         if self.response_to == ResponseTo::Head || head.status.is_without_content() {
@@ -316,7 +315,7 @@ impl Exchange {
         }
         let length = head.field("content-length");
         match length.and_then(|value| http1::parse_content_length(value.as_bytes()).ok()) {
-            // Trailers may come although there is no content.
+            // Trailers can follow an empty body.
             Some(0) | None => BodyLength::Chunked,
             Some(octets) => BodyLength::Octets(octets),
         }
@@ -336,7 +335,8 @@ impl Exchange {
                 }
                 Poll::Ready(Some(Ok(data))) if data.is_empty() => {}
                 Poll::Ready(Some(Ok(data))) => {
-                    // Whoever has no room for more does not ask for it.
+                    // This fails only for more bytes than have arrived. A caller without capacity does not
+                    // poll.
                     let _ = content.flow_control().release_capacity(data.len());
                     self.piece = data;
                     self.note_answered();
@@ -358,20 +358,20 @@ impl Exchange {
         Poll::Ready(Ok(ResponseEvent::End(self.head.field_lines())))
     }
 
-    /// Takes the stream out of HTTP; `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
+    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel> {
         let Self { phase, send, content, mut counted, .. } = self;
         counted.note_complete();
         content.filter(|_| phase == Phase::Tunnel).map(|content| Http2Stream::new(send, content, counted))
     }
 
-    /// Something of the response has come.
+    /// Records that a part of the response has arrived.
     fn note_answered(&mut self) {
         self.timers.owed_since = None;
         self.counted.note_answered();
     }
 
-    /// The response is complete: there is nothing to send the rest of the request for.
+    /// Records the end of the response. The rest of the request is then useless.
     fn complete(&mut self) {
         self.phase = Phase::Complete;
         self.counted.note_complete();
@@ -382,8 +382,8 @@ impl Exchange {
     }
 }
 
-/// What it means that there will be no response. What the upstream says that it has not processed may be sent
-/// again in any case (RFC 9113 §8.7).
+/// Returns the error for a stream that ended without a response. Requests that the upstream server reports as
+/// not processed may always be sent again (RFC 9113 §8.7).
 fn error_before_head(error: &h2::Error) -> Error {
     match error.reason() {
         Some(Reason::REFUSED_STREAM) if error.is_remote() => Error::StreamRefused,
@@ -394,19 +394,20 @@ fn error_before_head(error: &h2::Error) -> Error {
 }
 
 impl Exchange {
-    /// When to poll again although nothing has happened.
+    /// Returns the time at which to poll again if no event has happened.
     pub fn deadline(&self) -> Option<Duration> {
         self.timers.deadline(self.awaited(), &self.config.timeouts)
     }
 
-    /// Nothing came. Takes note of it if the upstream is to send something, and fails if it has had its time.
+    /// Records that no data has arrived, if the upstream server must send some. Fails if its timeout has
+    /// expired.
     fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
         let awaited = self.awaited();
         let is_owed = awaited == Awaited::Content || self.is_request_sent();
         self.timers.wait_to_read(is_owed, awaited, &self.config.timeouts, now)
     }
 
-    /// Nothing could be sent. Takes note of it, and fails if the upstream has had its time.
+    /// Records that no data could be sent. Fails if the upstream server's timeout has expired.
     fn wait_to_write(&mut self, now: Duration) -> Result<(), Error> {
         self.timers.wait_to_write(self.awaited(), &self.config.timeouts, now)
     }

@@ -1,5 +1,5 @@
-//! Heads on their way: requests as HTTP/1.1 writes them into such as the library has, and responses into
-//! neutral ones (RFC 9113 §8.2, §8.3).
+//! Converts heads: HTTP/1.1 requests to requests of the h2 library, and its responses to version-independent
+//! responses (RFC 9113 §8.2, §8.3).
 
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -12,19 +12,19 @@ use thruway_message::{
 
 use crate::upgrade::Upgrade;
 
-/// A request as the library has it, made of one as HTTP/1.1 writes it.
+/// A request for the h2 library, converted from an HTTP/1.1 request.
 pub struct Spoken {
-    /// Its head.
+    /// The head of the request.
     pub head: http::Request<()>,
-    /// How many octets it was made of; what stands behind them is its content.
+    /// Number of bytes in the HTTP/1.1 head. The body follows them.
     pub used: usize,
-    /// What it asks for besides a response.
+    /// The upgrade that the request asks for, if any.
     pub(super) upgrade: Option<Upgrade>,
 }
 
 impl Spoken {
-    /// What `octets` say. `None` if that is no request, or none that HTTP/2 can say, which is the mistake of
-    /// whoever wrote it.
+    /// Converts `octets`. Returns `None` if they are not a request, or not one that HTTP/2 can express. That
+    /// is an error of the caller.
     pub fn of(octets: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {
         let limits = Limits {
             request_target_bytes: u32::MAX,
@@ -62,12 +62,12 @@ fn to_library(head: &RequestHead<'_>, scheme: Scheme) -> Option<http::Request<()
             fields.append(name, HeaderValue::from_bytes(line.value.as_bytes()).ok()?);
         }
     }
-    // Trailers are passed on, and some that send them want to be told so.
+    // Trailers are forwarded, and some servers send them only to clients with this field.
     fields.insert(TE, HeaderValue::from_static("trailers"));
     Some(request)
 }
 
-/// A trailer section as the library has it.
+/// Converts a trailer section for the h2 library.
 pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     let mut fields = HeaderMap::new();
     for line in lines {
@@ -82,12 +82,12 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     fields
 }
 
-/// Whether a field is not sent as it is: `TE` is this connection's own.
+/// Returns `true` if a field must not be forwarded. `TE` belongs to this connection.
 fn is_left_out(name: FieldName<'_>) -> bool {
     name.is_of_connection() || name.is("te")
 }
 
-/// Field lines that have come, as they are lent.
+/// Received field lines, in the form that events borrow.
 #[derive(Default)]
 pub(super) struct Received {
     status: Option<StatusCode>,
@@ -96,7 +96,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// A head that has come.
+    /// Converts a received head.
     pub(super) fn head(response: &http::Response<()>, limits: &Limits) -> Result<Self, http1::Error> {
         let status =
             StatusCode::new(response.status().as_u16()).map_err(|_| http1::Error::StatusLineInvalid)?;
@@ -106,7 +106,7 @@ impl Received {
         Ok(Self { status: Some(status), ..lines })
     }
 
-    /// A trailer section that has come.
+    /// Converts a received trailer section.
     pub(super) fn trailers(trailers: &HeaderMap, limits: &Limits) -> Result<Self, http1::Error> {
         for name in trailers.keys() {
             http1::check_trailer_name(name.as_str().as_bytes())?;
@@ -163,8 +163,8 @@ impl Received {
     }
 }
 
-/// Enough for most heads.
+/// Initial capacity, enough for most heads.
 const FIELD_LINES: usize = 64;
 
-/// More than any gateway lets through.
+/// Larger than the limit of any gateway.
 const FIELD_LINES_MAX: u32 = 20_000;

@@ -1,11 +1,11 @@
-//! Connections of HTTP/2 to upstreams (RFC 9113), by the `h2` library: many exchanges on one connection.
+//! HTTP/2 connections to upstream servers (RFC 9113) with the `h2` library: many exchanges on one connection.
 //!
 //! ```text
-//! Connection::new ──▶ Connection (clones are of the same one) ──start──▶ Exchange, as over HTTP/1.1
-//!                └──▶ Driver: a future that moves octets, asks whether the upstream is still there, and ends by itself
+//! Connection::new ──▶ Connection (clones share it) ──start──▶ Exchange, as over HTTP/1.1
+//!                └──▶ Driver: a future that moves bytes, sends pings, and ends with the connection
 //! ```
-//! An exchange is polled as one of HTTP/1.1 is, gives the same events and fails with the same errors. An
-//! upgrade becomes an extended CONNECT, and a success of that the 101 that answers an upgrade.
+//! An exchange is polled like an HTTP/1.1 exchange. It returns the same events and errors. An upgrade becomes
+//! an extended CONNECT, and a successful answer to that becomes the 101 that answers an upgrade.
 
 mod octets;
 mod head;

@@ -1,4 +1,4 @@
-//! The octets of a connection, between its transport and the library.
+//! The byte stream between the transport of a connection and the h2 library.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -9,21 +9,21 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{Gathered, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What has come on a connection.
+/// The received bytes of a connection.
 #[derive(Debug, Default)]
 pub struct Heard {
     octets: Cell<u64>,
-    /// How long the first frame is, from its head (RFC 9113 §4.1), as far as that is there.
+    /// Length of the first frame, from its header (RFC 9113 §4.1), as far as it has arrived.
     first_frame: Cell<u64>,
 }
 
 impl Heard {
-    /// How many octets there were. That they change says that the upstream is still there.
+    /// Returns the number of received bytes. A change shows that the upstream server is still there.
     pub const fn octets(&self) -> u64 {
         self.octets.get()
     }
 
-    /// Whether the first frame is there: the upstream's settings (RFC 9113 §3.4).
+    /// Returns `true` if the first frame has arrived: the upstream server's settings (RFC 9113 §3.4).
     pub const fn has_settings(&self) -> bool {
         self.octets.get() >= FRAME_HEAD_BYTES + self.first_frame.get()
     }
@@ -37,8 +37,8 @@ impl Heard {
     }
 }
 
-/// The transport as the library has it. What is written is kept until it is flushed, or much: the library
-/// writes frame by frame.
+/// The transport, in the form that the h2 library needs. Written data is buffered until a flush or until the
+/// buffer is full, because the library writes each frame separately.
 pub struct Octets<T> {
     transport: T,
     output: Gathered,
@@ -46,23 +46,23 @@ pub struct Octets<T> {
 }
 
 impl<T: Transport> Octets<T> {
-    /// Those of `transport`; what comes is noted in `heard`.
+    /// Wraps `transport`. Records received bytes in `heard`.
     pub fn new(transport: T, heard: Rc<Heard>) -> Self {
         Self { transport, output: Gathered::default(), heard }
     }
 
-    /// Ready when there is room for more.
+    /// Ready when the buffer can take more data.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.output.is_full() { self.poll_written(cx) } else { Poll::Ready(Ok(())) }
     }
 
-    /// Writes what waits.
+    /// Writes the buffered data.
     fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.output.poll_write_all(cx, &mut self.transport, &mut false)
     }
 }
 
-/// Nothing in it is pinned.
+/// No field is pinned.
 impl<T> Unpin for Octets<T> {}
 
 impl<T: Transport> AsyncRead for Octets<T> {
@@ -112,6 +112,6 @@ impl<T: Transport> AsyncWrite for Octets<T> {
     }
 }
 
-/// Of which the first three octets are the length of what follows it.
+/// Length of a frame header. Its first three bytes are the length of the frame's payload.
 const FRAME_HEAD_BYTES: u64 = 9;
 const LENGTH_BYTES: usize = 3;

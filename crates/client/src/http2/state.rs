@@ -1,4 +1,4 @@
-//! What a connection, its exchanges and its driver know of each other.
+//! The state that a connection shares with its exchanges and its driver.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -7,29 +7,29 @@ use std::task::Waker;
 
 use super::octets::Heard;
 
-/// What the connection, its exchanges and its driver know of each other.
+/// The state that a connection shares with its exchanges and its driver.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) exchanges: Cell<usize>,
     pub(super) heard: Rc<Heard>,
-    /// Exchanges that were let go of before their end.
+    /// Number of exchanges that were dropped before their end.
     pub(super) given_up: Cell<u32>,
-    /// How often the upstream was asked whether it is there, since it has answered a request last.
+    /// Number of pings since the upstream server last answered a request.
     pub(super) asked: Cell<u32>,
-    /// How many octets had come when it was asked last, or has answered that.
+    /// Number of bytes received when the most recent ping was sent or answered.
     pub(super) asked_behind: Cell<u64>,
-    /// Whether an exchange has begun since, or it is in doubt whether the upstream is there.
+    /// `true` if an exchange has started since the last ping, or if the server may be gone.
     pub(super) has_begun: Cell<bool>,
     /// Wakes the driver.
     pub(super) watching: RefCell<Option<Waker>>,
-    /// No exchange is to begin any more: all that was to be has been, or so many were given up.
+    /// `true` if no more exchanges may start: the connection has ended, or too many exchanges were dropped.
     pub(super) is_over: Cell<bool>,
-    /// Whether the library has taken note of the upstream's settings, and who waits for that.
+    /// `true` if the h2 library has processed the upstream server's settings.
     pub(super) has_settings: Cell<bool>,
     pub(super) awaiting_settings: RefCell<Vec<Waker>>,
 }
 
-/// Counts an exchange, or the tunnel that has become of it, as long as that is there.
+/// Counts an exchange, or the tunnel that it has become, until it is dropped.
 pub struct Counted {
     state: Rc<State>,
     is_complete: bool,
@@ -42,15 +42,15 @@ impl Counted {
         Self { state, is_complete: false }
     }
 
-    /// Something of the response was taken. What had come before the upstream was asked is no answer to
-    /// anything.
+    /// Records that a part of the response was read. Data that had arrived before the last ping does not
+    /// count as an answer.
     pub(super) fn note_answered(&self) {
         if self.state.heard.octets() > self.state.asked_behind.get() {
             self.state.asked.set(0);
         }
     }
 
-    /// The response is complete.
+    /// Records that the response is complete.
     pub(super) const fn note_complete(&mut self) {
         self.is_complete = true;
     }
@@ -70,8 +70,8 @@ impl Drop for Counted {
 }
 
 impl State {
-    /// Tells those who wait for the upstream's settings, if the library has them. It has acted on all that
-    /// has come when it waits for more.
+    /// Wakes the tasks that wait for the upstream server's settings, if the h2 library has them. The library
+    /// has processed all received data when it waits for more.
     pub(super) fn note_settings(&self) {
         if !self.has_settings.get() && self.heard.has_settings() {
             self.has_settings.set(true);
@@ -90,5 +90,5 @@ impl fmt::Debug for Counted {
     }
 }
 
-/// Exchanges that are given up before their end, until another connection is opened: see `LATE_FRAMES_MAX`.
+/// Number of dropped exchanges after which a new connection is opened: see `LATE_FRAMES_MAX`.
 const GIVEN_UP_MAX: u32 = 1 << 12;

@@ -1,4 +1,4 @@
-//! The client: URLs in, responses out.
+//! Tests of the high-level client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,8 @@ use thruway_testkit::upstream::{self, Listening, Upstream};
 
 use crate::sockets::run;
 
-/// A server that answers each request, head and content, with what `answer` says. Ends with the process.
+/// Starts a server that answers each request with the result of `answer`, which gets head and body. The
+/// server runs until the process ends.
 fn serve(answer: impl Fn(&str) -> String + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -227,8 +228,7 @@ fn a_request_that_brings_a_server_down_is_not_sent_again() {
     });
 }
 
-/// Whatever failed on a connection that had been used before was tried again, time after time that had run
-/// out too.
+/// Every failure on a reused connection was once retried, even after a timeout.
 #[test]
 fn only_an_idle_connection_that_ends_is_replaced() {
     run(async {
@@ -240,7 +240,7 @@ fn only_an_idle_connection_that_ends_is_replaced() {
     });
 }
 
-/// A connection was used that the runtime had made which had ended, or stood still: the response never came.
+/// A connection was once reused whose runtime had ended or was not running. Its response never arrived.
 #[test]
 fn each_runtime_has_connections_of_its_own() {
     let listening = upstream::answers_properly().listen();
@@ -287,13 +287,13 @@ fn nobody_there_is_said_of_every_address() {
         let ClientError::Connect(failures) = &error else { panic!("{error}") };
         let failures: Vec<_> = failures.iter().collect();
         assert_eq!(failures, [(&UpstreamAddr::from(refused), ConnectError::Refused)]);
-        // Where nobody can be asked, the system cannot know that there is no such name.
+        // Without a reachable DNS server, the system cannot know that the name does not exist.
         let error = Client::new().get("http://name.invalid/").send().await.unwrap_err();
         assert!(error.to_string().starts_with("the host `name.invalid` "), "{error}");
     });
 }
 
-/// Fails in this way.
+/// A resolver that fails with this kind of error.
 #[derive(Debug)]
 struct Failing(ErrorKind);
 
@@ -304,7 +304,7 @@ impl Resolve for Failing {
     }
 }
 
-/// Whoever had no descriptor left was told to look for a mistake in the name.
+/// Without free descriptors, the error once claimed that the name does not exist.
 #[test]
 fn a_name_that_nobody_could_look_up_is_not_one_that_is_not_known() {
     run(async {
@@ -326,7 +326,7 @@ fn a_name_that_nobody_could_look_up_is_not_one_that_is_not_known() {
     });
 }
 
-/// Knows one name, with an address at which nobody is before the right one.
+/// A resolver that knows one name. Its first address has no listener, the second one has.
 #[derive(Debug)]
 struct Fixed(SocketAddr);
 

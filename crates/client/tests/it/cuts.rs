@@ -1,4 +1,4 @@
-//! However a response is cut into pieces, the same comes of it.
+//! Tests that the result does not depend on the pieces in which a response arrives.
 
 use std::task::Poll;
 
@@ -13,7 +13,7 @@ const RESPONSE: &str = "HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\
 
 const EXPECTED: &str = "103 Link;200 X Transfer-Encoding;hello, this is all that there is here;end T";
 
-/// Reads until nothing comes; puts back some of the content, as `random` says.
+/// Reads until no more data arrives. Puts back some parts of the body, selected by `random`.
 fn read(line: &mut Line, found: &mut String, random: &mut Random) {
     loop {
         let buffers = ReadBuffers::default();
@@ -79,7 +79,7 @@ fn events_do_not_depend_on_when_pieces_arrive() {
     }
 }
 
-/// The connections of a thread read into the same buffer: what one leaves there is not another's.
+/// The connections of a thread share a read buffer. Data of one must not appear in another.
 #[test]
 fn connections_that_take_turns_do_not_mix() {
     let mut random = Random::new(3);

@@ -1,4 +1,5 @@
-//! Damaged responses: an exchange finds in them what `http1` finds, however they arrive and are taken.
+//! Tests of damaged responses: an exchange must find the same errors as `http1`, for all sizes of reads and
+//! pieces.
 
 use std::task::Poll;
 
@@ -19,7 +20,7 @@ const SAMPLES: [&str; 6] = [
     "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\nsomething else",
 ];
 
-/// What tends to break parsers.
+/// Bytes that often break parsers.
 const MARKS: &[u8] = b"\r\n\0 \t:;,0aF/\x7f\xff";
 
 fn damaged(random: &mut Random) -> Vec<u8> {
@@ -35,7 +36,7 @@ fn damaged(random: &mut Random) -> Vec<u8> {
     octets
 }
 
-/// How a reading ended.
+/// The way in which a read ended.
 #[derive(PartialEq, Eq, Debug)]
 enum End {
     Complete,
@@ -43,7 +44,7 @@ enum End {
     Malformed(http1::Error),
 }
 
-/// Heads with their fields, content joined, and how it ended.
+/// Heads with their fields, the joined body, and the end.
 type Reading = (Vec<(u16, Fields)>, Vec<u8>, End);
 
 fn read_by_http1(octets: &[u8]) -> Reading {

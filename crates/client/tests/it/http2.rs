@@ -1,4 +1,4 @@
-//! Connections of HTTP/2, in virtual time.
+//! Tests of HTTP/2 connections, in virtual time.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use thruway_message::Method;
 use thruway_net::{Clock, ManualTime, Worker};
 use thruway_testkit::{Peer, pipe};
 
-/// A connection, and the upstream as the test plays it.
+/// A connection, and the upstream server that the test plays.
 pub(crate) struct Scene {
     time: ManualTime,
     pub(crate) peer: Peer,
@@ -33,7 +33,7 @@ impl Scene {
         Self { time, peer, connection, driver }
     }
 
-    /// One whose upstream has said how many streams it allows.
+    /// Returns a connection whose upstream server allows this number of streams.
     pub(crate) fn allowing(streams: u8) -> Self {
         let mut scene = Self::new();
         scene.say(&[&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]]);
@@ -62,14 +62,14 @@ impl Scene {
         exchange
     }
 
-    /// Says back what h2 asks with, which is opaque.
+    /// Answers a ping with its opaque data.
     fn answer_ping(&mut self) {
         let asked = self.peer.received();
         assert_eq!((asked[3], asked.len()), (PING, 17));
         self.say(&[b"\0\0\x08\x06\x01\0\0\0\0", &asked[9..]]);
     }
 
-    /// The kinds of the frames that have come.
+    /// Returns the types of the received frames.
     pub(crate) fn kinds(&self) -> Vec<u8> {
         let octets = self.peer.received();
         let mut rest = octets.strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_or(&octets);
@@ -86,7 +86,7 @@ pub(crate) fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> 
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// What comes of the response, in a few words.
+/// Returns a short description of the next event.
 pub(crate) fn event(exchange: &mut Exchange, now: Duration) -> Poll<Result<String, Error>> {
     let mut cx = Context::from_waker(Waker::noop());
     exchange.poll_event(&mut cx, now).map_ok(|event| match event {
@@ -103,10 +103,10 @@ const HEADERS: u8 = 1;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 
-/// Settings that say nothing.
+/// Settings without values.
 const NO_LIMIT: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// 200 on the first stream, and more to come.
+/// Status 200 on the first stream, which stays open.
 const OK: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
 
 #[test]
@@ -154,8 +154,8 @@ fn no_more_exchanges_begin_than_the_upstream_allows() {
     assert!(scene.connection.has_room());
 }
 
-/// Once there were as many as the upstream allowed, and those whose content nobody took kept that of all
-/// others away.
+/// The number of exchanges was once limited only by the upstream server. Exchanges with unread bodies then
+/// blocked all others.
 #[test]
 fn no_more_exchanges_begin_than_have_windows_in_that_of_the_connection() {
     let mut scene = Scene::new();
@@ -179,7 +179,7 @@ fn an_upstream_that_says_nothing_is_asked_and_then_given_up() {
     assert_eq!(scene.kinds(), [PING]);
     assert!(scene.pass(Duration::from_secs(9)).is_pending());
     assert!(scene.pass(Duration::from_secs(2)).is_ready(), "it has not answered");
-    // What was under way is told when the driver is let go of.
+    // Active exchanges fail when the driver is dropped.
     scene.driver = Scene::new().driver;
     let failed = event(&mut exchange, Duration::from_secs(22));
     assert_eq!(failed, Poll::Ready(Err(Error::ClosedBeforeResponse)));
@@ -197,8 +197,8 @@ fn an_upstream_that_answers_pings_may_take_its_time() {
     }
 }
 
-/// Once it was asked every ten seconds, and servers of gRPC end a connection at the fourth time
-/// (`too_many_pings`), with all its streams.
+/// A ping was once sent every ten seconds. gRPC servers close a connection with all its streams at the fourth
+/// ping (`too_many_pings`).
 #[test]
 fn an_upstream_is_not_asked_again_and_again_while_it_answers_nothing_else() {
     let mut scene = Scene::allowing(10);
@@ -213,7 +213,7 @@ fn an_upstream_is_not_asked_again_and_again_while_it_answers_nothing_else() {
             assert!(scene.pass(Duration::from_secs(11)).is_pending());
             scene.answer_ping();
         }
-        // Other frames are no answer to a request, and so none that counts with those servers.
+        // Other frames do not answer a request, so these servers do not count them.
         scene.say(&[b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01"]);
         assert!(scene.pass(Duration::from_mins(5)).is_pending());
         assert_eq!(scene.kinds(), [0; 0]);
@@ -240,7 +240,7 @@ fn who_begins_behind_pings_is_told_soon_that_the_upstream_has_gone() {
     assert_eq!(scene.kinds(), [0; 0], "not more often than servers bear");
 }
 
-/// Once they waited for five minutes.
+/// Such an exchange once waited for five minutes.
 #[test]
 fn who_waits_behind_pings_is_told_soon_that_the_upstream_has_gone_where_that_is_in_doubt() {
     let mut scene = Scene::allowing(10);
@@ -259,7 +259,7 @@ fn who_waits_behind_pings_is_told_soon_that_the_upstream_has_gone_where_that_is_
     assert_eq!(failed, Poll::Ready(Err(Error::ClosedBeforeResponse)));
 }
 
-/// Otherwise whoever reads slowly would have it asked again and again.
+/// Otherwise, a slow reader would cause repeated pings.
 #[test]
 fn to_take_what_came_before_is_no_answer() {
     let mut scene = Scene::allowing(10);
@@ -277,8 +277,8 @@ fn to_take_what_came_before_is_no_answer() {
     assert_eq!(scene.kinds(), [0; 0]);
 }
 
-/// Once fifty of them in a second were remembered, and the connection ended with a thousand frames on the
-/// others.
+/// Only fifty dropped streams per second were once remembered. A thousand late frames on the other streams
+/// ended the connection.
 #[test]
 fn exchanges_that_are_given_up_end_no_others() {
     let mut scene = Scene::allowing(200);
@@ -408,7 +408,7 @@ fn content_is_what_was_announced() {
     assert_eq!(exchange.finish_content(&<_>::default()), Err(Error::RequestContentTooShort));
 }
 
-/// A request with content whose length is not said, and the upstream has answered 404 to its head.
+/// Starts a request with a body of unknown length. The upstream server has answered 404 to its head.
 fn refused_upload(scene: &mut Scene) -> Exchange {
     let request = RequestToSend::new(Method::Post, BodyLength::Chunked);
     let head = |head: &mut Vec<u8>| {
@@ -422,7 +422,7 @@ fn refused_upload(scene: &mut Scene) -> Exchange {
     exchange
 }
 
-/// Once content was given up when the status was that of no success.
+/// The rest of the body was once dropped if the status was not a success.
 #[test]
 fn an_upstream_that_refuses_a_request_may_read_all_of_it_before_it_says_why() {
     let mut scene = Scene::allowing(10);
@@ -444,7 +444,7 @@ fn an_upstream_that_refuses_a_request_may_read_all_of_it_before_it_says_why() {
 fn content_that_an_upstream_does_not_want_is_given_up_and_the_response_is_not() {
     let mut scene = Scene::allowing(10);
     let mut exchange = refused_upload(&mut scene);
-    // All of the response, and behind it `NO_ERROR`: nobody needs the rest of the request.
+    // The complete response, and then `NO_ERROR`: the server does not need the rest of the request.
     scene.say(&[b"\0\0\x03\0\x01\0\0\0\x01why", b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"]);
     let mut cx = Context::from_waker(Waker::noop());
     assert_eq!(exchange.poll_room(&mut cx, Duration::ZERO), Poll::Ready(Ok(())));

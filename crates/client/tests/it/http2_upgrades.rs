@@ -1,4 +1,4 @@
-//! Upgrades over HTTP/2, in virtual time.
+//! Tests of upgrades over HTTP/2, in virtual time.
 
 use std::io::IoSlice;
 use std::pin::pin;
@@ -13,12 +13,12 @@ use thruway_net::Transport;
 
 use crate::http2::{Scene, event, poll};
 
-/// The settings of an upstream that takes upgrades, and as many streams as are said.
+/// The settings of an upstream server that accepts upgrades and this number of streams.
 const fn settings(streams: u8) -> [u8; 21] {
     [0, 0, 12, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams, 0, 8, 0, 0, 0, 1]
 }
 
-/// 200 on the first stream, and more to come.
+/// Status 200 on the first stream, which stays open.
 const OK: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
 
 const DATA: u8 = 0;
@@ -42,7 +42,7 @@ fn start(scene: &mut Scene, lines: &str) -> Result<Exchange, Error> {
 
 const WEBSOCKET: &str = "Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-/// A stream that has become a tunnel.
+/// Returns a stream that has become a tunnel.
 fn tunnel(scene: &mut Scene) -> Tunnel {
     let mut exchange = start(scene, WEBSOCKET).unwrap();
     scene.say(&[OK]);
@@ -58,7 +58,7 @@ fn whether_an_upstream_takes_upgrades_is_known_when_its_settings_are() {
         let connection = scene.connection.clone();
         let mut asked = pin!(connection.takes_upgrades());
         assert!(poll(asked.as_mut()).is_pending());
-        // However the frame is cut.
+        // The frame can arrive in any pieces.
         for octet in settings {
             assert!(poll(asked.as_mut()).is_pending());
             scene.say(&[&[*octet]]);
@@ -118,7 +118,7 @@ fn a_tunnel_is_an_exchange_until_it_ends() {
 fn a_tunnel_that_is_dropped_before_its_end_is_reset() {
     let mut scene = scene();
     let tunnel = tunnel(&mut scene);
-    // The library lets go of what it has sent last when it is asked for more.
+    // The h2 library frees the stream when it is polled again.
     assert!(!scene.connection.has_room());
     drop(tunnel);
     assert!(scene.drive().is_pending());
@@ -130,7 +130,7 @@ fn a_refusal_ends_what_is_sent() {
     let mut scene = scene();
     let mut exchange = start(&mut scene, WEBSOCKET).unwrap();
     scene.kinds();
-    // 404, and its content.
+    // Status 404 with its body.
     scene.say(&[&[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x8d], b"\0\0\x03\0\x01\0\0\0\x01why"]);
     for expected in ["final 404 Chunked", "content why", "end {}"] {
         assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok(expected.to_owned())));
@@ -158,7 +158,7 @@ fn what_cannot_be_asked_for_is_not() {
     );
 }
 
-/// It was passed on as an interim response, and the client would have left HTTP.
+/// The response was once forwarded as an interim response, and the client would have left HTTP.
 #[test]
 fn there_is_no_status_101() {
     let mut scene = Scene::allowing(1);

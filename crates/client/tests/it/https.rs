@@ -1,4 +1,4 @@
-//! Servers that speak TLS.
+//! Tests with TLS servers.
 
 use std::future::poll_fn;
 use std::io::{IoSlice, Read, Write};
@@ -20,15 +20,15 @@ use tokio::time::timeout;
 
 use crate::sockets::{PATIENCE, run, spend_turn};
 
-/// How a server ends the content of its response.
+/// The way in which a server ends the body of its response.
 #[derive(Clone, Copy)]
 enum End {
     Told,
     CutOff,
 }
 
-/// A server that answers one request on each connection, with content that has no length. It ends with the
-/// process.
+/// A server that answers one request on each connection with a body of unknown length. It runs until the
+/// process ends.
 fn server(files: &CertificateFiles, end: End) -> SocketAddr {
     let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -45,7 +45,7 @@ fn server(files: &CertificateFiles, end: End) -> SocketAddr {
         for socket in listener.incoming().map_while(Result::ok) {
             let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), socket);
             let mut request = [0; 1000];
-            // Who does not trust us goes.
+            // A client that does not trust the certificate disconnects.
             let Ok(1..) = stream.read(&mut request) else { continue };
             stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhello").unwrap();
             if matches!(end, End::Told) {
@@ -109,7 +109,7 @@ fn content_that_was_cut_off_is_not_taken_for_whole() {
     });
 }
 
-/// What is read in TLS counts as what is read below it.
+/// With TLS too, the poll budget of the task must not hide a closed connection.
 #[test]
 fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
     run(async {

@@ -8,7 +8,7 @@ use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, Method};
 use thruway_testkit::{DrivenEnd, Peer, pipe};
 
-/// An exchange that has begun, and time that passes when it is told to.
+/// An active exchange, with manual time.
 pub(crate) struct Line {
     pub(crate) peer: Peer,
     pub(crate) exchange: Exchange<DrivenEnd>,
@@ -36,12 +36,12 @@ pub(crate) fn start<T: thruway_net::Transport>(connection: Connection<T>, now: D
 }
 
 impl Line {
-    /// A GET on a fresh connection.
+    /// Starts a GET on a new connection.
     pub(crate) fn get() -> Self {
         Self::with(get(), GET, &Config::default())
     }
 
-    /// A POST with a body of this length.
+    /// Starts a POST with a body of this length.
     pub(crate) fn post(body_length: BodyLength) -> Self {
         Self::with(RequestToSend::new(Method::Post, body_length), "POST\r\n\r\n", &Config::default())
     }
@@ -53,7 +53,7 @@ impl Line {
         Self { peer, exchange, now, buffers: ReadBuffers::default() }
     }
 
-    /// What comes of the response, as far as it goes: a word for each event, and how it ends.
+    /// Reads the response as far as it has arrived. Returns a word for each event, and the end.
     pub(crate) fn read(&mut self) -> String {
         let mut words = Vec::new();
         let mut turn = self.exchange.turn(&self.buffers);
@@ -83,7 +83,7 @@ impl Line {
         }
     }
 
-    /// Sends content; how much of it is taken, if any is.
+    /// Sends a part of the body. Returns the number of bytes taken.
     pub(crate) fn send(&mut self, content: &[u8]) -> Poll<Result<usize, Error>> {
         self.exchange.poll_send(&mut context(), self.now, content)
     }
@@ -96,12 +96,12 @@ impl Line {
         self.exchange.finish_content(&FieldLinesBuf::new())
     }
 
-    /// What the peer has received.
+    /// Returns the bytes that the peer has received.
     pub(crate) fn received(&mut self) -> String {
         String::from_utf8(self.peer.received()).unwrap()
     }
 
-    /// Whether the connection may be used again.
+    /// Returns `true` if the connection can be used again.
     pub(crate) fn leaves_it_reusable(self) -> bool {
         self.exchange.finish().is_some()
     }

@@ -1,4 +1,4 @@
-//! Connections, exchanges and pools, over connections in memory and over sockets.
+//! Tests of connections, exchanges and pools, over connections in memory and over sockets.
 
 mod line;
 
@@ -10,11 +10,11 @@ mod damaged;
 mod misbehaving;
 mod timeouts;
 
-// many
+// many exchanges
 mod reuse;
 mod sockets;
 
-// the comfortable way
+// the high-level client
 mod client;
 mod http2;
 mod http2_upgrades;

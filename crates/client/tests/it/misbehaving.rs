@@ -1,5 +1,5 @@
-//! Upstreams that misbehave: what went wrong, whose fault it is, whether a retry is safe, and that nothing of
-//! it is used again.
+//! Tests of misbehaving upstream servers: the error, the responsible side, the safety of a retry, and that
+//! the connection is not reused.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -14,7 +14,7 @@ use thruway_testkit::{DrivenEnd, pipe};
 
 use crate::line::{Line, connection, context, start};
 
-/// Lets `upstream` answer, in memory.
+/// Makes `upstream` answer over a connection in memory.
 fn answer(line: &Line, upstream: &Upstream) {
     line.peer.send(&upstream.answer);
     match upstream.then {
@@ -66,7 +66,7 @@ fn a_connection_that_is_closed_before_the_request_lets_any_request_be_sent_again
     assert_eq!(Error::ClosedBeforeRequest.retry(), Retry::Always);
 }
 
-/// A transport that has sent part of what it was told to write, as TLS may have, and says to wait.
+/// A transport that has sent a part of a write and returns `Pending`, as TLS can.
 struct SendsPart(DrivenEnd);
 
 impl Transport for SendsPart {
@@ -95,7 +95,7 @@ impl Transport for SendsPart {
     }
 }
 
-/// Once any request was sent again then: it was taken for one of which nothing had left.
+/// Such requests were once always sent again, as if no byte had been sent.
 #[test]
 fn a_request_of_which_part_may_have_left_is_not_taken_for_one_that_was_not_sent() {
     let (peer, driven) = pipe();

@@ -1,4 +1,4 @@
-//! Requests with content: framing, backpressure, answers that come early.
+//! Tests of requests with a body: framing, backpressure, early answers.
 
 use std::task::Poll;
 
@@ -146,7 +146,7 @@ fn an_early_success_leaves_the_request_going_until_it_ends_itself() {
     assert!(!line.leaves_it_reusable());
 }
 
-/// A server that refuses content answers and closes; what is sent then fails, before the answer was read.
+/// A server that rejects a body answers and closes. The next write fails before the answer is read.
 #[test]
 fn an_answer_is_read_although_the_request_cannot_be_written_any_more() {
     let mut line = Line::post(BodyLength::Octets(100_000));

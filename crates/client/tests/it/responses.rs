@@ -1,4 +1,4 @@
-//! Responses as they should be.
+//! Tests of valid responses.
 
 use std::task::Poll;
 
@@ -174,7 +174,7 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
     assert!(!line.leaves_it_reusable(), "more came than was asked for");
 }
 
-/// Reads up to so many octets past the exchange, as `splice` would.
+/// Reads up to `most` bytes directly from the transport, as `splice` does.
 fn move_content(line: &mut Line, most: usize) -> Poll<Result<u64, Error>> {
     line.exchange.poll_move_content(&mut context(), line.now, |transport, movable, cx| {
         let length = most.min(usize::try_from(movable).unwrap());
@@ -236,8 +236,8 @@ fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
     }
 }
 
-/// While content was moved, what waited of the request was not written: an upstream that answers as it reads,
-/// and a gateway that waits for its answer, waited for each other.
+/// Waiting bytes of the request were once not written while the body was moved. An upstream server that
+/// answers while it reads, and a gateway that waits for its answer, waited for each other.
 #[test]
 fn the_request_goes_on_while_content_is_moved() {
     let mut line = Line::get();

@@ -1,4 +1,4 @@
-//! Pools.
+//! Tests of pools.
 
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ fn a_sweep_leaves_what_is_good() {
     assert_eq!(pool.len(), 1);
 }
 
-/// Node answers no refusals any more on a connection on which it has declined.
+/// Node stops rejecting upgrades on a connection after it has declined one.
 #[test]
 fn a_connection_on_which_an_upgrade_was_declined_is_not_used_again() {
     let request = RequestToSend { asks_for_upgrade: true, ..get() };

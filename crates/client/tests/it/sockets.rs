@@ -1,4 +1,4 @@
-//! The same over sockets: connecting, closing, resetting as the system does it.
+//! Tests over sockets: connecting, closing and resetting.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ async fn open(address: SocketAddr) -> Connection {
     Connection::new(connect(&address.into(), PATIENCE).await.unwrap().into(), &Config::default())
 }
 
-/// Reads the response to its end; returns its status and content.
+/// Reads the response to its end. Returns its status and body.
 async fn read(exchange: &mut Exchange) -> Result<(u16, Vec<u8>), Error> {
     let (mut status, mut content) = (0, Vec::new());
     poll_fn(|cx| {
@@ -117,7 +117,7 @@ fn a_connection_that_the_upstream_closes_while_it_waits_is_found_closed() {
         let (accepted, _) = listener.accept().await.unwrap();
         assert!(connection.is_alive());
         drop(accepted);
-        // The reactor hears of it when this task lets it.
+        // The reactor reports the close when this task yields.
         while connection.is_alive() {
             yield_now().await;
         }
@@ -127,7 +127,7 @@ fn a_connection_that_the_upstream_closes_while_it_waits_is_found_closed() {
     });
 }
 
-/// Does all that tokio lets this task do in one turn.
+/// Uses up the poll budget that tokio gives this task.
 pub(crate) async fn spend_turn() {
     poll_fn(|cx| {
         while pin!(consume_budget()).poll(cx).is_ready() {}
@@ -136,7 +136,7 @@ pub(crate) async fn spend_turn() {
     .await;
 }
 
-/// Once it was taken for alive, as reads are pending then whatever has come.
+/// Such a connection once counted as alive, because all reads of a task without budget are pending.
 #[test]
 fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
     run(async {
@@ -194,7 +194,7 @@ fn the_first_address_that_accepts_is_taken() {
     });
 }
 
-/// A listener whose queue is full does not answer: the first address must leave time for the second.
+/// A listener with a full queue does not answer. The first address must leave time for the second.
 #[test]
 fn an_address_that_does_not_answer_leaves_time_for_the_next() {
     run(async {
@@ -208,7 +208,7 @@ fn an_address_that_does_not_answer_leaves_time_for_the_next() {
     });
 }
 
-/// A socket with room for one connection that nobody accepts, and the connections that fill it.
+/// Returns a socket with space for one connection that is never accepted, and the connections that fill it.
 fn full_listener() -> (UpstreamAddr, Vec<socket2::Socket>) {
     let tcp = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let listener = tcp();
@@ -219,7 +219,7 @@ fn full_listener() -> (UpstreamAddr, Vec<socket2::Socket>) {
     for _ in 0..4 {
         let socket = tcp();
         socket.set_nonblocking(true).unwrap();
-        // Those that the queue has no room for stay half-open, which is what is wanted.
+        // The queue has no space for later connections. They stay half-open, as intended.
         drop(socket.connect(&address));
         sockets.push(socket);
     }

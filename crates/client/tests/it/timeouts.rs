@@ -1,4 +1,4 @@
-//! Upstreams that take their time, and who is not waited for.
+//! Tests of slow upstream servers.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn silence_instead_of_a_head_is_a_timeout() {
         line.peer.send(&upstream.answer);
         assert_eq!((line.read().as_str(), line.seconds_left()), ("…", Some(10)));
         line.pass(9);
-        // A head that drips is no faster.
+        // A head that arrives byte by byte does not extend the timeout.
         line.peer.send(if upstream.answer.is_empty() { "" } else { "X: y\r\n" });
         assert_eq!((line.read().as_str(), line.seconds_left()), ("…", Some(1)));
         line.pass(1);
@@ -109,7 +109,7 @@ fn an_upstream_that_takes_nothing_is_given_up() {
     assert_eq!(line.error(), Error::WriteTimedOut);
 }
 
-/// Writing timed out with an error that allowed a retry, although the final response had begun.
+/// A write timeout once allowed a retry although the final response had started.
 #[test]
 fn an_upstream_that_answers_need_not_take_the_rest_of_the_request() {
     let mut line = Line::post(BodyLength::Octets(1 << 20)).timed(TIMEOUTS);

@@ -1,55 +1,56 @@
-//! The header of the PROXY protocol, in no version yet.
+//! The header of the PROXY protocol, independent of the version.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a header tells.
+/// The client that a header describes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProxyHeader {
-    /// Nothing: the connection is the proxy's own, or it does not know whose it is (`LOCAL`, `UNKNOWN`).
+    /// No client: the connection is the proxy's own, or the proxy does not know the client (`LOCAL`,
+    /// `UNKNOWN`).
     Local,
     /// A TCP client.
     Tcp {
-        /// The client.
+        /// The client's address.
         source: SocketAddr,
-        /// Where the client has connected to.
+        /// The address to which the client has connected.
         destination: SocketAddr,
     },
-    /// A client on the proxy's machine; Unix domain sockets have no addresses worth telling.
+    /// A client on the proxy's machine. Clients of Unix domain sockets have no useful address.
     Unix,
 }
 
-/// How a header is written.
+/// The version of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyVersion {
-    /// As a line of text.
+    /// Version 1: a line of text.
     V1,
-    /// Binary.
+    /// Version 2: binary.
     V2,
 }
 
-/// Why octets are no header.
+/// The reason that bytes are not a valid header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidProxyHeader {
-    /// Addresses or ports are not what the header says they are (§2.1, §2.2).
+    /// Addresses or ports do not have the announced form (§2.1, §2.2).
     Address,
     /// The command is neither `LOCAL` nor `PROXY` (§2.2).
     Command,
-    /// The family of the addresses is none that there is (§2.1, §2.2).
+    /// The address family is unknown (§2.1, §2.2).
     Family,
-    /// A line of version 1 has no end within 107 octets (§2.1).
+    /// A line of version 1 has no end within 107 bytes (§2.1).
     LineTooLong,
-    /// There is no header (§2).
+    /// The bytes do not start with a header (§2).
     Missing,
-    /// A header of version 2 has more additional fields than are accepted.
+    /// A header of version 2 is longer than the accepted maximum.
     TooLong,
-    /// The version is none that there is (§2.2).
+    /// The version is unknown (§2.2).
     Version,
 }
 
 impl ProxyHeader {
-    /// The same with addresses of one family, as a header has only one: that of IPv4 if both have such an
-    /// address.
+    /// Returns the header with addresses of one family, because a header has only one. IPv4 is used if both
+    /// addresses are IPv4 addresses or IPv4-mapped.
     pub(super) fn of_one_family(self) -> Self {
         let Self::Tcp { source, destination } = self else { return self };
         let is_v4 = [source, destination].iter().all(|address| address.ip().to_canonical().is_ipv4());
@@ -65,7 +66,7 @@ impl ProxyHeader {
     }
 }
 
-/// Whether `octets` may still become something that begins with `start`.
+/// Returns `true` if `octets` starts with `start` or is a prefix of it.
 pub(super) fn may_begin_with(octets: &[u8], start: &[u8]) -> bool {
     let length = octets.len().min(start.len());
     octets[..length] == start[..length]
@@ -74,13 +75,13 @@ pub(super) fn may_begin_with(octets: &[u8], start: &[u8]) -> bool {
 impl fmt::Display for InvalidProxyHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Address => "addresses or ports are not what the header says they are",
-            Self::Command => "the command is not known",
-            Self::Family => "the family of the addresses is not known",
-            Self::LineTooLong => "the line has no end",
-            Self::Missing => "there is no header",
-            Self::TooLong => "the header is too long",
-            Self::Version => "the version is not known",
+            Self::Address => "the PROXY header has invalid addresses or ports",
+            Self::Command => "the PROXY header has an unknown command",
+            Self::Family => "the PROXY header has an unknown address family",
+            Self::LineTooLong => "the PROXY header line is too long",
+            Self::Missing => "the PROXY header is missing",
+            Self::TooLong => "the PROXY header is too long",
+            Self::Version => "the PROXY header has an unknown version",
         })
     }
 }

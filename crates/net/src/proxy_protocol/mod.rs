@@ -1,6 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: the header in which a proxy tells who its client is, before the
-//! first octet of anything else. Additional fields (TLVs) of version 2 are passed over; checksums among them
-//! are not looked at.
+//! The PROXY protocol, versions 1 and 2. A proxy sends a header with its client's address before all other
+//! bytes. The parser skips the additional fields (TLVs) of version 2 and does not verify checksums in them.
 //!
 //! <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>
 
@@ -16,10 +15,11 @@ pub use header::{InvalidProxyHeader, ProxyHeader, ProxyVersion};
 pub use receive::{ReceiveError, receive_proxy_header};
 
 impl ProxyHeader {
-    /// Reads the header at the start of `octets`, and how long it is; `None` if it has not wholly arrived.
+    /// Reads the header at the start of `octets`. Returns the header and its length in bytes, or `None` if
+    /// the header is incomplete.
     ///
     /// # Errors
-    /// There is none, or it breaks a rule.
+    /// The header is missing, or it breaks a rule.
     pub fn parse(octets: &[u8]) -> Result<Option<(Self, usize)>, InvalidProxyHeader> {
         match octets.first() {
             None => Ok(None),

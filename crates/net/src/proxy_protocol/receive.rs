@@ -1,4 +1,4 @@
-//! Takes the header from a connection that was just accepted.
+//! Receives the header on a connection that was just accepted.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,27 +11,27 @@ use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
-/// Why a connection has no header.
+/// The reason that no header was received.
 #[derive(Debug)]
 pub enum ReceiveError {
-    /// The connection ended before.
+    /// The connection ended before the header was complete.
     Ended,
-    /// What came is none.
+    /// The received bytes are not a valid header.
     Invalid(InvalidProxyHeader),
     /// The connection failed.
     Io(io::Error),
-    /// It did not come in time, or not before the drain.
+    /// The header did not arrive in time, or not before the drain.
     TimedOut,
 }
 
-/// Reads the header that comes first on `transport`, within `within`, and what has come behind it. While the
-/// connection drains, only for what has arrived already is waited.
+/// Reads the header at the start of `transport`, within `within`. Also returns the bytes that arrived after
+/// it. If the connection drains, this waits only for data that has already arrived.
 ///
 /// # Errors
-/// There is no header, or not in time.
+/// The header is missing, invalid or late, or the connection failed.
 ///
 /// # Cancel safety
-/// If the future is dropped, what was read is lost.
+/// Dropping the future loses the bytes that were read.
 pub async fn receive_proxy_header<T: Transport>(
     transport: &mut T,
     guard: &ConnectionGuard,
@@ -86,18 +86,18 @@ fn poll_header<T: Transport>(
 impl fmt::Display for ReceiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended => f.write_str("the connection ended before"),
+            Self::Ended => f.write_str("the connection ended before the PROXY header was complete"),
             Self::Invalid(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
-            Self::TimedOut => f.write_str("it did not come in time"),
+            Self::TimedOut => f.write_str("the PROXY header did not arrive in time"),
         }
     }
 }
 
 impl std::error::Error for ReceiveError {}
 
-/// A header and the first request mostly come together.
+/// Number of bytes read at a time. A header and the first request usually arrive together.
 const PIECE_BYTES: usize = 1 << 10;
 
-/// Long enough for the reactor to report what has arrived.
+/// Time for the reactor to report data that has already arrived.
 const DRAIN_WAIT: Duration = Duration::from_millis(150);

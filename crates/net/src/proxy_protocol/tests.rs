@@ -10,7 +10,7 @@ fn written(header: ProxyHeader, version: ProxyVersion) -> Vec<u8> {
     octets
 }
 
-/// A header of version 2 with these octets behind the signature.
+/// Returns a header of version 2 with these bytes after the signature.
 fn v2(rest: &[u8]) -> Vec<u8> {
     [b"\r\n\r\n\0\r\nQUIT\n", rest].concat()
 }
@@ -65,7 +65,7 @@ fn what_says_nothing_of_the_client_is_accepted() {
         b"PROXY UNKNOWN\r\n".to_vec(),
         b"PROXY UNKNOWN ffff:f...f:ffff 65535 65535\r\n".to_vec(),
         v2(&[0x20, 0, 0, 0]),
-        // `LOCAL`, of a family that there is not.
+        // `LOCAL`, with an undefined address family.
         v2(&[0x20, 0x77, 0, 1, 9]),
         v2(&[0x21, 0, 0, 3, 1, 2, 3]),
     ] {

@@ -18,13 +18,13 @@ pub(super) fn parse(octets: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Inval
     Ok(Some((parse_line(line)?, end + 2)))
 }
 
-/// Reads what stands between `PROXY ` and the end of the line.
+/// Reads the part between `PROXY ` and the end of the line.
 fn parse_line(line: &str) -> Result<ProxyHeader, InvalidProxyHeader> {
     let mut words = line.split(' ');
     let parse_ip: fn(&str) -> Option<IpAddr> = match words.next() {
         Some("TCP4") => |word| word.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
         Some("TCP6") => |word| word.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
-        // What follows is to be ignored.
+        // The receiver must ignore the rest of the line.
         Some("UNKNOWN") => return Ok(ProxyHeader::Local),
         _ => return Err(InvalidProxyHeader::Family),
     };
@@ -36,14 +36,14 @@ fn parse_line(line: &str) -> Result<ProxyHeader, InvalidProxyHeader> {
     }
 }
 
-/// Digits only, and no zero before others.
+/// Accepts digits only, without leading zeros.
 fn parse_port(word: &str) -> Option<u16> {
     let is_plain =
         word.bytes().all(|octet| octet.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if is_plain { word.parse().ok() } else { None }
 }
 
-/// A Unix client cannot be told.
+/// Writes the line. Version 1 has no form for a Unix client, which becomes `UNKNOWN`.
 pub(super) fn write(header: ProxyHeader, output: &mut Vec<u8>) {
     let ProxyHeader::Tcp { source, destination } = header else {
         return output.extend_from_slice(b"PROXY UNKNOWN\r\n");
@@ -57,5 +57,5 @@ pub(super) fn write(header: ProxyHeader, output: &mut Vec<u8>) {
 
 const START: &[u8] = b"PROXY ";
 
-/// The longest that a line can be, its end included.
+/// The maximum length of a line, including its end.
 const LINE_BYTES_MAX: usize = 107;

@@ -24,7 +24,7 @@ pub(super) fn parse(octets: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Inval
     }
     let Some(block) = rest.get(..length) else { return Ok(None) };
     let header = match version_and_command & 0xf {
-        // Whatever the addresses are, they are to be ignored.
+        // The receiver must ignore the addresses.
         0 => ProxyHeader::Local,
         1 => parse_addresses(family, block)?,
         _ => return Err(InvalidProxyHeader::Command),
@@ -44,7 +44,7 @@ fn parse_addresses(family: u8, block: &[u8]) -> Result<ProxyHeader, InvalidProxy
     header.ok_or(InvalidProxyHeader::Address)
 }
 
-/// Two addresses of `N` octets, and their ports.
+/// Reads two addresses of `N` bytes each, and their ports.
 fn tcp<const N: usize, I>(block: &[u8]) -> Option<ProxyHeader>
 where
     SocketAddr: From<(I, u16)>,
@@ -111,6 +111,6 @@ const UNIX_STREAM: u8 = 0x31;
 /// Two paths of a fixed length.
 const UNIX_BYTES: usize = 216;
 
-/// Of addresses and additional fields. What proxies add is about TLS, names and checksums, some hundred
-/// octets; 64 KiB, which the length could say, would be memory that a client gets for nothing.
+/// Maximum length of addresses and additional fields. Proxies add some hundred bytes about TLS, names and
+/// checksums. The length field allows 64 KiB, but then a client could make the server allocate that much.
 const LENGTH_MAX: usize = 4 << 10;

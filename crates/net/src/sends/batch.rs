@@ -1,4 +1,4 @@
-//! The batch of one thread: sends are put into it, and go to the kernel together.
+//! The batch of one thread: it collects sends and passes them to the kernel together.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -24,20 +24,20 @@ pub(super) struct Batch {
     ring: Ring,
     queued: Vec<Queued>,
     outcomes: Vec<Result<usize, Errno>>,
-    /// The task that sends it.
+    /// The waker of the task that sends the batch.
     flusher: Option<Waker>,
 }
 
 /// The sockets of one thread that did not take all bytes of a batch.
 struct Unsent {
     sockets: Cell<usize>,
-    /// The drain that waits until there are none.
+    /// The waker of a drain that waits until the count is zero.
     waiting: Cell<Option<Waker>>,
 }
 
 #[derive(Debug)]
 struct Queued {
-    /// Keeps the socket open until it was sent, whoever closes it meanwhile.
+    /// Keeps the socket open until the data is sent, even if the stream is dropped.
     socket: Arc<Socket>,
     octets: Range<usize>,
 }
@@ -47,8 +47,8 @@ thread_local! {
     pub(super) static BATCH: RefCell<Option<Batch>> = const { RefCell::new(None) };
 }
 
-/// From now on, sends of this thread are put together, and sent by the future that is returned: it never
-/// ends, and is to be run beside everything else on this thread.
+/// Starts to batch the sends of this thread. The returned future sends the batches. It never ends, and must
+/// run on this thread next to all other tasks.
 ///
 /// # Errors
 /// The kernel has no `io_uring`, or this process may not use it.
@@ -67,8 +67,8 @@ pub(crate) fn begin() -> io::Result<impl Future<Output = ()>> {
     }))
 }
 
-/// Puts `slices` into the batch of this thread. False if there is none, or if they are better written at
-/// once.
+/// Adds `slices` to the batch of this thread. Returns `false` if the thread has no batch, or if the data is
+/// large enough for a direct write.
 #[inline]
 pub(crate) fn queue(socket: &Arc<Socket>, slices: &[IoSlice<'_>], length: usize) -> bool {
     if length > SEND_BYTES_MAX {
@@ -81,25 +81,25 @@ pub(crate) fn queue(socket: &Arc<Socket>, slices: &[IoSlice<'_>], length: usize)
     queued.is_some()
 }
 
-/// Sends what is in the batch of this thread.
+/// Sends the batch of this thread.
 fn flush() {
-    // While the thread ends there is none any more.
+    // The batch no longer exists while the thread ends.
     let _ = BATCH.try_with(|batch| {
         let mut slot = batch.borrow_mut();
         if let Some(Err(error)) = slot.as_mut().map(Batch::flush) {
-            tracing::warn!(%error, "sends are no longer put together");
+            tracing::warn!(%error, "io_uring failed, no longer batching sends");
             *slot = None;
         }
     });
 }
 
-/// Has the next batch of this thread fail.
+/// Makes the next batch of this thread fail.
 #[cfg(test)]
 pub(super) fn break_down() {
     BATCH.with_borrow(|batch| batch.as_ref().unwrap().ring.break_down());
 }
 
-/// Sends what is in the batch of this thread, and puts nothing together any more.
+/// Sends the batch of this thread, and stops batching.
 pub(crate) fn end() {
     flush();
     BATCH.set(None);
@@ -127,7 +127,7 @@ fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     }
 }
 
-/// Ready when all bytes that this thread was given are sent, or are lost with their connection.
+/// Ready when all bytes from this thread are sent, or are lost with their connection.
 pub(crate) fn poll_all_sent(cx: &Context<'_>) -> Poll<()> {
     flush();
     UNSENT.with(|unsent| {
@@ -146,10 +146,10 @@ pub(super) fn unsent_sockets() -> usize {
 }
 
 impl Batch {
-    /// How many sends there are now.
+    /// Adds a send. Returns the number of sends in the batch.
     fn queue(&mut self, socket: &Arc<Socket>, slices: &[IoSlice<'_>]) -> usize {
         if let Some(flusher) = self.flusher.take() {
-            // It stands behind all that is ready now.
+            // The flusher task runs after all tasks that are ready now.
             flusher.wake();
         }
         let octets = self.ring.keep(slices.iter().map(|slice| &**slice));
@@ -162,7 +162,7 @@ impl Batch {
         let Self { ring, queued, outcomes, .. } = self;
         let works = match &queued[..] {
             [] => return Ok(()),
-            // A call of its own costs less than the ring does.
+            // A direct system call costs less than the ring.
             [only] => {
                 outcomes.push(send(&only.socket, ring.kept(only.octets.clone()), DONTWAIT));
                 Ok(())
@@ -186,10 +186,10 @@ impl Batch {
 }
 
 impl Socket {
-    /// Ready when nothing is ahead of the next octets.
+    /// Ready when no earlier bytes wait to be sent.
     ///
     /// # Errors
-    /// What was given before could not be sent.
+    /// Earlier bytes could not be sent.
     #[inline]
     pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.outbox.ahead() == Ahead::Nothing { Poll::Ready(Ok(())) } else { self.poll_clear_slowly(cx) }
@@ -205,28 +205,28 @@ impl Socket {
             Ahead::Failed => Poll::Ready(Err(self.outbox.error().into())),
             Ahead::Unsent => self.outbox.poll_sent(cx).map(Ok),
             Ahead::Queued => {
-                // On another thread, which is about to send it.
+                // Another thread is about to send the batch with these bytes.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
         }
     }
 
-    /// The same, but what is in the batch stays there until that is sent.
+    /// Like `poll_clear`, but waits for the batch instead of sending it.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.outbox.ahead() == Ahead::Queued {
-            // What sends the batch was woken before and comes first.
+            // The task that sends the batch was woken earlier, so it runs first.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         self.poll_clear(cx)
     }
 
-    /// What became of `octets` that were in the batch.
+    /// Handles the result of a send of `octets` from the batch.
     #[inline]
     fn handle_sent(socket: &Arc<Self>, octets: &[u8], outcome: Result<usize, Errno>) {
         match outcome {
-            // It was discarded meanwhile.
+            // The data was discarded in the meantime.
             _ if socket.outbox.ahead() != Ahead::Queued => {}
             Ok(taken) if taken == octets.len() => socket.outbox.set_empty(),
             Ok(taken) => Self::send_later(socket, octets.get(taken..).unwrap_or_default()),
@@ -235,8 +235,8 @@ impl Socket {
         }
     }
 
-    /// Has a task of its own send `octets`. It goes on when nobody else has the socket any more: for them,
-    /// all was written.
+    /// Starts a task that sends `octets`. The task continues after the stream is dropped, because the stream
+    /// has already reported these bytes as written.
     #[cold]
     fn send_later(socket: &Arc<Self>, octets: &[u8]) {
         socket.outbox.set_unsent(octets);
@@ -249,14 +249,14 @@ impl Socket {
                 Ok(Ok(is_all)) if is_all => return,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return socket.fail(Errno::from_io_error(&error).unwrap_or(Errno::PIPE)),
-                // Whoever has the stream has deadlines.
+                // The owner of the stream has its own deadlines.
                 Err(_) if Arc::strong_count(&socket) > 1 => {}
                 Err(_) => return socket.fail(Errno::TIMEDOUT),
             }
         }
     }
 
-    /// Sends some of what is unsent. Whether that was all.
+    /// Sends some of the unsent bytes. Returns `true` if none are left.
     fn poll_send_some(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.outbox.send_rest(cx, |octets, cx| {
             self.poll_io(cx, Interest::WRITABLE, octets.len(), |socket| {
@@ -266,16 +266,15 @@ impl Socket {
     }
 }
 
-/// As the ring sends.
+/// The same flags as in the ring.
 const DONTWAIT: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// Sends in one system call. More gains nothing, and lets the first wait.
+/// Maximum number of sends in one system call. A larger batch gains no speed and delays its first send.
 pub(super) const SENDS_MAX: u32 = 64;
 
-/// Octets that are worth copying to save a system call.
+/// Maximum number of bytes for which a copy is cheaper than a system call.
 pub(super) const SEND_BYTES_MAX: usize = 16 << 10;
 
-/// For a peer that takes nothing of what is unsent, when nobody has the stream any more; then that is given
-/// up.
+/// Time that a peer has to take some unsent bytes after the stream was dropped. Then the bytes are discarded.
 pub(super) const STALL: Duration =
     if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };

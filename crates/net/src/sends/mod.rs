@@ -1,13 +1,13 @@
-//! Sends of one worker that are handed to the kernel together.
+//! Batches the sends of one worker.
 //!
 //! ```text
-//! Stream::poll_write ──▶ batch ──(all that was ready has run, or the batch is full)──▶ one system call
+//! Stream::poll_write ──▶ batch ──(all ready tasks have run, or the batch is full)──▶ one system call
 //!                          │ taken only in part
-//!                          └──▶ a task of its own sends the rest, and the stream takes no more meanwhile
+//!                          └──▶ a new task sends the rest, and the stream accepts no more until then
 //! ```
-//! Where a worker shares its core with its peers, each send that wakes one is a point at which it may be put
-//! aside; a batch of them is one. Octets are copied into the batch, so nothing is lent to the kernel beyond a
-//! call. Where there is no `io_uring`, nothing is ever put into a batch, and streams write for themselves.
+//! If a worker shares its core with its peers, each send that wakes a peer can make the kernel preempt the
+//! worker. A batch has only one such point. Bytes are copied into the batch, so the kernel borrows no memory
+//! beyond a call. Without `io_uring`, streams write directly.
 
 mod batch;
 mod outbox;

@@ -1,4 +1,4 @@
-//! What a socket was given to send, and did not send yet.
+//! The bytes that a socket has accepted but not sent yet.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use rustix::io::Errno;
 
-/// What is to be sent before anything else.
+/// The bytes that must be sent first, and the state of the socket's sending side.
 ///
 /// ```text
 /// EMPTY ──▶ QUEUED ──▶ EMPTY
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 pub(crate) struct Outbox {
     /// One of the states above. Only the thread that drives the socket changes it.
     state: AtomicU8,
-    /// What there is to say of those that are not `EMPTY` or `QUEUED`.
+    /// Details of the states `UNSENT` and `FAILED`.
     rest: Mutex<Option<Box<Rest>>>,
 }
 
@@ -26,43 +26,43 @@ pub(crate) struct Outbox {
 struct Rest {
     octets: Vec<u8>,
     error: Option<Errno>,
-    /// Who wants to send more.
+    /// The waker of the task that wants to send more.
     waker: Option<Waker>,
-    /// Who sends the octets.
+    /// The waker of the task that sends the bytes.
     sender: Option<Waker>,
 }
 
-/// What stands in the way of sending.
+/// The obstacle to sending the next bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ahead {
-    /// Nothing.
+    /// No obstacle.
     Nothing,
-    /// Octets in the batch of the thread.
+    /// Bytes in the batch of the thread.
     Queued,
-    /// Octets that the socket did not take.
+    /// Bytes that the socket did not take.
     Unsent,
-    /// An error: nothing will be sent any more.
+    /// An error: the socket sends no more bytes.
     Failed,
 }
 
 impl Outbox {
-    /// Octets were put into the batch.
+    /// Records that bytes were added to the batch.
     pub(super) fn set_queued(&self) {
         self.set(QUEUED);
     }
 
-    /// What was in the batch was sent.
+    /// Records that the bytes in the batch were sent.
     pub(crate) fn set_empty(&self) {
         self.set(EMPTY);
     }
 
-    /// What was in the batch was taken but for `octets`.
+    /// Records that the bytes in the batch were sent, except for `octets`.
     pub(crate) fn set_unsent(&self, octets: &[u8]) {
         self.rest().get_or_insert_default().octets = octets.to_vec();
         self.set(UNSENT);
     }
 
-    /// Nothing more will be sent. Whoever waits is told.
+    /// Records that the socket sends no more bytes, and wakes the waiting tasks.
     pub(crate) fn set_failed(&self, error: Errno) {
         let rest = Rest { error: Some(error), ..Rest::default() };
         let before = self.rest().replace(Box::new(rest));
@@ -70,7 +70,7 @@ impl Outbox {
         wake(before);
     }
 
-    /// What is ahead of the next octets.
+    /// Returns the obstacle to sending the next bytes.
     #[inline]
     pub(crate) fn ahead(&self) -> Ahead {
         match self.state.load(Ordering::Acquire) {
@@ -81,12 +81,12 @@ impl Outbox {
         }
     }
 
-    /// What went wrong.
+    /// Returns the error of a failed socket.
     pub(crate) fn error(&self) -> Errno {
         self.rest().as_ref().and_then(|rest| rest.error).unwrap_or(Errno::PIPE)
     }
 
-    /// Ready when there is nothing unsent any more.
+    /// Ready when no unsent bytes are left.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut rest = self.rest();
         match rest.as_mut().filter(|_| self.ahead() == Ahead::Unsent) {
@@ -98,8 +98,8 @@ impl Outbox {
         }
     }
 
-    /// Gives what is unsent to `poll_send`, which says how much of it was taken. Whether that was all: then
-    /// whoever waits is told.
+    /// Passes the unsent bytes to `poll_send`, which returns the number of bytes taken. Returns `true` if
+    /// none are left, and then wakes the waiting task.
     pub(crate) fn send_rest(
         &self,
         cx: &mut Context<'_>,

@@ -1,9 +1,9 @@
-//! The one place that hands octets to `io_uring`.
+//! Passes bytes to `io_uring`. All unsafe code for this is here.
 //!
-//! It is synchronous: when a call returns, the kernel is done with what it was lent.
+//! The interface is synchronous: when a call returns, the kernel no longer uses the buffers.
 #![expect(
     unsafe_code,
-    reason = "the kernel is told addresses; they outlive the call, which waits for all that it submits"
+    reason = "the kernel gets pointers; the buffers outlive the call, which waits for all submissions"
 )]
 
 use std::fmt;
@@ -15,52 +15,52 @@ use io_uring::{IoUring, opcode, types::Fd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-/// A queue to the kernel, and the octets that it is lent.
+/// A queue to the kernel, and the bytes for its sends.
 pub(super) struct Ring {
     queue: IoUring,
     octets: Vec<u8>,
 }
 
-/// Octets of a ring, and the socket that they are for.
+/// A range of bytes of a ring, and the socket for them.
 pub(super) struct Send<'a, S> {
     pub(super) socket: &'a S,
     pub(super) octets: Range<usize>,
 }
 
 impl Ring {
-    /// A ring for so many sends at a time.
+    /// Creates a ring for at most `sends_max` sends at a time.
     ///
     /// # Errors
-    /// The kernel has none (before 5.18), or this process may not have one.
+    /// The kernel is older than 5.18, or this process may not use `io_uring`.
     pub(super) fn new(sends_max: u32) -> io::Result<Self> {
         let queue = IoUring::builder().setup_submit_all().build(sends_max)?;
         Ok(Self { queue, octets: Vec::new() })
     }
 
-    /// Keeps `parts` to be sent; where they stand.
+    /// Stores `parts` for sending. Returns their position.
     pub(super) fn keep<'p>(&mut self, parts: impl Iterator<Item = &'p [u8]>) -> Range<usize> {
         let start = self.octets.len();
         parts.for_each(|part| self.octets.extend_from_slice(part));
         start..self.octets.len()
     }
 
-    /// What is kept there.
+    /// Returns stored bytes.
     pub(super) fn kept(&self, octets: Range<usize>) -> &[u8] {
         self.octets.get(octets).unwrap_or_default()
     }
 
-    /// Forgets all that was kept.
+    /// Forgets all stored bytes.
     pub(super) fn clear(&mut self) {
         self.octets.clear();
     }
 
-    /// Sends all of `sends`, of which there may be no more than the ring was made for, as far as the sockets
-    /// take it without waiting. What became of each stands in `outcomes`: how many octets were taken, or why
-    /// none.
+    /// Sends all of `sends`, as far as the sockets take the bytes without waiting. The number of sends must
+    /// not exceed `sends_max`. `outcomes` gets the result of each send: the number of bytes taken, or the
+    /// error.
     ///
     /// # Errors
-    /// The ring does not work any more, and nothing is kept; sends of which nobody knows what became count as
-    /// cancelled.
+    /// The ring no longer works, and the stored bytes are gone. Sends with an unknown result count as
+    /// canceled.
     pub(super) fn send<'a, S: AsRawFd + 'a>(
         &mut self,
         sends: impl Iterator<Item = Send<'a, S>>,
@@ -74,33 +74,32 @@ impl Ring {
             let length = u32::try_from(octets.len()).unwrap_or(u32::MAX);
             let entry = opcode::Send::new(Fd(send.socket.as_raw_fd()), octets.as_ptr(), length).flags(flags);
             outcomes.push(Err(Errno::CANCELED));
-            // SAFETY: the octets stay where they are until `wait` has seen the end of every send, or are
-            // leaked; the sockets are open, because they are borrowed by whoever calls.
+            // SAFETY: the bytes do not move until `wait` has seen the end of every send, or they are leaked.
+            // The sockets stay open, because the caller lends them.
             let pushed = unsafe { submission.push(&entry.build().user_data(n as u64)) };
-            debug_assert!(pushed.is_ok(), "the ring is as long as the batch");
+            debug_assert!(pushed.is_ok(), "the ring holds the whole batch");
         }
         drop(submission);
         self.wait(outcomes).inspect_err(|_| {
-            // The kernel may still be reading them.
+            // The kernel may still read the bytes.
             std::mem::take(&mut self.octets).leak();
         })
     }
 
-    /// Has the kernel refuse what is submitted from now on: behind the descriptor of the ring there is none
-    /// any more.
+    /// Makes the kernel refuse all further submissions, by replacing the descriptor of the ring.
     #[cfg(test)]
     pub(super) fn break_down(&self) {
         use std::mem::ManuallyDrop;
         use std::os::fd::{FromRawFd, OwnedFd};
 
         let null = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: the descriptor is open as long as the queue, which closes it: here it is only replaced, and
-        // never dropped.
+        // SAFETY: the descriptor is open as long as the queue, and the queue closes it. This code only
+        // replaces it and never drops it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(self.queue.as_raw_fd()) };
         rustix::io::dup2(null, &mut ManuallyDrop::new(descriptor)).unwrap();
     }
 
-    /// Submits what was pushed, and waits for the end of all of it.
+    /// Submits all pushed sends, and waits until all of them have ended.
     fn wait(&mut self, outcomes: &mut [Result<usize, Errno>]) -> io::Result<()> {
         let mut left = outcomes.len();
         while left > 0 {

@@ -1,4 +1,4 @@
-//! Streams with a batch and without, over real sockets.
+//! Tests of streams with a batch and without, over real sockets.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice, Read};
@@ -15,7 +15,7 @@ use crate::address::ClientAddr;
 use crate::stream::Stream;
 use crate::transport::Transport;
 
-/// Runs `scenario` on a thread of its own, as that of a worker with a batch or without one.
+/// Runs `scenario` on the current thread like a worker, with a batch or without.
 fn run<F: Future<Output = ()> + 'static>(is_batching: bool, scenario: impl FnOnce() -> F) {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
     runtime.block_on(async {
@@ -28,13 +28,13 @@ fn run<F: Future<Output = ()> + 'static>(is_batching: bool, scenario: impl FnOnc
     super::end();
 }
 
-/// The same with a batch and without.
+/// Runs `scenario` with a batch and without.
 fn run_both<F: Future<Output = ()> + 'static>(scenario: impl Fn() -> F) {
     run(true, &scenario);
     run(false, &scenario);
 }
 
-/// A stream, and the other end of it, which does not block.
+/// Returns a stream and its peer, which does not block.
 fn pair() -> (Stream, UnixStream) {
     let (near, far) = UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
@@ -46,7 +46,7 @@ async fn write(stream: &mut Stream, octets: &[u8]) -> io::Result<usize> {
     poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(octets)])).await
 }
 
-/// What has arrived, and whether the end has too.
+/// Returns the bytes that have arrived, and `true` if the end has arrived too.
 fn arrived(mut far: &UnixStream) -> (Vec<u8>, bool) {
     let (mut octets, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -59,7 +59,7 @@ fn arrived(mut far: &UnixStream) -> (Vec<u8>, bool) {
     }
 }
 
-/// Writes as many pieces as are taken, each of other octets. What was written.
+/// Writes pieces until the socket takes no more. Each piece has different bytes. Returns the written bytes.
 async fn fill(stream: &mut Stream) -> Vec<u8> {
     let mut written = Vec::new();
     for n in (0..=250).cycle().take(10_000) {
@@ -76,10 +76,10 @@ async fn fill(stream: &mut Stream) -> Vec<u8> {
         }
         yield_now().await;
     }
-    panic!("the socket takes everything");
+    panic!("the socket never stops taking data");
 }
 
-/// Reads until `count` octets have arrived.
+/// Reads until `count` bytes have arrived.
 async fn arrive(far: &UnixStream, count: usize) -> (Vec<u8>, bool) {
     let mut octets = Vec::new();
     loop {
@@ -140,7 +140,7 @@ fn what_a_socket_does_not_take_is_sent_later() {
     });
 }
 
-/// One send alone does not go through the ring; these do.
+/// A single send bypasses the ring. Two sends use it.
 #[test]
 fn what_two_sockets_do_not_take_is_sent_later() {
     run(true, || async {
@@ -211,7 +211,7 @@ fn what_is_discarded_does_not_keep_the_socket() {
         let mut buffer = [0; 4096];
         loop {
             match far.read(&mut buffer) {
-                Ok(0) => panic!("it looks complete"),
+                Ok(0) => panic!("the aborted stream looks complete"),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => yield_now().await,
                 Err(error) => break assert_eq!(error.kind(), ErrorKind::ConnectionReset),
@@ -220,8 +220,8 @@ fn what_is_discarded_does_not_keep_the_socket() {
     });
 }
 
-/// Nobody knows what became of what was in it: connections whose octets may be lost end, and others go on
-/// without a batch.
+/// A failure of the ring leaves the fate of its bytes unknown. Connections with possibly lost bytes end.
+/// Other connections continue without a batch.
 #[test]
 fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
     run(true, || async {
@@ -232,11 +232,15 @@ fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
             assert_eq!(write(near, b"lost").await.unwrap(), 4);
         }
         yield_now().await;
-        assert!(super::batch::BATCH.with_borrow(Option::is_none), "it is not tried again");
+        assert!(super::batch::BATCH.with_borrow(Option::is_none), "a failed batch is not used again");
         for (near, far) in &mut lost {
             let error = write(near, b"more").await.unwrap_err();
             assert_eq!(error.raw_os_error(), Some(Errno::CANCELED.raw_os_error()));
-            assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(), 0, "whoever waits is told");
+            assert_eq!(
+                poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(),
+                0,
+                "the reader sees the end"
+            );
             assert_eq!(arrived(far), (vec![], false));
         }
         write(&mut other, b"sent").await.unwrap();
@@ -244,7 +248,7 @@ fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
     });
 }
 
-/// Otherwise whoever does not read would keep its socket for ever, and a drain with it.
+/// Otherwise a peer that does not read would keep its socket forever, and would block a drain.
 #[test]
 fn what_nobody_takes_is_given_up_when_nobody_has_the_stream() {
     run(true, || async {
@@ -252,13 +256,13 @@ fn what_nobody_takes_is_given_up_when_nobody_has_the_stream() {
         fill(&mut near).await;
         yield_now().await;
         drop(near);
-        assert_eq!(unsent_sockets(), 1, "a drain waits for it");
+        assert_eq!(unsent_sockets(), 1, "a drain waits for the socket");
         poll_fn(|cx| super::poll_all_sent(cx)).await;
         assert_eq!(far.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
     });
 }
 
-/// Whoever has the stream has deadlines of its own.
+/// The owner of a stream has its own deadlines.
 #[test]
 fn what_nobody_takes_is_kept_as_long_as_somebody_has_the_stream() {
     run(true, || async {
@@ -274,7 +278,7 @@ fn what_nobody_takes_is_kept_as_long_as_somebody_has_the_stream() {
     });
 }
 
-/// The same over TCP.
+/// Returns a TCP stream and its peer.
 fn tcp_pair() -> (Stream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! One direction between two connections that are no protocol's any more.
+//! One direction of a tunnel between two connections.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -8,27 +8,27 @@ use super::pool::PIPE_BYTES;
 use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 
-/// Octets on their way from one stream to another, as fast as that takes them. A tunnel has two, one for each
-/// direction, and polls both in one task.
+/// Moves bytes from one stream to another, as fast as the destination takes them. A tunnel has two flows, one
+/// for each direction, and polls both in one task.
 ///
-/// While nothing is on its way it holds neither pipe nor buffer.
+/// A flow without pending bytes holds neither a pipe nor a buffer.
 #[derive(Debug, Default)]
 pub struct Flow {
     carrier: Carrier,
     moved_bytes: u64,
-    /// Whether what was read last was as much as a buffer holds: then there is more, and pipes are worth
-    /// their system calls.
+    /// `true` if the last read filled a buffer. More data is likely then, and a pipe is worth its system
+    /// calls.
     is_bulk: bool,
     state: State,
 }
 
-/// What holds the octets that were read and not written.
+/// The storage of the bytes that were read and are not written yet.
 #[derive(Debug, Default)]
 pub(super) enum Carrier {
     #[default]
     None,
     Pipe(Pipe),
-    /// So many octets of the buffer are written.
+    /// A buffer, and the number of its bytes that are already written.
     Buffer(PooledBuffer, usize),
 }
 
@@ -36,24 +36,24 @@ pub(super) enum Carrier {
 enum State {
     #[default]
     Moves,
-    /// The source has said all, which the other is told when it has got it.
+    /// The source has ended. The destination gets the end after the remaining bytes.
     Ending,
     Ended,
 }
 
 impl Flow {
-    /// A flow that begins with octets that came from the source before.
+    /// Creates a flow that starts with bytes that the source sent earlier.
     pub fn behind(early: PooledBuffer) -> Self {
         let carrier = if early.is_empty() { Carrier::None } else { Carrier::Buffer(early, 0) };
         Self { carrier, ..Self::default() }
     }
 
-    /// How many octets were written.
+    /// Returns the number of bytes that were written.
     pub const fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
 
-    /// Whether nothing more will move.
+    /// Returns `true` if the flow has ended.
     pub fn is_ended(&self) -> bool {
         self.state == State::Ended
     }
@@ -63,8 +63,8 @@ impl Flow {
         &self.carrier
     }
 
-    /// Moves what there is, or as much as is fair. Ready when `from` has said all, and `to` has got it and
-    /// been told so.
+    /// Moves the available bytes, at most 1 MiB in one poll. Ready when `from` has ended, `to` has taken all
+    /// bytes, and the writing side of `to` is shut down.
     ///
     /// # Errors
     /// One of the connections failed.
@@ -79,7 +79,7 @@ impl Flow {
             while !matches!(self.carrier, Carrier::None) {
                 ready!(self.poll_write(cx, to))?;
                 if self.moved_bytes >= fair_end {
-                    // Others want their turn too.
+                    // Other tasks must run too.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -95,8 +95,8 @@ impl Flow {
         }
     }
 
-    /// Reads into a buffer, or into a pipe where there is much and both sides splice. It is kept only if
-    /// something came.
+    /// Reads into a pipe if much data is available and both sides splice, and otherwise into a buffer. Keeps
+    /// the pipe or buffer only if the read returned data.
     fn poll_read<F: Transport>(
         &mut self,
         cx: &mut Context<'_>,
@@ -124,7 +124,7 @@ impl Flow {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes some of what was read, and lets go of what held it when all of it is written.
+    /// Writes some of the pending bytes. Releases the pipe or buffer when all of them are written.
     fn poll_write<T: Transport>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
         let (written, is_all) = match &mut self.carrier {
             Carrier::None => return Poll::Ready(Ok(())),
@@ -146,12 +146,11 @@ impl Flow {
     }
 }
 
-/// How much one poll moves: there are other connections.
+/// Maximum number of bytes that one poll moves, so that other connections get their share.
 const FAIR_BYTES: u64 = 1 << 20;
 
-/// What is read at a time. Messages that are smaller are put together with others and sent in one system call
-/// for all.
+/// Number of bytes read at a time. Smaller messages are batched with others and sent in one system call.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// What is read at a time where there is more, and no pipe.
+/// Number of bytes read at a time if more data is available and no pipe is free.
 const BULK_BYTES: usize = 64 << 10;

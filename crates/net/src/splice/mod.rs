@@ -1,12 +1,10 @@
-//! Octets from one socket to another by `splice`: the kernel moves them through a pipe, and nobody copies
-//! them.
+//! Moves bytes from one socket to another with `splice`: the kernel moves them through a pipe without a copy.
 //!
 //! ```text
 //!  socket ──Transport::poll_fill──▶ Pipe ──Transport::poll_splice──▶ socket        Flow does both, to the end
 //! ```
-//! A pipe is filled only when it is empty, so that nobody ever has to wait for it: what is waited for is a
-//! socket. Where the kernel refuses to splice, a pipe carries octets in a buffer instead, and no more pipes
-//! are given out.
+//! A pipe is filled only when it is empty. So a task never waits for a pipe, only for a socket. If the kernel
+//! refuses to splice, a pipe carries bytes in a buffer instead, and the pool gives out no more pipes.
 
 mod pool;
 mod pipe;

@@ -1,4 +1,4 @@
-//! A pipe with octets in it, on their way from one socket to another.
+//! A pipe that holds bytes on their way from one socket to another.
 
 use std::fmt;
 use std::io;
@@ -11,39 +11,39 @@ use super::pool::{Ends, PIPE_BYTES};
 use crate::buffers::PooledBuffer;
 use crate::thread_state::ThreadState;
 
-/// A pipe from the pool of this thread, and how many octets are in it. Goes back there when it is dropped
-/// empty; otherwise it is closed, and what was in it is lost.
+/// A pipe from the pool of this thread, and the number of bytes in it. Dropping an empty pipe returns it to
+/// the pool. Dropping any other pipe closes it and loses its bytes.
 ///
-/// There are only so many for each thread; whoever gets none does with buffers.
+/// Each thread has a limited number of pipes. A connection that gets none uses a buffer.
 pub struct Pipe {
-    /// There until it is dropped.
+    /// The two ends. `None` only while the pipe is dropped.
     ends: Option<Ends>,
-    /// How many octets the kernel's pipe holds.
+    /// Number of bytes in the kernel's pipe.
     piped: usize,
-    /// Octets that could not be spliced; they come before those in the pipe.
+    /// Bytes that could not be spliced. They come before the bytes in the pipe.
     copied: PooledBuffer,
-    /// How many of those are written.
+    /// Number of copied bytes that are already written.
     copied_written: usize,
 }
 
 impl Pipe {
-    /// An empty pipe, unless too many are in use or the kernel has refused to splice before.
+    /// Returns an empty pipe. Returns `None` if too many are in use, or if the kernel has refused to splice.
     pub fn take() -> Option<Self> {
         let ends = ThreadState::with(|thread| thread.pipes.borrow_mut().take())?;
         Some(Self { ends: Some(ends), piped: 0, copied: PooledBuffer::default(), copied_written: 0 })
     }
 
-    /// How many octets are in it.
+    /// Returns the number of bytes in the pipe.
     pub fn len(&self) -> usize {
         self.piped + self.copied_left().len()
     }
 
-    /// Whether nothing is in it.
+    /// Returns `true` if the pipe holds no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Moves at most `length` octets that `socket` has received into the pipe, which is empty.
+    /// Moves at most `length` received bytes from `socket` into the pipe. The pipe must be empty.
     pub(crate) fn splice_from(&mut self, socket: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
         let Some(Ends { writer, .. }) = &self.ends else { return Ok(0) };
         let length = length.min(PIPE_BYTES);
@@ -52,7 +52,7 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Moves what is in the pipe to `socket`, as much as that takes.
+    /// Moves as many bytes from the pipe to `socket` as the socket takes.
     pub(crate) fn splice_to(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let Some(Ends { reader, .. }) = &self.ends else { return Ok(0) };
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
@@ -61,12 +61,12 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Whether octets are in it that were copied, and have to be written as such.
+    /// Returns `true` if the pipe holds copied bytes, which need an ordinary write.
     pub(crate) fn has_copied(&self) -> bool {
         !self.copied_left().is_empty()
     }
 
-    /// Counts octets that could not be spliced as written.
+    /// Counts copied bytes as written.
     pub(crate) fn advance_copied(&mut self, written: usize) {
         self.copied_written += written;
         if !self.has_copied() {
@@ -74,10 +74,11 @@ impl Pipe {
         }
     }
 
-    /// Takes some of what is in it out, for whoever needs octets after all; nothing if it is empty.
+    /// Removes some bytes from the pipe and returns them, for code that must read them. The result is empty
+    /// if the pipe is empty.
     ///
     /// # Errors
-    /// The pipe failed.
+    /// Reading from the pipe failed.
     pub fn take_octets(&mut self) -> io::Result<PooledBuffer> {
         if !self.has_copied() {
             self.copy_out()?;
@@ -87,7 +88,7 @@ impl Pipe {
         Ok(octets)
     }
 
-    /// Takes some of what is in the kernel's pipe out of it.
+    /// Copies some bytes out of the kernel's pipe.
     pub(crate) fn copy_out(&mut self) -> io::Result<()> {
         let Some(Ends { reader, .. }) = &self.ends else { return Ok(()) };
         let mut copied = PooledBuffer::take();
@@ -99,7 +100,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Puts what is in it where nothing can be spliced from.
+    /// Moves the bytes of the pipe into a socket, from which splicing fails.
     #[cfg(test)]
     pub(super) fn put_a_socket_before_its_reader(&mut self) {
         let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -110,13 +111,13 @@ impl Pipe {
         *reader = socket.into();
     }
 
-    /// Replaces the octets that could not be spliced.
+    /// Replaces the bytes that could not be spliced.
     pub(crate) fn set_copied(&mut self, copied: PooledBuffer) {
         self.copied = copied;
         self.copied_written = 0;
     }
 
-    /// The octets that could not be spliced and are not written.
+    /// Returns the copied bytes that are not written yet.
     pub(crate) fn copied_left(&self) -> &[u8] {
         &self.copied[self.copied_written..]
     }
@@ -126,7 +127,7 @@ impl Drop for Pipe {
     fn drop(&mut self) {
         if let Some(ends) = self.ends.take() {
             let is_empty = self.piped == 0;
-            // While the thread ends there is no pool any more; then the pipe is closed.
+            // While the thread ends, the pool no longer exists and the pipe is closed.
             ThreadState::try_with(|thread| thread.pipes.borrow_mut().give_back(ends, is_empty));
         }
     }
@@ -138,5 +139,5 @@ impl fmt::Debug for Pipe {
     }
 }
 
-/// What is copied at a time where nothing can be spliced: as much as a buffer may have to be used again.
+/// Number of bytes copied at a time if splicing fails: the largest buffer that the pool keeps.
 pub(crate) const COPY_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! The pipes that a thread uses again.
+//! The pool of pipes of a thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,8 +12,9 @@ pub(super) struct Ends {
     pub(super) writer: OwnedFd,
 }
 
-/// A pipe of the size we like, or of half of it. None of less: users get small ones who have much in pipes
-/// already (`pipe-user-pages-soft`), and with 64 KiB a pipe costs more than a buffer does.
+/// Opens a pipe of the preferred size or of half that size. Returns `None` if the pipe would be smaller. The
+/// kernel limits pipe memory for each user (`pipe-user-pages-soft`) and then gives small pipes. At 64 KiB, a
+/// pipe costs more than a buffer.
 fn open() -> io::Result<Option<Ends>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let sized = [PIPE_BYTES, PIPE_BYTES / 2].iter().any(|bytes| fcntl_setpipe_size(&writer, *bytes).is_ok());
@@ -25,7 +26,7 @@ fn open() -> io::Result<Option<Ends>> {
 pub(crate) struct PipePool {
     free: Vec<Ends>,
     in_use: usize,
-    /// How many more do without before a new pipe is tried again.
+    /// Number of requests to skip before a new pipe is tried again.
     pause: u32,
     is_refused: bool,
 }
@@ -35,8 +36,8 @@ impl PipePool {
         Self { free: Vec::new(), in_use: 0, pause: 0, is_refused: false }
     }
 
-    /// The ends of an empty pipe, unless too many are in use or the kernel gives no more that are large
-    /// enough.
+    /// Returns the ends of an empty pipe. Returns `None` if too many are in use, or if the kernel refuses
+    /// large pipes.
     pub(super) fn take(&mut self) -> Option<Ends> {
         if self.is_refused || self.in_use >= PIPES_MAX {
             return None;
@@ -46,7 +47,7 @@ impl PipePool {
         Some(ends)
     }
 
-    /// Takes a pipe back; one that is not empty is closed.
+    /// Takes a pipe back. A pipe that is not empty is closed.
     pub(super) fn give_back(&mut self, ends: Ends, is_empty: bool) {
         self.in_use = self.in_use.saturating_sub(1);
         if is_empty && self.free.len() < PIPES_KEPT {
@@ -54,13 +55,14 @@ impl PipePool {
         }
     }
 
-    /// The kernel does not splice: no pipe is given from now on.
+    /// Disables the pool, because the kernel does not splice.
     pub(crate) fn refuse(&mut self) {
         self.is_refused = true;
         self.free.clear();
     }
 
-    /// A new pipe. Where there are none to be had, most who ask are told so without asking the kernel.
+    /// Opens a new pipe. After the kernel refused one, the next `PAUSE` calls return `None` without a system
+    /// call.
     fn open(&mut self) -> Option<Ends> {
         self.pause = self.pause.saturating_sub(1);
         if self.pause > 0 {
@@ -74,16 +76,17 @@ impl PipePool {
     }
 }
 
-/// How large a pipe is, and how much is moved at a time. Less is slower, more lets slow clients hold more.
+/// Size of a pipe, and maximum number of bytes moved at a time. A smaller size is slower. A larger size lets
+/// slow clients hold more memory.
 pub(super) const PIPE_BYTES: usize = 512 << 10;
 
-/// What clients that stop reading may hold for each thread: 128 descriptors and 32 MiB.
+/// Maximum number of pipes in use by a thread: clients that stop reading can hold 128 descriptors and 32 MiB.
 pub(super) const PIPES_MAX: usize = 64;
 
-/// How many wait to be used again.
+/// Maximum number of pipes that the pool keeps.
 pub(super) const PIPES_KEPT: usize = 32;
 
-/// How many do without a pipe after the kernel gave none.
+/// Number of requests for a pipe that are skipped after the kernel refused one.
 const PAUSE: u32 = 1000;
 
 #[cfg(test)]
@@ -93,14 +96,15 @@ pub(super) mod faults {
     use super::Ends;
     use crate::thread_state::ThreadState;
 
-    /// Has the next pipe be one that nothing can be spliced to: the kernel wants a pipe on one side.
+    /// Makes the next pipe a pair of sockets. Splicing to it fails, because the kernel requires a pipe on one
+    /// side.
     pub(in super::super) fn put_sockets_instead_of_a_pipe() {
         let (reader, writer) = UnixStream::pair().unwrap();
         let ends = Ends { reader: reader.into(), writer: writer.into() };
         ThreadState::with(|thread| thread.pipes.borrow_mut().free.push(ends));
     }
 
-    /// How many wait to be used again.
+    /// Returns the number of pipes in the pool.
     pub(in super::super) fn kept() -> usize {
         ThreadState::with(|thread| thread.pipes.borrow().free.len())
     }

@@ -1,4 +1,4 @@
-//! Pairs of sockets on both sides of a pipe.
+//! Tests with a pair of sockets on each side of a pipe.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -18,14 +18,14 @@ use crate::buffers::PooledBuffer;
 use crate::stream::Stream;
 use crate::transport::Transport;
 
-/// Runs `test` with a reactor, on a thread of its own, which has its own pipes.
+/// Runs `test` with a reactor on a new thread, which has a separate pool of pipes.
 fn with_reactor<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send) {
     thread::scope(|scope| {
         scope.spawn(|| Builder::new_current_thread().enable_io().build().unwrap().block_on(test()));
     });
 }
 
-/// A stream of ours, and its peer.
+/// Returns a stream and its peer.
 fn pair() -> (Stream, UnixStream) {
     let (ours, peer) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
@@ -56,7 +56,7 @@ fn read(peer: &mut impl Read, length: usize) -> Vec<u8> {
     octets
 }
 
-/// Octets of which none is where it does not belong.
+/// Returns a sequence of bytes in which a misplaced byte is visible.
 fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
@@ -147,7 +147,7 @@ fn a_transport_that_is_no_socket_gets_copies() {
     });
 }
 
-/// Drives a tunnel between two streams until both have said all.
+/// Drives a tunnel between two streams until both have sent all their data.
 async fn tunnel(mut client: Stream, mut upstream: Stream, mut request: Flow, mut response: Flow) -> [u64; 2] {
     poll_fn(|cx| {
         let asked = request.poll(cx, &mut client, &mut upstream)?;
@@ -216,7 +216,7 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
         let mut cx = Context::from_waker(Waker::noop());
         assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
         assert!(matches!(flow.carrier(), Carrier::None));
-        // Nobody reads: it comes to a halt, and so does the source.
+        // The peer does not read, so the flow stops, and then the source stops.
         let piece = vec![0; 64 << 10];
         let (mut sent, mut refused) = (0, 0);
         while refused < 100 {
@@ -227,7 +227,7 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
             tokio::task::yield_now().await;
             assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
         }
-        assert!(sent < HELD_BYTES_MAX, "{sent} octets were taken for somebody who reads none");
+        assert!(sent < HELD_BYTES_MAX, "took {sent} bytes for a peer that reads none");
         assert!(matches!(flow.carrier(), Carrier::Pipe(_)));
         drop(source);
         let reader = thread::spawn(move || io::copy(&mut sink, &mut io::sink()).unwrap());
@@ -237,7 +237,7 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
     });
 }
 
-/// Pipes take two system calls for each message, and pass by what puts small sends together.
+/// A pipe needs two system calls for each message and bypasses the batching of small sends.
 #[test]
 fn messages_go_through_buffers_and_what_is_more_through_pipes() {
     with_reactor(async || {
@@ -253,7 +253,7 @@ fn messages_go_through_buffers_and_what_is_more_through_pipes() {
             })
             .await;
             assert!(read(&mut sink, length) == numbered(length));
-            assert_eq!(faults::kept() > 0, took_a_pipe, "after {moved} octets");
+            assert_eq!(faults::kept() > 0, took_a_pipe, "after {moved} bytes");
         }
     });
 }
@@ -267,11 +267,11 @@ fn a_flow_to_somebody_who_has_gone_fails() {
         let mut flow = Flow::default();
         assert!(poll_fn(|cx| flow.poll(cx, &mut from, &mut to)).await.is_err());
         drop(flow);
-        assert_eq!(faults::kept(), 0, "what waits in a pipe must not reach somebody else");
+        assert_eq!(faults::kept(), 0, "bytes left in a pipe must not reach another peer");
     });
 }
 
-/// Keeps what it is given.
+/// A transport that keeps all data that is written to it.
 struct Written(Vec<u8>);
 
 impl Transport for Written {
@@ -280,7 +280,7 @@ impl Transport for Written {
     }
 
     fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        // A little at a time.
+        // Takes a few bytes at a time.
         let taken = slices[0].len().min(3);
         self.0.extend_from_slice(&slices[0][..taken]);
         Poll::Ready(Ok(taken))
@@ -299,5 +299,5 @@ impl Transport for Written {
 
 const CONTENT_BYTES: usize = 5_000_001;
 
-/// What the kernel may hold between two of its own sockets, twice, and a pipe.
+/// The maximum that the kernel holds between two local sockets, twice, plus a pipe.
 const HELD_BYTES_MAX: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! What a listener needs for TLS.
+//! The TLS settings and certificates of a listener.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,81 +25,81 @@ use super::session::Session;
 use super::staples::{FileStaple, Staples};
 use super::verifier::provider;
 
-/// How TLS is spoken with clients.
+/// The TLS settings of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsAcceptorConfig {
-    /// The certificates, at least one. A client gets that which has the name it asks for, or a wildcard for
-    /// it, or else the first.
+    /// The certificates, at least one. A client gets the certificate for the name that it requests, else a
+    /// matching wildcard certificate, else the first certificate.
     pub certificates: Vec<CertificateFiles>,
-    /// The chains among them that need not be there yet, as they are still to be issued. As long as there is
-    /// no certificate at all, handshakes are refused with an alert (`access_denied`). Default none.
+    /// The chain files that may still be missing, because an ACME server will issue them. While all
+    /// certificates are missing, handshakes fail with an alert (`access_denied`). The default is empty.
     pub awaited: Vec<PathBuf>,
-    /// The names, in lower case, that those will have: they are [matched](TlsAcceptor::match_of) before the
-    /// certificates are there. Default none.
+    /// The lower-case names of the missing certificates. They are [matched](TlsAcceptor::match_of) before the
+    /// certificates exist. The default is empty.
     pub awaited_names: Vec<String>,
-    /// What ACME servers are shown that validate names. Default nothing.
+    /// The certificates for ACME servers that validate names. The default is `None`.
     pub challenges: Option<TlsAlpnChallenges>,
-    /// The lowest version. Default 1.2.
+    /// The lowest TLS version. The default is 1.2.
     pub min_version: TlsVersion,
-    /// The protocols that are spoken, those that are preferred first (ALPN). Default `http/1.1`. A client
-    /// that offers others only is refused; one that offers none is not.
+    /// The supported protocols, in order of preference (ALPN). The default is `http/1.1`. A client that
+    /// offers only other protocols is rejected. A client without ALPN is accepted.
     pub alpn: Vec<Vec<u8>>,
-    /// Whether clients are given tickets to resume sessions with, under keys that are replaced every six
-    /// hours and live for twelve. If not, sessions are kept here, up to [`sessions_max`](Self::sessions_max).
-    /// Default yes.
+    /// `true` if clients get tickets to resume sessions. The ticket keys are replaced every six hours and
+    /// live for twelve. If `false`, the server stores sessions, up to [`sessions_max`](Self::sessions_max).
+    /// The default is `true`.
     pub tickets: bool,
-    /// Sessions that are kept for clients without tickets. Default 10 000; 0 for none. The one that was used
-    /// least is forgotten.
+    /// Maximum number of stored sessions for clients without tickets. The default is 10 000; 0 stores none. A
+    /// full cache evicts the oldest session.
     pub sessions_max: usize,
-    /// Whether clients show certificates. Default no.
+    /// The setting for client certificates. The default is `Off`.
     pub client_authentication: ClientAuthentication,
 }
 
-/// Whether clients show certificates, and who is trusted to issue them: files with roots in PEM.
+/// The setting for client certificates, with the PEM files of the trusted root certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum ClientAuthentication {
-    /// They do not.
+    /// Does not request a client certificate.
     #[default]
     Off,
-    /// They may. One that cannot be verified ends the handshake.
+    /// Accepts clients without a certificate. An invalid certificate fails the handshake.
     Optional(Vec<PathBuf>),
-    /// They must.
+    /// Requires a valid client certificate.
     Required(Vec<PathBuf>),
 }
 
-/// Speaks TLS with the clients of a listener. Shared by all workers.
+/// Performs TLS for the clients of a listener. All workers share it.
 pub struct TlsAcceptor {
     config: TlsAcceptorConfig,
     live: ArcSwap<Live>,
-    /// What issuers say of revocation, by certificates. Held while something else is made of the files.
+    /// The OCSP responses, by certificate. Locked while the loaded state is replaced.
     staples: Mutex<Staples>,
 }
 
-/// What was made of the files.
+/// The state that was loaded from the files.
 #[derive(Clone)]
 pub(super) struct Live {
     server: Arc<ServerConfig>,
     names: Arc<CertificatesByName>,
     sessions: Sessions,
-    /// What the files looked like before they were read.
+    /// The state of the files before they were read.
     stamps: Stamps,
     pub(super) certificates: Vec<(PathBuf, Loaded)>,
-    /// What is wrong with files in whose place those of before are kept.
+    /// The errors of files for which the previous certificates stay in use.
     problems: Vec<CertificateError>,
 }
 
-/// A certificate that clients are shown.
+/// A certificate that the listener presents to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServedCertificate {
-    /// The file with its chain.
+    /// The path of the chain file.
     pub path: PathBuf,
-    /// What it says.
+    /// The contents of the certificate.
     pub contents: CertificateContents,
-    /// What a file says of its revocation, if there is one.
+    /// The OCSP response from a file, if there is one.
     pub ocsp: Option<FileStaple>,
 }
 
-/// What is needed to resume sessions.
+/// The state for session resumption.
 #[derive(Clone)]
 struct Sessions {
     tickets: Option<Arc<dyn ProducesTickets>>,
@@ -107,7 +107,7 @@ struct Sessions {
 }
 
 impl TlsAcceptorConfig {
-    /// The defaults, with these certificates.
+    /// Returns the default settings with these certificates.
     pub fn new(certificates: Vec<CertificateFiles>) -> Self {
         Self {
             certificates,
@@ -122,7 +122,7 @@ impl TlsAcceptorConfig {
         }
     }
 
-    /// The protocols that are spoken: clients that offer another one besides that of ACME get the other.
+    /// Returns the supported protocols. They include the ACME protocol if challenges are set.
     fn alpn_protocols(&self) -> Vec<Vec<u8>> {
         let of_acme = self.challenges.as_ref().map(|_| ALPN_ACME.to_vec());
         self.alpn.iter().cloned().chain(of_acme).collect()
@@ -162,24 +162,24 @@ impl TlsAcceptor {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them cannot be read or used.
+    /// A file cannot be read or used.
     pub fn load(config: TlsAcceptorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config, None, &Staples::default())?;
         Ok(Self { config, live: ArcSwap::from_pointee(live), staples: Mutex::default() })
     }
 
-    /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are
-    /// done with what they say now. A certificate that cannot be read or used any more is kept as it was,
-    /// whatever becomes of the others: what is wrong with it is among the [problems](Self::problems) until it
-    /// can.
+    /// Reads the files again if they have changed. Returns `true` if the acceptor now uses changed files for
+    /// new handshakes. If a certificate cannot be read or used, its previous version stays in use,
+    /// independent of the other certificates. The error is then listed in [`problems`](Self::problems) until
+    /// the certificate is usable again.
     ///
     /// # Errors
-    /// Something else than a certificate cannot be read or used any more; nothing has changed then.
+    /// Another file than a certificate cannot be read or used. The acceptor does not change then.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let staples = self.staples();
         let before = self.live.load_full();
         let are_same = before.stamps.again() == before.stamps;
-        // What cannot be read may be read again though no file has changed.
+        // A file that could not be read may become readable without a change of its stamp.
         if are_same && before.problems.is_empty() {
             return Ok(false);
         }
@@ -191,12 +191,12 @@ impl TlsAcceptor {
         Ok(true)
     }
 
-    /// What is wrong with certificates in whose place those of before are kept, or none.
+    /// Returns the errors of certificates for which the previous version stays in use.
     pub fn problems(&self) -> Vec<CertificateError> {
         self.live.load().problems.clone()
     }
 
-    /// Gives clients `staples` with the certificates that there are.
+    /// Sends `staples` with the current certificates from now on.
     fn give(&self, staples: &Staples) {
         let live = self.live.load();
         let mut server = ServerConfig::clone(&live.server);
@@ -205,7 +205,7 @@ impl TlsAcceptor {
         self.live.store(Arc::new(Live { server: Arc::new(server), names, ..Live::clone(&live) }));
     }
 
-    /// The certificates that are not valid at `now`.
+    /// Returns the certificates that are not valid at `now`.
     pub fn invalid_at(&self, now: SystemTime) -> Vec<CertificateError> {
         let live = self.live.load();
         let invalid =
@@ -213,7 +213,7 @@ impl TlsAcceptor {
         live.certificates.iter().filter_map(invalid).collect()
     }
 
-    /// The certificates that clients are shown, as they were read last.
+    /// Returns the certificates that the listener presents, as last read.
     pub fn served(&self) -> Vec<ServedCertificate> {
         let live = self.live.load();
         let served = |(path, loaded): &(PathBuf, Loaded)| ServedCertificate {
@@ -224,28 +224,29 @@ impl TlsAcceptor {
         live.certificates.iter().map(served).collect()
     }
 
-    /// Whether there is a certificate for the host of this name, which is in lower case, or will be.
+    /// Returns the kind of match of a present or expected certificate for this host name. `name` is in lower
+    /// case.
     pub fn match_of(&self, name: &str) -> Option<NameMatch> {
         let is_awaited = self.config.awaited_names.iter().any(|awaited| awaited == name);
         self.live.load().names.match_of(name).max(is_awaited.then_some(NameMatch::Exact))
     }
 
-    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP
-    /// response in DER), unless a file says that. `None` to give them nothing any more.
+    /// Sends `response` to clients together with `certificate`, unless a file provides a response. `response`
+    /// is an OCSP response of the issuer, in DER; `certificate` is in DER too. `None` removes the response.
     pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
         let mut staples = self.staples();
         if !staples.set_fetched(certificate, response) {
             return;
         }
         let live = self.live.load();
-        // Those of certificates that were replaced.
+        // Removes the responses for replaced certificates.
         staples.retain(|certificate| live.certificates.iter().any(|(_, loaded)| loaded.is_of(certificate)));
         self.give(&staples);
     }
 
-    /// Has clients not be given these responses any more, each with its certificate, in DER, which are from
-    /// [files](FileStaple); and all others again. Whoever knows what such a response must be says here which
-    /// are none.
+    /// Stops sending these [responses from files](FileStaple) to clients, and sends all other responses
+    /// again. Each response comes with its certificate, in DER. The caller has found the responses to be
+    /// invalid.
     pub fn withhold(&self, responses: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
         let mut staples = self.staples();
         if staples.set_withheld(responses.into_iter().collect()) {
@@ -253,7 +254,7 @@ impl TlsAcceptor {
         }
     }
 
-    /// What clients are given with the certificate in this file, if it is not from a file too.
+    /// Returns the OCSP response that was fetched for the certificate in this file, if any.
     pub fn stapled(&self, chain: &Path) -> Option<Vec<u8>> {
         let staples = self.staples();
         let live = self.live.load();
@@ -270,12 +271,12 @@ impl TlsAcceptor {
         Some(FileStaple { path: files.ocsp.clone()?, response: loaded.certified.ocsp.clone()? })
     }
 
-    /// How it was made.
+    /// Returns the settings of this acceptor.
     pub const fn config(&self) -> &TlsAcceptorConfig {
         &self.config
     }
 
-    /// A connection that waits for its client.
+    /// Returns the TLS state of a new connection.
     pub(super) fn session(&self) -> Result<Session, Error> {
         let server = UnbufferedServerConnection::new(self.live.load().server.clone())?;
         Ok(Session::Server(Box::new(server)))
@@ -283,7 +284,7 @@ impl TlsAcceptor {
 }
 
 impl Live {
-    /// Reads the files. Sessions are kept if there is something to keep them from.
+    /// Reads the files. Keeps the sessions of the previous state unless clients show certificates.
     fn load(
         config: &TlsAcceptorConfig,
         before: Option<&Self>,
@@ -309,8 +310,8 @@ impl Live {
         };
         let names = Arc::new(by_name(config, &certificates, staples));
         let mut server = builder.with_cert_resolver(names.clone());
-        // Whom the roots of before have let in, those of now may not: sessions would let them in without
-        // asking.
+        // The new roots may reject a client that the old roots accepted. A resumed session would skip that
+        // check.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
             Some(before) => before.sessions.clone(),
@@ -336,7 +337,7 @@ impl Sessions {
     }
 }
 
-/// Which of `certificates` a client gets, with what is said of it.
+/// Maps names to `certificates`, with their OCSP responses.
 fn by_name(
     config: &TlsAcceptorConfig,
     certificates: &[(PathBuf, Loaded)],
@@ -346,8 +347,8 @@ fn by_name(
     CertificatesByName::new(named, config.challenges.clone())
 }
 
-/// What there was `before` of a certificate that cannot be used now, for `error`, which is noted. One that is
-/// issued by itself may not be there yet.
+/// Returns the previous version of a certificate that cannot be used now, and records `error`. Returns `None`
+/// for a certificate that is still to be issued.
 fn kept_of(
     before: Option<&Live>,
     config: &TlsAcceptorConfig,
@@ -367,13 +368,13 @@ fn kept_of(
     Ok(kept)
 }
 
-/// That nothing of the files is wrong, but what is to be made of them cannot be.
+/// Returns the error for a TLS configuration that rustls rejects although each file is valid.
 fn refused(config: &TlsAcceptorConfig, error: &Error) -> CertificateError {
     let path = config.paths().next().unwrap_or_else(|| Path::new(""));
     problem(path, CertificateProblem::Refused(error.to_string()))
 }
 
-/// The versions from `min` on.
+/// Returns the versions from `min` on.
 pub(super) fn versions(min: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
     match min {
         TlsVersion::Tls12 => &VERSIONS,
@@ -383,7 +384,7 @@ pub(super) fn versions(min: TlsVersion) -> &'static [&'static SupportedProtocolV
 
 static VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
 
-/// Those that were made of the same are the same.
+/// Acceptors with the same settings are equal.
 impl PartialEq for TlsAcceptor {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config

@@ -16,68 +16,68 @@ use rustls::{Error, InconsistentKeys, RootCertStore};
 use super::identity::{Contents, Validity};
 use super::verifier::provider;
 
-/// Where a certificate is, and its key.
+/// The files of a certificate and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFiles {
-    /// The certificate, and behind it those between it and a root, in PEM.
+    /// The certificate and its intermediate certificates, in PEM. The certificate comes first.
     pub chain: PathBuf,
     /// The private key, in PEM.
     pub key: PathBuf,
-    /// What the issuer says of its revocation (an OCSP response in DER), which clients are given. Nobody
-    /// looks here whether it does: see [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
+    /// The OCSP response for clients, in DER. The loader does not check it: see
+    /// [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
     pub ocsp: Option<PathBuf>,
 }
 
-/// What is wrong with a file.
+/// A problem with a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateError {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub problem: CertificateProblem,
 }
 
-/// What is wrong with a certificate or a key.
+/// A problem with a certificate or a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CertificateProblem {
-    /// The certificate is not valid any more.
+    /// The certificate has expired.
     Expired,
-    /// A certificate is none.
+    /// A certificate cannot be parsed.
     InvalidCertificate,
-    /// The key is none, or of a kind that is not supported.
+    /// The key is invalid, or of an unsupported kind.
     InvalidKey,
-    /// It is not in PEM.
+    /// The file is not in PEM.
     InvalidPem,
     /// The key belongs to another certificate.
     KeyOfAnother,
-    /// There is no certificate in it.
+    /// The file contains no certificate.
     NoCertificate,
-    /// There is no private key in it.
+    /// The file contains no private key.
     NoKey,
-    /// The certificate will be valid later.
+    /// The certificate is not valid yet.
     NotYetValid,
-    /// What is made of it is refused, with this reason.
+    /// The TLS library rejects the certificate or the settings. The payload is the reason.
     Refused(String),
-    /// It cannot be read.
+    /// The file cannot be read. The payload is the reason.
     Unreadable(String),
-    /// The certificate has this version of X.509 instead of 3. Only version 3 has extensions, and so names of
-    /// hosts.
+    /// The certificate has this version of X.509 instead of 3. Only version 3 has extensions, which hold the
+    /// host names.
     UnsupportedVersion(u8),
 }
 
-/// What a certificate says, whose key is with it.
+/// The contents of a certificate with its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateContents {
-    /// The names that it is for, of hosts and others, as text.
+    /// The names in the certificate, of hosts and others, as text.
     pub names: Vec<String>,
-    /// When it is valid.
+    /// The period in which the certificate is valid.
     pub validity: Validity,
-    /// The certificate, and behind it those between it and a root, in DER.
+    /// The certificate and its intermediate certificates, in DER. The certificate comes first.
     pub chain: Vec<Vec<u8>>,
 }
 
-/// A certificate that can be used.
+/// A certificate that is ready for use.
 #[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) certified: Arc<CertifiedKey>,
@@ -90,10 +90,10 @@ impl CertificateFiles {
         [Some(&self.chain), Some(&self.key), self.ocsp.as_ref()].into_iter().flatten().map(|path| &**path)
     }
 
-    /// What they say, if they can be used.
+    /// Returns the contents of the files.
     ///
     /// # Errors
-    /// One of them cannot be read or used.
+    /// A file cannot be read or used.
     pub fn contents(&self) -> Result<CertificateContents, CertificateError> {
         self.load(&provider()).map(|loaded| loaded.contents())
     }
@@ -125,7 +125,7 @@ impl CertificateFiles {
 }
 
 impl Loaded {
-    /// Whether it is this one.
+    /// Returns `true` if `certificate`, in DER, is this certificate.
     pub(super) fn is_of(&self, certificate: &[u8]) -> bool {
         self.certified.cert.first().is_some_and(|own| own.as_ref() == certificate)
     }
@@ -137,7 +137,7 @@ impl Loaded {
 }
 
 impl Validity {
-    /// What is wrong at `now`, if anything is.
+    /// Returns the problem at `now`, if there is one.
     pub fn problem_at(&self, now: SystemTime) -> Option<CertificateProblem> {
         match () {
             () if now > self.not_after => Some(CertificateProblem::Expired),
@@ -147,7 +147,7 @@ impl Validity {
     }
 }
 
-/// The certificates in `path`, at least one.
+/// Reads the certificates in `path`, at least one.
 pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let pem = fs::read(path).map_err(|error| unreadable(path, &error))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
@@ -166,7 +166,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     })
 }
 
-/// Those who are trusted as the files at `paths` say.
+/// Reads the trusted root certificates in the files at `paths`.
 pub(super) fn read_roots(paths: &[PathBuf]) -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
     for path in paths {
@@ -198,32 +198,32 @@ fn unreadable(path: &Path, error: &std::io::Error) -> CertificateError {
 }
 
 impl CertificateError {
-    /// What can be done about it.
+    /// Returns a hint for the operator.
     pub const fn hint(&self) -> &'static str {
         match self.problem {
             CertificateProblem::Expired => {
-                "have the issuer renew it; it is read again as soon as the file changes"
+                "renew the certificate; the server reloads it when the file changes"
             }
             CertificateProblem::InvalidCertificate | CertificateProblem::NoCertificate => {
-                "it has `-----BEGIN CERTIFICATE-----`, the certificate of the server first and then those of its issuers"
+                "the file must have `-----BEGIN CERTIFICATE-----` blocks: first the server certificate, then its issuers"
             }
             CertificateProblem::InvalidKey => {
-                "keys are of RSA with at least 2048 bits, ECDSA (P-256, P-384, P-521) or Ed25519"
+                "use RSA with at least 2048 bits, ECDSA (P-256, P-384, P-521) or Ed25519"
             }
             CertificateProblem::InvalidPem => {
-                "convert it with `openssl x509 -inform der` or `openssl pkey -inform der`"
+                "convert the file with `openssl x509 -inform der` or `openssl pkey -inform der`"
             }
             CertificateProblem::KeyOfAnother => {
-                "chain and key are made together: see which one was renewed without the other"
+                "use the key that the certificate was issued for; one of the two files may be outdated"
             }
-            CertificateProblem::NoKey => "it has `-----BEGIN PRIVATE KEY-----`, without a password",
-            CertificateProblem::NotYetValid => "see whether the clock of this machine is right",
-            CertificateProblem::Refused(_) => "see whether it is meant for this",
-            CertificateProblem::Unreadable(_) => {
-                "see whether the path is right, and whether this user may read it"
+            CertificateProblem::NoKey => {
+                "the file must have a `-----BEGIN PRIVATE KEY-----` block without a password"
             }
+            CertificateProblem::NotYetValid => "check the clock of this machine",
+            CertificateProblem::Refused(_) => "check that the certificate is meant for this purpose",
+            CertificateProblem::Unreadable(_) => "check the path, and that this user may read the file",
             CertificateProblem::UnsupportedVersion(_) => {
-                "issue it again with extensions: `openssl x509 -req` writes version 3 with `-extfile FILE`, \
+                "issue the certificate again with extensions: `openssl x509 -req` writes version 3 with `-extfile FILE`, \
                  where FILE has a line such as `subjectAltName=DNS:www.example`"
             }
         }
@@ -238,16 +238,16 @@ impl fmt::Display for CertificateError {
             CertificateProblem::InvalidCertificate => {
                 write!(f, "cannot parse a certificate in `{path}`")
             }
-            CertificateProblem::InvalidKey => write!(f, "the key in `{path}` cannot be used"),
-            CertificateProblem::InvalidPem => write!(f, "`{path}` is not in PEM"),
+            CertificateProblem::InvalidKey => write!(f, "cannot use the key in `{path}`"),
+            CertificateProblem::InvalidPem => write!(f, "`{path}` is not a PEM file"),
             CertificateProblem::KeyOfAnother => {
                 write!(f, "the key in `{path}` belongs to another certificate")
             }
             CertificateProblem::NoCertificate => write!(f, "there is no certificate in `{path}`"),
             CertificateProblem::NoKey => write!(f, "there is no private key in `{path}`"),
             CertificateProblem::NotYetValid => write!(f, "the certificate in `{path}` is not valid yet"),
-            CertificateProblem::Refused(reason) => write!(f, "`{path}` cannot be used: {reason}"),
-            CertificateProblem::Unreadable(reason) => write!(f, "`{path}` cannot be read: {reason}"),
+            CertificateProblem::Refused(reason) => write!(f, "cannot use `{path}`: {reason}"),
+            CertificateProblem::Unreadable(reason) => write!(f, "cannot read `{path}`: {reason}"),
             CertificateProblem::UnsupportedVersion(version) => write!(
                 f,
                 "the certificate in `{path}` has version {version} of X.509: only version 3 is supported"
@@ -261,11 +261,11 @@ impl std::error::Error for CertificateError {}
 /// Version of X.509 (RFC 5280 §4.1.2.1).
 const X509_VERSION: u8 = 3;
 
-/// What files looked like.
+/// The state of files, for the detection of changes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
 
-/// What tells one state of a file from the next.
+/// The attributes that change with a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -275,12 +275,12 @@ struct Stamp {
 }
 
 impl Stamps {
-    /// What the files at `paths` look like now.
+    /// Returns the current state of the files at `paths`.
     pub(super) fn of<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Self {
         Self(paths.into_iter().map(|path| (path.to_owned(), Stamp::of(path))).collect())
     }
 
-    /// What the same files look like now.
+    /// Returns the current state of the same files.
     pub(super) fn again(&self) -> Self {
         Self::of(self.0.iter().map(|(path, _)| &**path))
     }

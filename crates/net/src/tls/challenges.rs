@@ -1,5 +1,5 @@
-//! Certificates that show an ACME server who has a name (RFC 8737): only to clients that ask for nothing
-//! else.
+//! Certificates that prove the control of a name to an ACME server (RFC 8737). Only clients that offer
+//! nothing but the validation protocol get them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,38 +11,39 @@ use rustls::sign::CertifiedKey;
 
 use super::verifier::provider;
 
-/// The protocol that ACME servers ask for to validate a name, and in which nothing is said (RFC 8737 §6.2).
+/// The protocol with which ACME servers validate a name. It carries no data (RFC 8737 §6.2).
 pub const ALPN_ACME: &[u8] = b"acme-tls/1";
 
-/// What ACME servers are shown that validate names. Clones are the same, so that all listeners may show it.
+/// The certificates for ACME servers that validate names. Clones share their state, so that all listeners can
+/// present them.
 #[derive(Clone, Default)]
 pub struct TlsAlpnChallenges(Arc<RwLock<ByName>>);
 
-/// By names in lower case.
+/// Certificates by lower-case name.
 type ByName = HashMap<Box<str>, Arc<CertifiedKey>>;
 
-/// A key that is none.
+/// The error for an invalid private key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnusableChallenge;
 
 impl TlsAlpnChallenges {
-    /// Shows `certificate`, in DER, whose key is `key` in PKCS#8, to those who validate `name`; instead of
-    /// another one, if there is.
+    /// Presents `certificate` to ACME servers that validate `name`. Replaces an earlier certificate for this
+    /// name. `certificate` is in DER, and `key` is its private key in PKCS#8.
     ///
     /// # Errors
-    /// The key is none.
+    /// The key is invalid.
     pub fn show(&self, name: &str, certificate: Vec<u8>, key: Vec<u8>) -> Result<(), UnusableChallenge> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         let key = provider().key_provider.load_private_key(key).map_err(|_| UnusableChallenge)?;
-        // Not `from_der`, which reads the certificate: what must be in it is critical, and nothing that
-        // webpki knows.
+        // Does not use `from_der`, which parses the certificate: webpki does not know the critical extension
+        // that this certificate must have.
         let certified = CertifiedKey::new(vec![CertificateDer::from(certificate)], key);
         let mut by_name = self.0.write().unwrap_or_else(PoisonError::into_inner);
         by_name.insert(name.to_ascii_lowercase().into(), Arc::new(certified));
         Ok(())
     }
 
-    /// Shows nothing for `name` any more.
+    /// Removes the certificate for `name`.
     pub fn remove(&self, name: &str) {
         let mut by_name = self.0.write().unwrap_or_else(PoisonError::into_inner);
         by_name.remove(&*name.to_ascii_lowercase());
@@ -53,12 +54,12 @@ impl TlsAlpnChallenges {
     }
 }
 
-/// Whether `hello` is of an ACME server that validates a name: it offers that protocol and no other.
+/// Returns `true` if `hello` is from an ACME server that validates a name: it offers only that protocol.
 pub(super) fn is_validation(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|mut offers| offers.next() == Some(ALPN_ACME) && offers.next().is_none())
 }
 
-/// Those that change together are the same.
+/// Clones that share their state are equal.
 impl PartialEq for TlsAlpnChallenges {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -75,7 +76,7 @@ impl fmt::Debug for TlsAlpnChallenges {
 
 impl fmt::Display for UnusableChallenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the key of a challenge cannot be used")
+        f.write_str("cannot use the private key of the ACME challenge certificate")
     }
 }
 

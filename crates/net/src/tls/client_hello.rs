@@ -1,4 +1,4 @@
-//! What a client asks for, before anything is decrypted.
+//! The first message of a TLS client, read before the handshake.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -11,24 +11,23 @@ use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
-/// What a client asks for in its first message.
+/// The requests in the client's first message.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ClientHello {
-    /// The name of the server (SNI), in lower case.
+    /// The server name (SNI), in lower case.
     pub server_name: Option<String>,
-    /// The protocols that it offers (ALPN).
+    /// The protocols that the client offers (ALPN).
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// Reads the first message of a client of TLS, within `within`, and returns it with all octets that were
-/// read: `early`, which were read before, and what has come behind. Whoever speaks TLS with the client needs
-/// them.
+/// Reads the first message of a TLS client, within `within`. Also returns all bytes that were read: `early`,
+/// which the caller read before, and all bytes after it. The code that continues the handshake needs them.
 ///
 /// # Errors
-/// No such message comes, or not in time.
+/// The message is invalid or late, or the connection failed.
 ///
 /// # Cancel safety
-/// If the future is dropped, what was read is lost.
+/// Dropping the future loses the bytes that were read.
 pub async fn read_client_hello<T: Transport>(
     transport: &mut T,
     early: PooledBuffer,
@@ -43,7 +42,7 @@ pub async fn read_client_hello<T: Transport>(
     Ok((hello, received))
 }
 
-/// Reads until the message is complete. `fed` octets of what was received were given to `acceptor`.
+/// Reads until the message is complete. `acceptor` has already got the first `fed` bytes.
 fn poll_hello<T: Transport>(
     transport: &mut T,
     cx: &mut Context<'_>,
@@ -76,5 +75,5 @@ impl ClientHello {
     }
 }
 
-/// Most such messages are shorter, even with a key that withstands quantum computers.
+/// Number of bytes read at a time. Most messages are shorter, even with a post-quantum key.
 const PIECE_BYTES: usize = 2 << 10;

@@ -1,4 +1,4 @@
-//! What connections to servers need for TLS.
+//! The TLS settings for connections to servers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,41 +18,41 @@ use super::session::Session;
 use super::tickets::Sessions;
 use super::verifier::{Unverified, classical_provider, provider};
 
-/// How TLS is spoken with servers.
+/// The TLS settings for connections to servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsConnectorConfig {
-    /// Who is trusted to say who a server is. Default those whom this system trusts.
+    /// The trusted root certificates. The default is the trust store of the system.
     pub roots: Roots,
-    /// Whether servers are asked who they are. Without, anybody on the way can read and change everything.
-    /// Default yes.
+    /// `true` if server certificates are verified. The default is `true`. Without verification, anyone on the
+    /// network path can read and change all traffic.
     pub verify: bool,
-    /// The certificate that is shown to servers that ask for one. Default none.
+    /// The certificate for servers that request one. The default is `None`.
     pub client_certificate: Option<CertificateFiles>,
-    /// The protocols that are offered, those that are preferred first (ALPN). Default `http/1.1`.
+    /// The offered protocols, in order of preference (ALPN). The default is `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
-    /// The lowest version. Default 1.2.
+    /// The lowest TLS version. The default is 1.2.
     pub min_version: TlsVersion,
-    /// The highest version. Default 1.3.
+    /// The highest TLS version. The default is 1.3.
     pub max_version: TlsVersion,
-    /// Whether a key exchange that withstands quantum computers is offered first. Default yes.
+    /// `true` if a post-quantum key exchange is offered first. The default is `true`.
     pub post_quantum: bool,
-    /// Whether connections resume sessions of earlier ones, which spares both sides most of a handshake.
-    /// Default yes.
+    /// `true` if connections resume earlier sessions, which saves both sides most of a handshake. The default
+    /// is `true`.
     pub resume: bool,
-    /// Tickets that are kept for each server, each of which resumes one connection of TLS 1.3. Default 8;
-    /// more for those who open more connections at the same time.
+    /// Maximum number of stored tickets for each server. Each ticket resumes one TLS 1.3 connection. The
+    /// default is 8. Increase it if many connections to a server open at the same time.
     pub tickets_max: usize,
 }
 
-/// Who is trusted.
+/// The trusted root certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Roots {
-    /// Those whom this system trusts; `SSL_CERT_FILE` and `SSL_CERT_DIR` name others.
+    /// The trust store of the system. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace it.
     #[default]
     System,
-    /// Those in these files, in PEM.
+    /// The certificates in these PEM files.
     Files(Vec<PathBuf>),
-    /// Those whom this system trusts, and those in these files.
+    /// The trust store of the system, and the certificates in these PEM files.
     SystemAnd(Vec<PathBuf>),
 }
 
@@ -72,7 +72,7 @@ impl Default for TlsConnectorConfig {
     }
 }
 
-/// Those that were made of the same are the same.
+/// Connectors with the same settings are equal.
 impl PartialEq for TlsConnector {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config
@@ -81,31 +81,31 @@ impl PartialEq for TlsConnector {
 
 impl Eq for TlsConnector {}
 
-/// Speaks TLS with servers, and remembers sessions to resume. Shared by all threads.
+/// Performs TLS with servers, and stores sessions for resumption. All threads share it.
 pub struct TlsConnector {
     config: TlsConnectorConfig,
     live: ArcSwap<Live>,
 }
 
-/// What was made of the files.
+/// The state that was loaded from the files.
 struct Live {
     client: Arc<ClientConfig>,
     stamps: Stamps,
 }
 
-/// The name of a server, as its certificate must have it: of a host, or an IP address.
+/// The name of a server as in its certificate: a host name or an IP address.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TlsServerName(ServerName<'static>);
 
-/// Text that is no name of a server.
+/// The error for text that is not a server name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidServerName;
 
 impl TlsServerName {
-    /// The server `name`: a host or an IP address, with or without brackets.
+    /// Parses the name of a server: a host name or an IP address, with or without brackets.
     ///
     /// # Errors
-    /// It is neither.
+    /// The text is neither of them.
     pub fn new(name: &str) -> Result<Self, InvalidServerName> {
         let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
         ServerName::try_from(name.to_owned()).map(Self).map_err(|_| InvalidServerName)
@@ -116,16 +116,16 @@ impl TlsConnector {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them cannot be read or used.
+    /// A file cannot be read or used.
     pub fn load(config: TlsConnectorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config)?;
         Ok(Self { config, live: ArcSwap::from_pointee(live) })
     }
 
-    /// One for all, with the defaults: made when it is needed first.
+    /// Returns the shared connector with default settings. The first call creates it.
     ///
     /// # Errors
-    /// There is no version of TLS to speak, which cannot be.
+    /// The TLS library rejects the default settings, which does not happen.
     pub fn system() -> Result<Arc<Self>, CertificateError> {
         static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
         if let Some(system) = SYSTEM.get() {
@@ -135,11 +135,11 @@ impl TlsConnector {
         Ok(SYSTEM.get_or_init(|| system).clone())
     }
 
-    /// Reads the files again if they have changed since. Whether they have: then connections from here on are
-    /// made with what they say now, and none resumes a session of before.
+    /// Reads the files again if they have changed. Returns `true` if they have. New connections then use the
+    /// new files, and do not resume earlier sessions.
     ///
     /// # Errors
-    /// One of them cannot be read or used any more; nothing has changed then.
+    /// A file cannot be read or used. The connector does not change then.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let before = self.live.load_full();
         if before.stamps.again() == before.stamps {
@@ -149,12 +149,13 @@ impl TlsConnector {
         Ok(true)
     }
 
-    /// How it was made.
+    /// Returns the settings of this connector.
     pub const fn config(&self) -> &TlsConnectorConfig {
         &self.config
     }
 
-    /// A connection that is about to greet its server, and offers `protocols`, or those of the config.
+    /// Returns the TLS state of a new connection. It offers `protocols`, or else the protocols of the
+    /// settings.
     pub(super) fn session(
         &self,
         server_name: &TlsServerName,
@@ -208,7 +209,7 @@ impl Live {
     }
 }
 
-/// None if `max` is lower than `min`.
+/// Returns the versions from `min` to `max`. The result is empty if `max` is lower than `min`.
 fn versions_up_to(min: TlsVersion, max: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
     match max {
         TlsVersion::Tls13 => versions(min),
@@ -228,17 +229,17 @@ fn roots(roots: &Roots) -> Result<Arc<RootCertStore>, CertificateError> {
     })
 }
 
-/// Whom this system trusts, read once. Where that is nobody, no server can be verified.
+/// Returns the trust store of the system, read once. If it is empty, no server can be verified.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let read = || {
         let found = rustls_native_certs::load_native_certs();
         for error in &found.errors {
-            tracing::warn!(%error, "certificates that this system trusts cannot be read");
+            tracing::warn!(%error, "cannot read a root certificate from the system's trust store");
         }
         let mut roots = RootCertStore::empty();
         let (_, ignored) = roots.add_parsable_certificates(found.certs);
-        tracing::debug!(trusted = roots.len(), ignored, "read whom this system trusts");
+        tracing::debug!(trusted = roots.len(), ignored, "loaded the system's trust store");
         Arc::new(roots)
     };
     ROOTS.get_or_init(read).clone()
@@ -257,17 +258,17 @@ impl fmt::Display for TlsServerName {
 }
 
 impl InvalidServerName {
-    /// What to write instead.
-    pub const HINT: &str = "the name of a server is that of a host, as in its certificate, or an IP address";
+    /// The hint for the operator: the valid forms.
+    pub const HINT: &str = "write a host name as in the server's certificate, or an IP address";
 }
 
 impl fmt::Display for InvalidServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it is not the name of a server")
+        f.write_str("not a valid server name")
     }
 }
 
 impl std::error::Error for InvalidServerName {}
 
-/// Servers whose sessions are remembered.
+/// Maximum number of servers with stored sessions.
 const SESSIONS_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! Why there is no connection in TLS.
+//! Failures of TLS handshakes.
 
 use std::fmt;
 use std::io;
@@ -7,46 +7,46 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use crate::buffers::PooledBuffer;
 
-/// Why a handshake has failed.
+/// The reason that a handshake failed.
 #[derive(Debug)]
 pub enum HandshakeError {
-    /// The connection ended before.
+    /// The connection ended during the handshake.
     Ended,
     /// The connection failed.
     Io(io::Error),
-    /// What came from the client is HTTP without TLS, from its first octet on.
+    /// The client sent HTTP without TLS. The payload holds the received bytes.
     PlainHttp(PooledBuffer),
-    /// A rule of TLS is broken, or what is wanted does not go together.
+    /// A TLS rule was broken, or the settings of the two sides are incompatible.
     Refused(Error),
-    /// It did not come to its end in time, or not before the drain.
+    /// The handshake did not end in time, or not before the drain.
     TimedOut,
 }
 
-/// The same in so few words that those who count failures can tell them apart.
+/// The kind of a TLS failure, for counters and logs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TlsFailure {
-    /// The certificate is not valid any more.
+    /// The certificate has expired.
     CertificateExpired,
     /// The certificate is for other names.
     CertificateForOtherName,
-    /// The certificate cannot be read, or not be used for this.
+    /// The certificate cannot be read, or cannot be used for this purpose.
     CertificateInvalid,
-    /// The certificate will be valid later.
+    /// The certificate is not valid yet.
     CertificateNotYetValid,
-    /// The certificate is from nobody who is trusted.
+    /// No trusted issuer has signed the certificate.
     CertificateUnknownIssuer,
-    /// The connection ended before the handshake did.
+    /// The connection ended during the handshake.
     Ended,
-    /// Both have no protocol, version or algorithm in common.
+    /// The two sides have no protocol, version or algorithm in common.
     Incompatible,
-    /// What answers does not speak TLS.
+    /// The other side does not use TLS.
     NotTls,
-    /// The other end breaks a rule of TLS.
+    /// The other side broke a TLS rule.
     Protocol,
-    /// The other end has refused, with this alert.
+    /// The other side refused with this alert.
     Refused(AlertName),
-    /// It took too long.
+    /// The handshake took too long.
     TimedOut,
 }
 
@@ -55,7 +55,7 @@ pub enum TlsFailure {
 pub struct AlertName(&'static str);
 
 impl HandshakeError {
-    /// The same, told apart.
+    /// Returns the kind of the failure.
     pub fn failure(&self) -> TlsFailure {
         match self {
             Self::Ended | Self::Io(_) => TlsFailure::Ended,
@@ -90,7 +90,7 @@ impl TlsFailure {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 Self::CertificateForOtherName
             }
-            // The second is of an issuer with the name of one who is trusted.
+            // `BadSignature` is from an issuer with the same name as a trusted one.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 Self::CertificateUnknownIssuer
             }
@@ -98,7 +98,7 @@ impl TlsFailure {
         }
     }
 
-    /// Whether the other end has refused because it speaks none of the protocols that were offered (ALPN).
+    /// Returns `true` if the other side refused because it supports none of the offered protocols (ALPN).
     pub fn is_no_protocol(self) -> bool {
         self == Self::Refused(AlertName(name_of(AlertDescription::NoApplicationProtocol)))
     }
@@ -109,18 +109,18 @@ impl TlsFailure {
             Self::CertificateForOtherName => "the certificate is for other names",
             Self::CertificateInvalid => "the certificate is invalid",
             Self::CertificateNotYetValid => "the certificate is not valid yet",
-            Self::CertificateUnknownIssuer => "the certificate is from nobody who is trusted",
-            Self::Ended => "the connection ended in the handshake of TLS",
-            Self::Incompatible => "no version, algorithm or protocol of TLS is common to both",
-            Self::NotTls => "TLS is not spoken there",
-            Self::Protocol => "a rule of TLS is broken",
-            Self::Refused(_) => "TLS was refused with the alert",
-            Self::TimedOut => "the handshake of TLS took too long",
+            Self::CertificateUnknownIssuer => "the certificate issuer is not trusted",
+            Self::Ended => "the connection ended during the TLS handshake",
+            Self::Incompatible => "the peers have no TLS version, algorithm or protocol in common",
+            Self::NotTls => "the peer does not use TLS",
+            Self::Protocol => "the peer broke a rule of TLS",
+            Self::Refused(_) => "the peer refused TLS with the alert",
+            Self::TimedOut => "the TLS handshake took too long",
         }
     }
 }
 
-/// The names that are met; others are as rare as they are telling.
+/// Returns the name of a common alert. Other alerts are rare and share one name.
 const fn name_of(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::AccessDenied => "access_denied",
@@ -142,7 +142,7 @@ const fn name_of(alert: AlertDescription) -> &'static str {
     }
 }
 
-/// A connection that breaks a rule of TLS fails as one of the system does.
+/// Converts a TLS error of a connection into an I/O error.
 pub(super) fn broken(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

@@ -1,4 +1,4 @@
-//! From a connection to one in TLS.
+//! TLS handshakes.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,14 +15,14 @@ use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
-/// Does the handshake with the client of `transport`, of which the octets `early` were read already, within
-/// `within`. While the connection drains, only a little longer is waited.
+/// Performs the TLS handshake with the client of `transport`, within `within`. `early` holds the bytes that
+/// were already read. If the connection drains, the handshake gets only a short time.
 ///
 /// # Errors
-/// There is no connection in TLS, or not in time. A client that breaks a rule was told so.
+/// The handshake failed or took too long. A client that broke a rule was sent an alert.
 ///
 /// # Cancel safety
-/// If the future is dropped, the connection is closed.
+/// Dropping the future closes the connection.
 pub async fn accept_tls<T: Transport>(
     transport: T,
     early: PooledBuffer,
@@ -41,22 +41,22 @@ pub async fn accept_tls<T: Transport>(
     }
 }
 
-/// Ends a connection in which nothing is to be said: sends what is left of the handshake and that nothing
-/// follows, within `within`.
+/// Closes a connection without application data: sends the rest of the handshake and `close_notify`, within
+/// `within`.
 ///
 /// # Cancel safety
-/// If the future is dropped, the connection is closed.
+/// Dropping the future closes the connection.
 pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionGuard, within: Duration) {
-    // Whether the client has taken it changes nothing any more.
+    // The result does not matter: the connection closes in any case.
     let _ = until(guard, within, |cx| stream.poll_close(cx).map_err(HandshakeError::Io)).await;
 }
 
-/// Waits until the client of a handshake that was refused has gone, or `within` is over, and passes over a
-/// little of what it still sends: a connection that is closed before all that came was read is reset, and the
-/// alert is lost with it.
+/// Waits until the client of a failed handshake has closed the connection, or until `within` is over.
+/// Discards a limited number of bytes from the client. If a connection is closed before all received data was
+/// read, the kernel resets it, and the alert is lost.
 ///
 /// # Cancel safety
-/// If the future is dropped, the connection is closed.
+/// Dropping the future closes the connection.
 pub async fn see_off<T: Transport>(mut transport: T, guard: &ConnectionGuard, within: Duration) {
     let mut left = PASSED_OVER_BYTES;
     let gone = until(guard, within, |cx| {
@@ -65,7 +65,7 @@ pub async fn see_off<T: Transport>(mut transport: T, guard: &ConnectionGuard, wi
         scratch.give_back();
         outcome.map(Ok)
     });
-    // Whether it has gone or not, that was all.
+    // The result does not matter: the connection closes in any case.
     let _gone = gone.await;
 }
 
@@ -86,14 +86,15 @@ fn poll_gone<T: Transport>(
     Poll::Ready(())
 }
 
-/// Does the handshake with the server of `transport`, which must have a certificate for `server_name`, and
-/// offers it `protocols`, or those of the connector. Whoever waits for it has the deadline.
+/// Performs the TLS handshake with the server of `transport`. The server must have a certificate for
+/// `server_name`. It is offered `protocols`, or else the protocols of the connector. The caller sets the
+/// deadline.
 ///
 /// # Errors
-/// There is no connection in TLS. A server that breaks a rule was told so.
+/// The handshake failed. A server that broke a rule was sent an alert.
 ///
 /// # Cancel safety
-/// If the future is dropped, the connection is closed.
+/// Dropping the future closes the connection.
 pub async fn connect_tls<T: Transport>(
     transport: T,
     connector: &TlsConnector,
@@ -106,8 +107,8 @@ pub async fn connect_tls<T: Transport>(
     Ok(stream)
 }
 
-/// Polls `poll` until it is ready, or `within` is over. While the connection drains, it has only a little
-/// longer.
+/// Polls `poll` until it is ready, or until `within` is over. If the connection drains, it gets only a short
+/// time.
 pub(super) async fn until<R>(
     guard: &ConnectionGuard,
     within: Duration,
@@ -135,8 +136,8 @@ pub(super) async fn until<R>(
 }
 
 impl<T: Transport> TlsStream<T> {
-    /// Ready when content can be written and read. The last flight of a client may be unsent then: it goes
-    /// with the first content.
+    /// Ready when application data can be written and read. The last flight of a client may still be unsent.
+    /// It is then sent with the first data.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         let mut scratch = Scratch::take();
         let outcome = self.poll_flights(cx, &mut scratch.input);
@@ -152,7 +153,7 @@ impl<T: Transport> TlsStream<T> {
             let is_done = match self.step_all() {
                 Ok(()) => !self.session.common().is_handshaking(),
                 Err(error) => {
-                    // The alert: nobody waits until it is taken.
+                    // Sends the alert without waiting until the socket takes it.
                     let _ = self.poll_unsent(cx);
                     return Poll::Ready(Err(HandshakeError::Refused(error)));
                 }
@@ -177,7 +178,7 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Goes through what has arrived. Content that came with the end of the handshake is kept.
+    /// Processes the received records. Keeps application data that came with the end of the handshake.
     fn step_all(&mut self) -> Result<(), rustls::Error> {
         loop {
             let opened = &mut self.opened;
@@ -210,16 +211,16 @@ fn ended(error: io::Error) -> HandshakeError {
     }
 }
 
-/// Records of TLS begin with a small number, requests with the name of a method.
+/// TLS records begin with a small number; HTTP requests begin with the name of a method.
 fn is_plain_http(octets: &[u8]) -> bool {
     octets.first().is_some_and(u8::is_ascii_uppercase)
 }
 
-/// What is read at a time.
+/// Number of bytes read at a time.
 const FLIGHT_BYTES: usize = 16 << 10;
 
-/// More than what clients send before they look for an answer.
+/// Maximum number of bytes to discard. This is more than clients send before they read a response.
 const PASSED_OVER_BYTES: usize = 256 << 10;
 
-/// Long enough for the reactor to report what has arrived.
+/// Time for the reactor to report data that has already arrived.
 const DRAIN_WAIT: Duration = Duration::from_millis(150);

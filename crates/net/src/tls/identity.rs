@@ -1,4 +1,4 @@
-//! Who a certificate is for.
+//! The subject, the names and the validity of a certificate.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -13,14 +13,15 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::RdnSequence;
 use x509_cert::{Certificate, Version};
 
-/// The identity in a certificate of the other end.
+/// The identity in a peer's certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerCertificate {
-    /// The subject as text (RFC 4514): `CN=client,O=Example`. Empty if there is none, or it cannot be read.
+    /// The subject as text (RFC 4514): `CN=client,O=Example`. Empty if the subject is missing or cannot be
+    /// parsed.
     pub subject: String,
     /// The issuer as text.
     pub issuer: String,
-    /// Names beside the subject, of the kinds that have a text.
+    /// The alternative names that have a text form.
     pub names: Vec<CertificateName>,
     /// The serial number, in hexadecimal.
     pub serial: String,
@@ -30,20 +31,20 @@ pub struct PeerCertificate {
     pub der: Vec<u8>,
 }
 
-/// When a certificate is valid.
+/// The period in which a certificate is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
-    /// From then on.
+    /// The start of the period.
     pub not_before: SystemTime,
-    /// Until then.
+    /// The end of the period.
     pub not_after: SystemTime,
 }
 
-/// A name in a certificate, beside its subject (RFC 5280 §4.2.1.6). What is a name of one kind is none of
-/// another.
+/// A subject alternative name of a certificate (RFC 5280 §4.2.1.6). Names of different kinds never match each
+/// other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum CertificateName {
-    /// That of a host.
+    /// A host name.
     Dns(String),
     /// A mail address.
     Email(String),
@@ -53,23 +54,23 @@ pub enum CertificateName {
     Uri(String),
 }
 
-/// `text` as [`PeerCertificate::subject`] has it, of which there is one way for each subject (RFC 4514).
-/// `None` if it is no subject, or an empty one.
+/// Returns `text` in the form of [`PeerCertificate::subject`], which is unique for each subject (RFC 4514).
+/// Returns `None` if the subject is invalid or empty.
 pub fn normal_subject(text: &str) -> Option<String> {
     let subject = RdnSequence::from_str(text).ok()?.to_string();
-    // What cannot be read as text would be shown as hexadecimal digits, as no certificate's is.
+    // A value that does not parse as text would become hexadecimal digits, which no certificate produces.
     let is_read = text.contains("=#") || !subject.contains("=#");
     Some(subject).filter(|subject| !subject.is_empty() && is_read)
 }
 
-/// What is read of a certificate.
+/// The parsed parts of a certificate.
 pub(super) struct Contents {
     subject: String,
     issuer: String,
     pub(super) names: Vec<CertificateName>,
     serial: String,
     pub(super) validity: Validity,
-    /// Version of X.509, from 1 to 3.
+    /// The version of X.509, from 1 to 3.
     pub(super) version: u8,
 }
 
@@ -85,7 +86,7 @@ impl PeerCertificate {
 }
 
 impl Contents {
-    /// What `der` says; `None` if it is no certificate.
+    /// Parses a certificate in DER. Returns `None` if it is invalid.
     pub(super) fn read(der: &[u8]) -> Option<Self> {
         let certificate = Certificate::from_der(der).ok()?.tbs_certificate;
         let names = match certificate.get::<SubjectAltName>() {
@@ -117,7 +118,7 @@ fn since_epoch(duration: Duration) -> SystemTime {
 }
 
 impl CertificateName {
-    /// `name`, if it is of a kind that has a text.
+    /// Converts `name`, if its kind has a text form.
     fn of(name: &GeneralName) -> Option<Self> {
         match name {
             GeneralName::DnsName(name) => Some(Self::Dns(name.to_string())),
@@ -168,7 +169,7 @@ mod tests {
             ("NOBODY=ada", None),
             ("CN=#zz", None),
             ("SERIALNUMBER=ab", Some("SERIALNUMBER=ab")),
-            // No text of that kind.
+            // `_` is not allowed in the string type of this attribute.
             ("SERIALNUMBER=a_b", None),
         ] {
             assert_eq!(normal_subject(text).as_deref(), expected, "{text}");

@@ -1,4 +1,4 @@
-//! What was agreed upon, and with whom.
+//! The parameters of a TLS connection.
 
 use std::fmt;
 
@@ -16,28 +16,28 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// What is known of a connection in TLS.
+/// The parameters of a TLS connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsInfo {
-    /// The version.
+    /// The TLS version.
     pub version: TlsVersion,
-    /// The cipher suite, as IANA calls it.
+    /// The IANA name of the cipher suite.
     pub cipher_suite: &'static str,
-    /// The group of the key exchange, as IANA calls it; empty if there was none, as in a resumption of TLS
-    /// 1.2.
+    /// The IANA name of the key exchange group. Empty if there was no key exchange, as in a resumed TLS 1.2
+    /// session.
     pub key_exchange: &'static str,
-    /// The name of the server that the client has asked for (SNI), in lower case.
+    /// The server name that the client requested (SNI), in lower case.
     pub server_name: Option<Box<str>>,
-    /// The protocol that was agreed upon (ALPN).
+    /// The negotiated protocol (ALPN).
     pub alpn: Option<Box<[u8]>>,
-    /// Whether the session of an earlier connection was resumed.
+    /// `true` if the session of an earlier connection was resumed.
     pub is_resumed: bool,
-    /// The certificate of the other end. That of a client was verified; a client without one has none.
+    /// The certificate of the peer, if it sent one. A client certificate has been verified.
     pub peer_certificate: Option<PeerCertificate>,
 }
 
 impl TlsVersion {
-    /// `TLSv1.2` or `TLSv1.3`, as logs have it.
+    /// Returns `TLSv1.2` or `TLSv1.3`, as used in logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tls12 => "TLSv1.2",
@@ -53,12 +53,12 @@ impl fmt::Display for TlsVersion {
 }
 
 impl<T: Transport> TlsStream<T> {
-    /// Whether the session of an earlier connection was resumed.
+    /// Returns `true` if the session of an earlier connection was resumed.
     pub fn is_resumed(&self) -> bool {
         self.session.common().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// What was agreed upon. The name that the client has asked for is taken out.
+    /// Returns the parameters of the connection. Takes the server name, so that a second call returns none.
     pub fn take_info(&mut self) -> TlsInfo {
         let common = self.session.common();
         let suite = common.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());

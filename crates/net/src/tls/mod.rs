@@ -1,14 +1,14 @@
-//! TLS 1.3 and 1.2 over any transport, by rustls.
+//! TLS 1.3 and 1.2 over any transport, with rustls.
 //!
 //! ```text
 //! files ─▶ TlsAcceptor  ─▶ accept  ─┐
 //!                                   ├─▶ TlsStream: a Transport
 //! files ─▶ TlsConnector ─▶ connect ─┘
 //! ```
-//! rustls has the protocol; here are only its octets, which lie in buffers that all connections of a thread
-//! share, the files that certificates come from, and who the other end is. Nothing here fetches anything.
+//! rustls implements the protocol. This module moves its bytes, through buffers that all connections of a
+//! thread share. It also reads certificate files, and reports the identity of the peer. It fetches nothing.
 
-// what the files say
+// contents of the files
 mod certificates;
 mod identity;
 mod names;
@@ -29,7 +29,7 @@ mod handshake;
 mod info;
 mod failure;
 
-// without decrypting
+// without decryption
 mod client_hello;
 
 pub use acceptor::{ClientAuthentication, ServedCertificate, TlsAcceptor, TlsAcceptorConfig};

@@ -1,4 +1,4 @@
-//! Which certificate a client gets: by the name that it asks for, exactly or by a wildcard; otherwise the
+//! Selects the certificate for a client: by the exact name that it requests, by a wildcard, or else the
 //! first.
 
 use std::collections::HashMap;
@@ -11,31 +11,31 @@ use super::challenges::{TlsAlpnChallenges, is_validation};
 
 use crate::thread_state::ThreadState;
 
-/// The certificates of a listener by their names.
+/// The certificates of a listener, by name.
 #[derive(Debug)]
 pub(super) struct CertificatesByName {
-    /// Names of hosts, in lower case.
+    /// Certificates by host name, in lower case.
     exact: HashMap<Box<str>, Arc<CertifiedKey>>,
-    /// What stands behind `*.`; it is for one label more.
+    /// Certificates by the part after `*.`. A wildcard matches names with one more label.
     wildcard: HashMap<Box<str>, Arc<CertifiedKey>>,
-    /// For clients that name nothing, or nothing that is known.
+    /// The certificate for clients that send no name or an unknown name.
     default: Option<Arc<CertifiedKey>>,
-    /// For ACME servers that validate names.
+    /// The certificates for ACME servers that validate names.
     challenges: Option<TlsAlpnChallenges>,
 }
 
-/// How a certificate is for a name: the more, the closer.
+/// The kind of match between a certificate and a name. The better match is the greater value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NameMatch {
-    /// By a wildcard.
+    /// A wildcard in the certificate matches.
     Wildcard,
-    /// It has the name itself.
+    /// The certificate contains the exact name.
     Exact,
 }
 
 impl CertificatesByName {
-    /// Those of `certificates`, each with its names. For a name that several have, the first counts, and the
-    /// first of all is the default.
+    /// Creates the table from `certificates`, each with its names. If several certificates have the same
+    /// name, the first one is used. The first certificate of all is the default.
     pub(super) fn new(
         certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>,
         challenges: Option<TlsAlpnChallenges>,
@@ -56,7 +56,7 @@ impl CertificatesByName {
         by_name
     }
 
-    /// Whether there is one for this name, which is in lower case.
+    /// Returns the kind of match for this name, which is in lower case.
     pub(super) fn match_of(&self, name: &str) -> Option<NameMatch> {
         self.named(name).map(|(of, _)| of)
     }
@@ -87,7 +87,8 @@ impl ResolvesServerCert for CertificatesByName {
     }
 }
 
-/// The name that was asked for in the step that was taken last on this thread: rustls shows it nowhere else.
+/// Returns the name that the client requested in the most recent step on this thread. rustls shows this name
+/// only to the certificate resolver.
 pub(super) fn take_asked() -> Option<Box<str>> {
     ThreadState::with(|thread| thread.asked_name.take())
 }

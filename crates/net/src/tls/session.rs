@@ -1,4 +1,4 @@
-//! One side of a connection as rustls has it: keys and states, and no octets that wait.
+//! One side of a TLS connection in rustls: keys and states, without buffers.
 
 use std::io::IoSlice;
 
@@ -13,51 +13,51 @@ use rustls::{CommonState, unbuffered::InsufficientSizeError};
 use super::scratch::{RECORD_CONTENT_BYTES, RECORDS_AT_A_TIME, Scratch};
 use crate::thread_state::ThreadState;
 
-/// Either side.
+/// A client or a server.
 pub(super) enum Session {
     Client(Box<UnbufferedClientConnection>),
     Server(Box<UnbufferedServerConnection>),
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
-    /// There may be more to do with what is there.
+    /// The remaining input may allow another step.
     Moved,
-    /// The peer has said that it sends nothing more.
+    /// The peer has sent `close_notify`.
     PeerClosed,
-    /// Octets must come first.
+    /// More input is needed.
     Waits,
 }
 
-/// What was sealed: so many octets of content, as so many of records.
+/// The number of data bytes that were encrypted, and the number of record bytes that they became.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Sealed {
     pub(super) content: usize,
     pub(super) records: usize,
 }
 
-/// What is done in the state in which content can be sent.
+/// The input of the encryption.
 enum ToSeal<'a> {
     Content(&'a [IoSlice<'a>]),
     CloseNotify,
 }
 
 impl Scratch {
-    /// Those of this thread, or others if those are in use.
+    /// Takes the buffers of this thread, or creates new ones if they are in use.
     pub(super) fn take() -> Self {
         ThreadState::with(|thread| thread.tls_scratch.take()).unwrap_or_else(Self::new)
     }
 
-    /// Gives them back.
+    /// Gives the buffers back to the thread.
     pub(super) fn give_back(self) {
         ThreadState::with(|thread| thread.tls_scratch.set(Some(self)));
     }
 }
 
 impl Session {
-    /// Takes the next step with the records in `input`. How many octets of them are done with is returned,
-    /// and what it came to. Content is given to `take`, records that answer are appended to `unsent`.
+    /// Takes the next step with the records in `input`. Returns the number of processed bytes, and the
+    /// result. Passes received data to `take`, and appends response records to `unsent`.
     pub(super) fn step(
         &mut self,
         input: &mut [u8],
@@ -70,8 +70,8 @@ impl Session {
         }
     }
 
-    /// Appends to `unsent` what is to be sent though the connection has failed: the alert that tells the
-    /// peer. `input` is not looked at.
+    /// Appends the remaining records of a failed connection to `unsent`: the alert for the peer. Does not
+    /// read `input`.
     pub(super) fn last_words(&mut self, input: &mut [u8], unsent: &mut Vec<u8>) {
         while self.common().wants_write() {
             if self.step(input, |_| {}, unsent).1.is_err() {
@@ -80,8 +80,8 @@ impl Session {
         }
     }
 
-    /// Seals some of `slices` into the output of `scratch`, which comes behind `unsent`. `input` and `take`
-    /// as in [`step`](Self::step).
+    /// Encrypts some of `slices` into the output of `scratch`. The output must be sent after `unsent`.
+    /// `input` and `take` work as in [`step`](Self::step).
     pub(super) fn seal(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -93,7 +93,7 @@ impl Session {
         self.seal_what(&ToSeal::Content(slices), scratch, input, take, unsent)
     }
 
-    /// The same with the notice that nothing more is sent.
+    /// Encrypts a `close_notify` in the same way.
     pub(super) fn seal_close_notify(
         &mut self,
         scratch: &mut Scratch,
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// What both sides know.
+    /// Returns the state that both sides have in common.
     pub(super) fn common(&self) -> &CommonState {
         match self {
             Self::Client(client) => client,
@@ -131,11 +131,11 @@ impl Session {
     }
 }
 
-/// Records that have arrived, of which the first so many octets are done with.
+/// Received records, and the number of their bytes that were processed.
 pub(super) struct Input<'i> {
     pub(super) octets: &'i mut [u8],
     pub(super) used: usize,
-    /// Whether the peer has said in them that it sends nothing more.
+    /// `true` if the records contain the peer's `close_notify`.
     pub(super) is_peer_closed: bool,
 }
 
@@ -145,7 +145,7 @@ impl<'i> Input<'i> {
     }
 }
 
-/// What both sides can do, though rustls has two types for it.
+/// The common interface of the two connection types of rustls.
 trait Process {
     type Data;
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -175,7 +175,7 @@ fn step<P: Process>(
     (discard, state.and_then(|state| handle(state, take, unsent)))
 }
 
-/// Acts on a state, other than by sending content.
+/// Handles a state, except for the encryption of data.
 fn handle<D>(
     state: ConnectionState<'_, '_, D>,
     mut take: impl FnMut(&[u8]),
@@ -193,7 +193,7 @@ fn handle<D>(
             Ok(Progress::Moved)
         }
         ConnectionState::TransmitTlsData(data) => {
-            // It is: what is unsent goes before anything else.
+            // The caller sends `unsent` before anything else, so this holds.
             data.done();
             Ok(Progress::Moved)
         }
@@ -202,7 +202,7 @@ fn handle<D>(
             Ok(Progress::Waits)
         }
         // Early data is never accepted.
-        _ => Err(Error::General("a state that was not asked for".to_owned())),
+        _ => Err(Error::General("unexpected state of the TLS library".to_owned())),
     }
 }
 
@@ -213,12 +213,12 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, unsent: &mut Vec<u8>) {
         return;
     };
     unsent.resize(start + required_size, 0);
-    // There is as much room as was asked for.
+    // The vector has the size that the first call required.
     let written = data.encode(&mut unsent[start..]).unwrap_or_default();
     unsent.truncate(start + written);
 }
 
-/// Goes on until content can be sent, and seals it.
+/// Takes steps until data can be encrypted, and encrypts it.
 fn seal<P: Process>(
     side: &mut P,
     what: &ToSeal<'_>,
@@ -253,7 +253,7 @@ fn seal<P: Process>(
     }
 }
 
-/// Fills records one after the other: a head and the content behind it share one.
+/// Fills one record after the other. A message head and the body after it share a record.
 fn seal_records<D>(
     traffic: &mut WriteTraffic<'_, D>,
     slices: &[IoSlice<'_>],
@@ -274,21 +274,22 @@ fn seal_records<D>(
     Ok(sealed)
 }
 
-/// There is room for what is sent, so these are keys that may not be used any more.
+/// Returns the error of a failed encryption. The output has enough space, so the cause is that the keys have
+/// reached their usage limit.
 fn exhausted(error: &EncryptError) -> Error {
     Error::General(error.to_string())
 }
 
-/// Slices of which the first octets are taken.
+/// Slices of which some bytes were already taken.
 struct Pieces<'s> {
     slices: &'s [IoSlice<'s>],
-    /// How many octets of the first slice.
+    /// Number of bytes taken from the first slice.
     taken: usize,
 }
 
 impl<'s> Pieces<'s> {
-    /// What goes into the next record: from where it lies, if that is one piece; otherwise put together in
-    /// `joined`.
+    /// Returns the bytes of the next record. A single piece is returned in place; several pieces are joined
+    /// in `joined`.
     fn next_record<'r>(&mut self, joined: &'r mut [u8]) -> &'r [u8]
     where
         's: 'r,
@@ -314,7 +315,7 @@ impl<'s> Pieces<'s> {
         &joined[..filled]
     }
 
-    /// What is left of the first slice that is not empty.
+    /// Returns the rest of the first slice that is not empty.
     fn rest(&mut self) -> &'s [u8] {
         while let [first, others @ ..] = self.slices {
             if self.taken < first.len() {

@@ -1,5 +1,5 @@
-//! What issuers say of the revocation of certificates (RFC 6066 §8): from files, or given by who has fetched
-//! it. What it says is not looked into here.
+//! OCSP responses: the issuer's statements about revocation (RFC 6066 §8). They come from files, or from code
+//! that has fetched them. This module does not inspect them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,26 +9,26 @@ use rustls::sign::CertifiedKey;
 
 use super::certificates::Loaded;
 
-/// What is said of certificates beside their files, by certificates.
+/// The OCSP responses that do not come from certificate files, by certificate.
 #[derive(Default)]
 pub(super) struct Staples {
-    /// What was fetched.
+    /// The fetched responses.
     fetched: HashMap<Vec<u8>, Vec<u8>>,
-    /// What files say and nobody is given.
+    /// The responses from files that clients must not get.
     withheld: HashMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What a file says of the revocation of a certificate.
+/// An OCSP response from a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileStaple {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// The response, in DER.
     pub response: Vec<u8>,
 }
 
 impl Staples {
-    /// Sets the response that was fetched for `certificate`, or removes it. `false` if nothing changed.
+    /// Sets the fetched response for `certificate`, or removes it. Returns `false` if nothing changed.
     pub(super) fn set_fetched(&mut self, certificate: &[u8], response: Option<&[u8]>) -> bool {
         if self.fetched.get(certificate).map(Vec::as_slice) == response {
             return false;
@@ -40,19 +40,19 @@ impl Staples {
         true
     }
 
-    /// Forgets the responses that were fetched for other certificates.
+    /// Removes the fetched responses for other certificates.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
         self.fetched.retain(|certificate, _| is_kept(certificate));
     }
 
-    /// Sets which responses of files nobody is given. `false` if nothing changed.
+    /// Sets the responses from files that clients must not get. Returns `false` if nothing changed.
     pub(super) fn set_withheld(&mut self, withheld: HashMap<Vec<u8>, Vec<u8>>) -> bool {
         let is_news = self.withheld != withheld;
         self.withheld = withheld;
         is_news
     }
 
-    /// The response that was fetched for the certificate that `is_of` accepts.
+    /// Returns the fetched response for the certificate that `is_of` accepts.
     pub(super) fn fetched_for(&self, is_of: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let mut fetched = self.fetched.iter();
         fetched.find(|(certificate, _)| is_of(certificate)).map(|(_, response)| response.clone())
@@ -60,7 +60,8 @@ impl Staples {
 }
 
 impl Loaded {
-    /// The same with what is said of it in `staples`, unless a file says that which is not withheld.
+    /// Returns the certificate with its OCSP response. A response from a file has priority, unless it is
+    /// withheld.
     pub(super) fn stapled_with(&self, staples: &Staples) -> Arc<CertifiedKey> {
         let own: &[u8] = self.certified.cert.first().map_or(&[], AsRef::as_ref);
         let of_file =

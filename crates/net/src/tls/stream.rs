@@ -1,4 +1,4 @@
-//! A transport that speaks TLS over another.
+//! A transport that performs TLS over another transport.
 
 use std::fmt;
 use std::fs::File;
@@ -13,48 +13,48 @@ use crate::buffers::PooledBuffer;
 use crate::stream::Stream;
 use crate::transport::Transport;
 
-/// A connection in TLS.
+/// A TLS connection.
 ///
-/// Content counts as written when the transport below has taken it: as long as it has not,
-/// [`poll_write`](Transport::poll_write) is pending, and whoever comes again comes with the same octets
-/// first. While nothing is on its way it owns no buffer. The end of what the peer sends is one only if the
-/// peer says so (`close_notify`); otherwise it is an error.
+/// Data counts as written when the underlying transport has taken it. Until then,
+/// [`poll_write`](Transport::poll_write) is pending, and the caller must retry with the same bytes first. A
+/// connection without pending data owns no buffer. The end of the received data is valid only after the
+/// peer's `close_notify`; otherwise reading returns an error.
 pub struct TlsStream<T: Transport = Stream> {
     pub(super) transport: T,
     pub(super) session: Session,
-    /// Records that have not wholly arrived, or were not opened.
+    /// Records that are incomplete or not decrypted yet.
     pub(super) sealed: PooledBuffer,
-    /// Content that was opened and not taken.
+    /// Decrypted data that the caller has not read.
     pub(super) opened: Unread,
     pub(super) unsent: Unsent,
-    /// How many octets of content are in what is unsent, and not told to be written.
+    /// Number of data bytes in `unsent` that were not reported as written yet.
     owed: usize,
     pub(super) end: End,
-    /// Whether the notice that nothing more is sent was sealed.
+    /// `true` if `close_notify` was encrypted.
     is_close_sealed: bool,
-    /// What the client has asked for.
+    /// The server name that the client requested.
     pub(super) server_name: Option<Box<str>>,
 }
 
-/// How the connection has ended.
+/// The end of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// Not yet.
+    /// The connection is open.
     No,
-    /// The peer has said that it sends nothing more.
+    /// The peer has sent `close_notify`.
     PeerClosed,
-    /// Nothing can be read or written any more.
+    /// The connection has failed: reading and writing are impossible.
     Broken,
 }
 
-/// Octets of which the first so many were taken.
+/// Bytes, and the number of them that were already taken.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     octets: PooledBuffer,
     taken: usize,
 }
 
-/// Records on their way.
+/// Records that are being sent.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     pub(super) octets: PooledBuffer,
@@ -76,12 +76,12 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// The protocol that was agreed upon with ALPN (RFC 7301), if one was.
+    /// Returns the protocol that ALPN negotiated (RFC 7301), if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.session.common().alpn_protocol()
     }
 
-    /// Opens what has arrived, and reads if that is nothing.
+    /// Decrypts the received records, and reads more if they contain no data.
     fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,7 +107,7 @@ impl<T: Transport> TlsStream<T> {
                     return Poll::Ready(outcome);
                 }
             }
-            // No more than what is wanted, and a record that is needed for it.
+            // Limits the read to the wanted bytes plus one record.
             let most = input.len().min(buffer.len().max(RECORD_BYTES_MAX) + filled);
             if filled == most {
                 return Poll::Ready(Err(self.fail(io::ErrorKind::InvalidData.into())));
@@ -115,7 +115,7 @@ impl<T: Transport> TlsStream<T> {
             match self.transport.poll_read(cx, &mut input[filled..most]) {
                 Poll::Pending => {
                     self.keep(&input[..filled]);
-                    // Nobody else may come to send what answers the peer's records.
+                    // Sends the responses to the peer's records now, because no other call may follow.
                     let _ = self.poll_unsent(cx)?;
                     return Poll::Pending;
                 }
@@ -128,7 +128,8 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Opens records until `buffer` is full or there are no more. What does not fit is kept.
+    /// Decrypts records until `buffer` is full or no complete record is left. Keeps the data that does not
+    /// fit.
     fn open(&mut self, input: &mut Input<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() && self.end == End::No {
@@ -159,7 +160,8 @@ impl<T: Transport> TlsStream<T> {
         Ok(filled)
     }
 
-    /// Seals some of `slices` and sends it with what is unsent. What is not taken is unsent then.
+    /// Encrypts some of `slices` and sends it after the unsent records. Keeps the records that the socket
+    /// does not take.
     fn poll_seal(
         &mut self,
         cx: &mut Context<'_>,
@@ -196,7 +198,7 @@ impl<T: Transport> TlsStream<T> {
         Poll::Pending
     }
 
-    /// Sends what is unsent.
+    /// Sends the unsent records.
     pub(super) fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.left().is_empty() {
             match ready!(self.transport.poll_write(cx, &[IoSlice::new(self.unsent.left())]))? {
@@ -208,14 +210,14 @@ impl<T: Transport> TlsStream<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Tells of what was owed, as far as it stands in `slices`.
+    /// Reports bytes of earlier calls as written, as far as they are in `slices`.
     fn tell_owed(&mut self, slices: &[IoSlice<'_>]) -> usize {
         let told = self.owed.min(length_of(slices));
         self.owed -= told;
         told
     }
 
-    /// Tells the peer that nothing more is sent, once.
+    /// Encrypts `close_notify`, once.
     fn seal_close_notify(&mut self) {
         if self.is_close_sealed || self.end == End::Broken || self.session.common().is_handshaking() {
             return;
@@ -243,7 +245,7 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Forgets records that are done with, and perhaps said that no others come.
+    /// Removes records that were processed, and records a `close_notify` in them.
     fn drop_sealed(&mut self, octets: usize, is_peer_closed: bool) {
         if is_peer_closed {
             self.end = End::PeerClosed;
@@ -277,7 +279,7 @@ impl<T: Transport> Transport for TlsStream<T> {
                 let outcome = self.poll_open(cx, buffer, &mut scratch);
                 scratch.give_back();
                 if self.end == End::Broken {
-                    // The alert, if there is one: nobody waits until it is taken.
+                    // Sends the alert, if there is one, without waiting until the socket takes it.
                     let _ = self.poll_unsent(cx);
                 }
                 outcome
@@ -304,7 +306,7 @@ impl<T: Transport> Transport for TlsStream<T> {
         let outcome = self.poll_seal(cx, slices, &mut scratch);
         scratch.give_back();
         if outcome.is_pending() {
-            // What took only a part has not promised to wake anybody.
+            // A partial write of the socket has registered no waker.
             ready!(self.poll_unsent(cx))?;
             return Poll::Ready(Ok(self.tell_owed(slices)));
         }
@@ -315,7 +317,7 @@ impl<T: Transport> Transport for TlsStream<T> {
         self.owed > 0 && self.unsent.is_begun()
     }
 
-    /// Reads from the file: what is sent must be sealed.
+    /// Reads from the file, because the data must be encrypted.
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
@@ -386,7 +388,7 @@ impl Unread {
 }
 
 impl Unsent {
-    /// Where to append records. An empty vector costs nothing.
+    /// Returns the vector for more records. An empty vector costs nothing.
     pub(super) fn records(&mut self) -> &mut Vec<u8> {
         &mut self.octets
     }
@@ -395,12 +397,12 @@ impl Unsent {
         &self.octets[self.written..]
     }
 
-    /// Whether some of it has left, or all.
+    /// Returns `true` if all or some bytes were sent.
     fn is_begun(&self) -> bool {
         self.written > 0 || self.octets.is_empty()
     }
 
-    /// Whether it is too much to be sent again together with more.
+    /// Returns `true` if the records are too long to be sent together with others.
     fn is_long(&self) -> bool {
         self.left().len() > TOGETHER_BYTES
     }
@@ -410,9 +412,9 @@ fn length_of(slices: &[IoSlice<'_>]) -> usize {
     slices.iter().map(|slice| slice.len()).sum()
 }
 
-/// What is read of a file at a time: as much as is sealed at a time.
+/// Number of bytes read from a file at a time: the number that is encrypted at a time.
 const FILE_BYTES: usize = 48 << 10;
 
-/// Session tickets, alerts and changes of keys are sent together with what follows; a flight of a handshake
-/// is not.
+/// Maximum length of unsent records that are sent together with data. Session tickets, alerts and key changes
+/// are shorter; the flight of a handshake is longer.
 const TOGETHER_BYTES: usize = 4 << 10;

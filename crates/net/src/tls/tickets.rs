@@ -1,4 +1,4 @@
-//! Sessions of servers, to be resumed.
+//! Client sessions with servers, for resumption.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -10,10 +10,10 @@ use rustls::client::{
 };
 use rustls::pki_types::ServerName;
 
-/// As many tickets for each server as are asked for; what rustls has keeps eight, which is too few for
-/// whoever opens more connections at the same time.
+/// Stores a configurable number of tickets for each server. The store in rustls keeps eight, which is too few
+/// for clients that open more connections at the same time.
 pub(super) struct Sessions {
-    /// All but the tickets of TLS 1.3.
+    /// Stores everything except the tickets of TLS 1.3.
     others: ClientSessionMemoryCache,
     tickets: Mutex<Tickets>,
     tickets_max: usize,
@@ -23,13 +23,13 @@ pub(super) struct Sessions {
 type Tickets = HashMap<ServerName<'static>, VecDeque<Tls13ClientSessionValue>>;
 
 impl Sessions {
-    /// Room for the sessions of `servers_max` servers with `tickets_max` tickets each.
+    /// Creates a store for `servers_max` servers with `tickets_max` tickets each.
     pub(super) fn new(servers_max: usize, tickets_max: usize) -> Self {
         let others = ClientSessionMemoryCache::new(servers_max);
         Self { others, tickets: Mutex::default(), tickets_max, servers_max }
     }
 
-    /// What is done with tickets cannot be interrupted half-way by a panic of somebody else.
+    /// A panic elsewhere does not matter: it cannot interrupt an operation on tickets halfway.
     fn tickets(&self) -> MutexGuard<'_, Tickets> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +59,7 @@ impl ClientSessionStore for Sessions {
     fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
         let mut tickets = self.tickets();
         if tickets.len() >= self.servers_max && !tickets.contains_key(&server_name) {
-            // To be forgotten costs a server no more than a full handshake.
+            // A server without a ticket only needs a full handshake.
             tickets.clear();
         }
         let of_server = tickets.entry(server_name).or_default();
@@ -69,7 +69,7 @@ impl ClientSessionStore for Sessions {
         of_server.push_back(value);
     }
 
-    /// The newest, once (RFC 8446 appendix C.4).
+    /// Takes the newest ticket, which is used once (RFC 8446 appendix C.4).
     fn take_tls13_ticket(&self, server_name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.tickets().get_mut(server_name)?.pop_back()
     }

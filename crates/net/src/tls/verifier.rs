@@ -1,4 +1,4 @@
-//! The algorithms that are used, and servers that are not verified.
+//! The TLS algorithms, and the verifier that accepts every server.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,20 +7,21 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
 
-/// The algorithms of aws-lc. X25519MLKEM768 is preferred for the exchange of keys.
+/// Returns the algorithms of aws-lc. X25519MLKEM768 is the preferred key exchange.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider())).clone()
 }
 
-/// The same without key exchanges that withstand quantum computers: those of RFC 8446.
+/// Returns the algorithms without post-quantum key exchanges, as in RFC 8446.
 pub(super) fn classical_provider() -> Arc<CryptoProvider> {
     let mut provider = CryptoProvider::clone(&provider());
     provider.kx_groups.retain(|group| group.name() != NamedGroup::X25519MLKEM768);
     Arc::new(provider)
 }
 
-/// Takes any server for the right one, as long as it has the key of the certificate that it shows.
+/// Accepts every server that has the private key of its certificate. It does not check the name or the
+/// issuer.
 #[derive(Debug)]
 pub(super) struct Unverified;
 

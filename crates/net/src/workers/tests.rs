@@ -1,4 +1,4 @@
-//! Workers and the sockets that they accept on.
+//! Tests of workers and their listening sockets.
 
 use std::net::TcpStream;
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use crate::dispatch::Accepted;
 use crate::worker::Worker;
 use crate::workers::{Workers, WorkersConfig};
 
-/// A worker that was told to drain before its task that accepts had a turn ended without what the kernel had
-/// completed.
+/// A worker got the drain command before its accepting task had run. It once ended without the connections
+/// that the kernel had completed.
 #[test]
 fn what_the_kernel_has_completed_is_accepted_before_a_drain_ends() {
     let bound = bind(&"127.0.0.1:0".parse().unwrap(), 1, 16).unwrap();
-    let ListenAddr::Tcp(address) = *bound.address() else { panic!("it is of TCP") };
+    let ListenAddr::Tcp(address) = *bound.address() else { panic!("not a TCP address") };
     let (go_on, may_go_on) = channel::<()>();
     let may_go_on = Mutex::new(may_go_on);
     let start = move |_: &Rc<Worker>| {

@@ -1,4 +1,4 @@
-//! Peers that break the rules, or do nothing.
+//! Tests of peers that break the rules or send nothing.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use thruway_testkit::{Authority, pipe};
 
 use crate::ends::{Other, Scene, WITHIN, accepted, acceptor, client_config, cx, poll};
 
-/// What becomes of a handshake with a client that sends `octets`.
+/// Returns the error of a handshake with a client that sends `octets`, and the bytes sent to the client.
 fn refused(octets: &[u8]) -> (HandshakeError, Vec<u8>) {
     let (near, far) = pipe();
     let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
     near.send(octets);
-    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("it goes on") };
+    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("the handshake continues") };
     (error, near.received())
 }
 
@@ -35,9 +35,9 @@ fn garbage_is_refused_with_an_alert() {
 fn a_message_without_end_is_refused_before_it_is_kept() {
     let (near, far) = pipe();
     let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
-    // The head of a message of 16 MiB.
+    // The header of a message of 16 MiB.
     near.send([&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 16_380]].concat());
-    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("it goes on") };
+    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("the handshake continues") };
     assert!(matches!(error, HandshakeError::Refused(_)), "{error}");
 }
 
@@ -116,7 +116,7 @@ fn content_that_came_before_a_broken_record_is_read_first() {
 #[test]
 fn empty_records_do_not_go_on_for_ever() {
     let (mut stream, other) = accepted(&Authority::new());
-    // Nobody can make those but who has the keys: what cannot be opened ends it at once.
+    // Only the owner of the keys can encrypt records, so an invalid record ends the connection at once.
     other.peer.send([0x17, 3, 3, 0, 0].repeat(10_000));
     assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));
 }

@@ -1,4 +1,4 @@
-//! The two ends of a connection: one is ours, the other is rustls with buffers.
+//! The two ends of a connection: one is Thruway's, the other is rustls with buffers.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::pin::Pin;
@@ -29,7 +29,7 @@ pub(crate) fn cx() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-/// A worker whose time stands still.
+/// A worker with manual time.
 pub(crate) struct Scene {
     pub(crate) time: ManualTime,
     pub(crate) worker: Rc<Worker>,
@@ -41,14 +41,14 @@ impl Scene {
         Self { worker: Worker::for_test(Clock::manual(time.clone())), time }
     }
 
-    /// Begins to accept at `far`.
+    /// Starts to accept a TLS connection on `far`.
     pub(crate) fn accept(&self, far: DrivenEnd, acceptor: &Arc<TlsAcceptor>) -> Accepting {
         let (acceptor, guard) = (acceptor.clone(), self.worker.guard_for_test());
         Box::pin(async move { accept_tls(far, PooledBuffer::default(), &acceptor, &guard, WITHIN).await })
     }
 }
 
-/// An acceptor with one certificate.
+/// Returns an acceptor with one certificate.
 pub(crate) fn acceptor(authority: &Authority) -> Arc<TlsAcceptor> {
     let config = TlsAcceptorConfig::new(vec![authority.issue("server", &["a.example"])]);
     Arc::new(TlsAcceptor::load(config).unwrap())
@@ -76,12 +76,12 @@ pub(crate) fn client_config(authority: &Authority) -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// The end of rustls.
+/// The rustls end of a connection.
 pub(crate) struct Other {
     pub(crate) tls: Connection,
     pub(crate) peer: Peer,
     pub(crate) received: Vec<u8>,
-    /// Records that came, without their octets: the lengths that their headers say.
+    /// The lengths of the received records, from their headers.
     pub(crate) records: Vec<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Other {
         Self { tls, peer, received: Vec::new(), records: Vec::new() }
     }
 
-    /// Takes what has come, and sends what there is to send. What is wrong is returned.
+    /// Processes the received bytes, and sends the pending bytes. Returns the first error.
     pub(crate) fn pump(&mut self) -> Result<(), rustls::Error> {
         let octets = self.peer.received();
         self.records.extend(record_lengths(&octets));
@@ -143,7 +143,7 @@ impl Other {
     }
 }
 
-/// The lengths of whole records.
+/// Returns the lengths of complete records.
 pub(crate) fn record_lengths(mut octets: &[u8]) -> Vec<usize> {
     let mut lengths = Vec::new();
     while let [_, _, _, high, low, rest @ ..] = octets {
@@ -154,7 +154,7 @@ pub(crate) fn record_lengths(mut octets: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// Goes on with both ends until ours has done the handshake.
+/// Drives both ends until Thruway's end has finished the handshake.
 pub(crate) fn shake<F: Future + Unpin>(
     ours: &mut F,
     other: &mut Other,
@@ -165,10 +165,10 @@ pub(crate) fn shake<F: Future + Unpin>(
             return (outcome, sent.and_then(|()| other.pump()));
         }
     }
-    panic!("the handshake does not come to its end");
+    panic!("the handshake does not finish");
 }
 
-/// A connection of a client, with the handshake done.
+/// Returns a client's connection after the handshake.
 pub(crate) fn accepted(authority: &Authority) -> (Tls, Other) {
     accepted_by(&acceptor(authority), &Arc::new(client_config(authority)), "a.example")
 }
@@ -186,20 +186,20 @@ pub(crate) fn accepted_by(
     settled(stream.map_err(|(_, error)| error).unwrap(), other)
 }
 
-/// Sends what would go with the first content.
+/// Sends the data that would otherwise be sent with the first application data.
 fn settled(mut stream: Tls, mut other: Other) -> (Tls, Other) {
     assert!(stream.poll_flush(&mut cx()).is_ready());
     other.pump().unwrap();
     (stream, other)
 }
 
-/// A connection to a server, with the handshake done.
+/// Returns a connection to a server after the handshake.
 pub(crate) fn connected(authority: &Authority) -> (Tls, Other) {
     let (stream, other) = just_connected(authority);
     settled(stream, other)
 }
 
-/// The same, where the last flight of ours was not sent.
+/// Returns a connection to a server whose last handshake flight is still unsent.
 pub(crate) fn just_connected(authority: &Authority) -> (Tls, Other) {
     let files = authority.issue("server", &["a.example"]);
     let (near, far) = pipe();
@@ -228,7 +228,7 @@ pub(crate) fn server_config(files: &thruway_net::tls::CertificateFiles) -> Arc<r
     Arc::new(config)
 }
 
-/// Reads all that has come to our end.
+/// Reads all bytes that have arrived at Thruway's end.
 pub(crate) fn read(stream: &mut Tls, buffer_bytes: usize) -> Vec<u8> {
     let mut content = Vec::new();
     let mut buffer = vec![0; buffer_bytes];
@@ -241,7 +241,7 @@ pub(crate) fn read(stream: &mut Tls, buffer_bytes: usize) -> Vec<u8> {
     content
 }
 
-/// Writes as much as is taken; how much that is is returned.
+/// Writes as much as the stream takes, and returns the number of bytes.
 pub(crate) fn write(stream: &mut Tls, slices: &[&[u8]]) -> usize {
     let slices: Vec<_> = slices.iter().map(|slice| IoSlice::new(slice)).collect();
     match stream.poll_write(&mut cx(), &slices) {
@@ -250,7 +250,7 @@ pub(crate) fn write(stream: &mut Tls, slices: &[&[u8]]) -> usize {
     }
 }
 
-/// Octets of which none is where it does not belong.
+/// Returns a sequence of bytes in which a misplaced byte is visible.
 pub(crate) fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }

@@ -1,4 +1,4 @@
-//! Certificates from files, and files that change.
+//! Tests of certificates from files, and of files that change.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn load(files: CertificateFiles) -> Result<TlsAcceptor, CertificateProblem> {
 }
 
 fn problem(files: &CertificateFiles) -> CertificateProblem {
-    load(files.clone()).expect_err("it cannot be loaded")
+    load(files.clone()).expect_err("loading fails")
 }
 
 fn shown(other: &Other) -> CertificateDer<'static> {
@@ -66,7 +66,7 @@ fn what_cannot_be_used_is_told_with_its_file() {
     assert!(matches!(problem(&missing), CertificateProblem::Unreadable(_)));
 }
 
-/// The error said that the file holds no certificate.
+/// The error once said that the file contains no certificate.
 #[test]
 fn a_certificate_of_an_old_version_is_refused_for_its_version() {
     let authority = Authority::new();
@@ -81,7 +81,7 @@ fn a_certificate_of_an_old_version_is_refused_for_its_version() {
         chain.display()
     );
     assert_eq!(error.to_string(), expected);
-    // Roots may be older.
+    // Root certificates may have an older version.
     let roots = Roots::Files(vec![chain]);
     assert!(TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() }).is_ok());
 }
@@ -114,7 +114,7 @@ fn a_certificate_that_changes_is_read_again_and_a_broken_one_is_not() {
     assert_eq!(acceptor.refresh(), Ok(false));
     let fresh = || Arc::new(client_config(&authority));
     assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
-    // A new certificate without its key, as while both are being written.
+    // A new certificate without its key, as in the middle of a renewal.
     let key = fs::read(&files.key).unwrap();
     authority.issue("server", &["a.example"]);
     let third = certificate(&files.chain);
@@ -130,7 +130,7 @@ fn a_certificate_that_changes_is_read_again_and_a_broken_one_is_not() {
     assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), third);
 }
 
-/// Once none of a listener's certificates was read again as long as one of them was broken.
+/// A broken certificate once blocked the reload of all other certificates of its listener.
 #[test]
 fn a_broken_certificate_keeps_no_other_from_being_renewed() {
     let authority = Authority::new();
@@ -147,7 +147,7 @@ fn a_broken_certificate_keeps_no_other_from_being_renewed() {
     let problems = acceptor.problems();
     assert_eq!((&*problems[0].path, problems.len()), (&*one.chain, 1));
     assert_eq!(problems[0].problem, CertificateProblem::NoCertificate);
-    // A second renewal of the other, while the first is still broken.
+    // Renews the other certificate again while the first is still broken.
     authority.issue("other", &["b.example"]);
     assert_eq!(acceptor.refresh(), Ok(true));
     assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), before);
@@ -179,12 +179,12 @@ fn what_is_not_to_be_believed_of_a_file_is_withheld_from_clients_until_it_is() {
     };
     let (own, of_file) = said();
     assert_eq!((&of_file.path, &*of_file.response), (&ocsp, &b"garbage"[..]));
-    // The same may be right with another certificate.
+    // The response may be valid for another certificate.
     acceptor.withhold([(b"another certificate".to_vec(), of_file.response.clone())]);
     assert_eq!(seen_of(&acceptor), b"garbage");
     acceptor.withhold([(own.clone(), of_file.response)]);
     assert_eq!(seen_of(&acceptor), b"");
-    // What was fetched takes its place.
+    // The fetched response replaces it.
     acceptor.staple(&own, Some(b"fetched"));
     assert_eq!(seen_of(&acceptor), b"fetched");
     fs::write(&ocsp, b"an answer").unwrap();
@@ -192,7 +192,7 @@ fn what_is_not_to_be_believed_of_a_file_is_withheld_from_clients_until_it_is() {
     assert_eq!((seen_of(&acceptor), said().1.response), (b"an answer".to_vec(), b"an answer".to_vec()));
 }
 
-/// What a client is given of revocation.
+/// Returns the OCSP response that a client gets.
 fn seen_of(acceptor: &Arc<TlsAcceptor>) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let seen = Arc::new(SeesOcsp::default());
@@ -217,7 +217,7 @@ fn what_was_fetched_of_revocation_is_given_with_its_certificate_only() {
         (seen(), acceptor.stapled(&files.chain)),
         (b"an answer".to_vec(), Some(b"an answer".to_vec()))
     );
-    // Files that are read again do not lose it, another certificate has none.
+    // Reading the files again keeps the response. Another certificate does not get it.
     let key = fs::read(&files.key).unwrap();
     fs::write(&files.key, [&key[..], b"\n"].concat()).unwrap();
     assert_eq!(acceptor.refresh(), Ok(true));
@@ -241,7 +241,7 @@ fn roots_that_are_none_are_refused() {
     assert_eq!(TlsConnector::load(config).unwrap_err().problem, CertificateProblem::KeyOfAnother);
 }
 
-/// Believes all servers, and remembers what they say of revocation.
+/// Accepts all servers, and stores their OCSP responses.
 #[derive(Default, Debug)]
 struct SeesOcsp(std::sync::Mutex<Vec<u8>>);
 
@@ -288,7 +288,7 @@ mod verifier {
     }
 }
 
-/// A certificate for Ed25519, as `openssl x509 -req` writes it if it gets no extensions.
+/// An Ed25519 certificate, as `openssl x509 -req` writes it without extensions.
 const VERSION_1: &str = "\
 -----BEGIN CERTIFICATE-----
 MIHkMIGXAhR5N2KoDRCBvOzVyoboXYHR4dc3lTAFBgMrZXAwFDESMBAGA1UEAwwJ

@@ -1,4 +1,4 @@
-//! What is agreed upon, and with whom.
+//! Tests of the negotiated parameters and of the peers' identities.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::ends::{
     server_config, shake, write,
 };
 
-/// Does a handshake and exchanges a little, so that tickets arrive.
+/// Performs a handshake and exchanges some data, so that tickets arrive.
 fn kind_of(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>) -> HandshakeKind {
     let (mut stream, mut other) = accepted_by(acceptor, config, "a.example");
     other.write(b"question");
@@ -124,7 +124,7 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
     is("A.Example", 0);
     is("x.b.example", 1);
     is("c.b.example", 2);
-    // Nobody: the client sees that it is another's, and goes.
+    // No certificate matches. The client rejects the default certificate and disconnects.
     for name in ["b.example", "y.x.b.example", "z.example"] {
         assert_eq!(certificate(name), None, "{name}");
     }
@@ -141,11 +141,11 @@ fn sessions_are_resumed_with_tickets_and_without() {
             let client = config_with(&authority, versions);
             assert_ne!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
             assert_eq!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
-            // They outlive a new certificate.
+            // Sessions stay valid after the certificate has changed.
             authority.issue("server", &["a.example"]);
             assert_eq!(acceptor.refresh(), Ok(true));
             assert_eq!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
-            // But not another listener.
+            // Another listener does not resume them.
             let other = Arc::new(TlsAcceptor::load(config).unwrap());
             assert_ne!(kind_of(&other, &client), HandshakeKind::Resumed);
         }
@@ -201,7 +201,7 @@ fn clients_show_who_they_are() {
     assert_eq!(error, Error::NoCertificatesPresented);
     let (mut stream, _) = accepted_by(&optional, &nobody, "a.example");
     assert_eq!(stream.take_info().peer_certificate, None);
-    // Who is resumed is still the same; but not when somebody else may be trusted now.
+    // A resumed client keeps its identity. After a change of the files, the client must authenticate again.
     assert_ne!(kind_of(&required, &known), HandshakeKind::Resumed);
     let (mut stream, other) = accepted_by(&required, &known, "a.example");
     assert_eq!(other.tls.handshake_kind(), Some(HandshakeKind::Resumed));
@@ -211,7 +211,7 @@ fn clients_show_who_they_are() {
     assert_ne!(kind_of(&required, &known), HandshakeKind::Resumed);
 }
 
-/// What our client says of a server with this certificate.
+/// Returns the result of a connection from Thruway to a server with this certificate.
 fn connect_to(
     files: &CertificateFiles,
     connector: TlsConnector,
@@ -275,7 +275,7 @@ fn connections_to_servers_resume_sessions() {
     assert_eq!((resumed(), resumed(), resumed()), (false, true, true));
 }
 
-/// A connection of `connector` to a server; tickets arrive only if something is exchanged.
+/// Connects to a server with `connector`. Tickets arrive only if data is exchanged.
 fn info_of(connector: &Arc<TlsConnector>, server: &Arc<rustls::ServerConfig>, exchanges: bool) -> TlsInfo {
     let (near, far) = pipe();
     let mut other = Other::server(near, server.clone());
@@ -337,7 +337,7 @@ fn versions_and_key_exchanges_are_those_that_were_asked_for() {
 fn a_client_sends_its_last_flight_with_the_first_request() {
     let authority = Authority::new();
     let (mut stream, mut other) = just_connected(&authority);
-    assert!(other.tls.is_handshaking(), "nothing of it was sent yet");
+    assert!(other.tls.is_handshaking(), "the last flight is not sent yet");
     let before = other.peer.writes();
     write(&mut stream, &[b"GET"]);
     assert_eq!(other.peer.writes(), before + 1);

@@ -1,4 +1,4 @@
-//! What clients ask for, without decrypting.
+//! Tests of reading the client's first message without decryption.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -31,7 +31,7 @@ fn the_name_is_read_and_all_octets_are_kept() {
         let (hello, received) = outcome.unwrap();
         assert_eq!(hello.server_name.as_deref(), Some("a.example"));
         assert_eq!(hello.alpn, config.alpn_protocols);
-        // What comes behind may have been read or not.
+        // The bytes after the message may have been read or not.
         assert!(octets.starts_with(&received) && received.len() >= octets.len() - 4);
     }
 }

@@ -1,4 +1,5 @@
-//! Certificates that are still to be issued, and what shows an ACME server who has a name.
+//! Tests of certificates that an ACME server has yet to issue, and of the certificates that prove a name to
+//! it.
 
 use std::fs;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ fn client(authority: &Authority, alpn: &[&[u8]]) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// What ends the handshake at the other end.
+/// Returns the error that ends the handshake at the other end.
 fn refused(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>, name: &str) -> Option<Error> {
     let (near, far) = pipe();
     let mut other = Other::client(near, config, name);
@@ -68,7 +69,7 @@ fn as_long_as_there_is_no_certificate_an_alert_says_so() {
     assert_eq!(alert, Some(Error::AlertReceived(AlertDescription::AccessDenied)));
     assert!(acceptor.served().is_empty());
 
-    // The key alone is no certificate yet.
+    // The key alone is not enough.
     fs::write(&files.key, key).unwrap();
     assert_eq!(acceptor.refresh(), Ok(true));
     assert!(acceptor.served().is_empty());
@@ -95,7 +96,7 @@ fn one_that_is_lost_or_broken_is_kept_until_it_is_issued_again() {
     assert_eq!(acceptor.refresh(), Ok(true));
     assert_ne!(acceptor.served()[0], before[0]);
     assert_eq!(acceptor.served()[1], before[1]);
-    // Who starts with it has none: it is issued again.
+    // A new process has no previous certificate, so it waits for a new one.
     assert_eq!(awaiting(&[&second]).served(), []);
 }
 
@@ -128,7 +129,7 @@ fn only_who_validates_a_name_is_shown_what_proves_it() {
     let (_, other) = accepted_by(&acceptor, &client(&authority, &[]), "a.example");
     assert_ne!(shown(&other), proof);
 
-    // Others' names, listeners that do not take part, and what is over.
+    // Other names, listeners without challenges, and removed challenges.
     assert!(refused(&acceptor, &validating, "b.example").is_some());
     assert!(refused(&plain, &validating, "a.example").is_some());
     challenges.remove("a.EXAMPLE");

@@ -1,4 +1,4 @@
-//! TLS over connections in memory, against rustls itself at the other end.
+//! TLS tests over connections in memory, with rustls at the other end.
 
 mod ends;
 mod streams;

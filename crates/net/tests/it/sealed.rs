@@ -1,4 +1,4 @@
-//! Clients that have the keys, and send with them what no library would.
+//! Tests of clients that encrypt invalid messages with valid keys.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,7 +11,7 @@ use thruway_testkit::{Authority, Peer};
 
 use crate::ends::{Other, Tls, accepted_by, acceptor, client_config, cx, read, roots, write};
 
-/// Makes records as the client of a connection would, with anything in them.
+/// Encrypts arbitrary records like the client of a connection.
 struct Sealer {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
@@ -28,12 +28,12 @@ impl Sealer {
         Self { key, iv: iv.as_ref().try_into().unwrap(), sequence, version }
     }
 
-    /// A record of this type (RFC 8446 §5.2, RFC 5288 §3).
+    /// Returns a record of this type (RFC 8446 §5.2, RFC 5288 §3).
     fn seal(&mut self, content_type: u8, content: &[u8]) -> Vec<u8> {
         let mut nonce = self.iv;
         nonce.iter_mut().skip(4).zip(self.sequence.to_be_bytes()).for_each(|(octet, other)| *octet ^= other);
         if self.version == ProtocolVersion::TLSv1_3 {
-            // The type is sealed, too, and all records are of one type to others.
+            // TLS 1.3 encrypts the type too. The outer type of all records is the same.
             let content = [content, &[content_type]].concat();
             let head = head(APPLICATION_DATA, content.len() + AES_128_GCM.tag_len());
             let sealed = self.seal_with(nonce, &head, content);
@@ -53,13 +53,13 @@ impl Sealer {
     }
 }
 
-/// What stands before the content of a record.
+/// Returns the header of a record.
 fn head(content_type: u8, length: usize) -> [u8; 5] {
     let [high, low] = u16::try_from(length).unwrap().to_be_bytes();
     [content_type, 3, 3, high, low]
 }
 
-/// A connection, and what its client seals with.
+/// Returns a connection, and the encryption state of its client.
 fn sealed(suite: SupportedCipherSuite) -> (Tls, Peer, Sealer) {
     let authority = Authority::new();
     let provider = rustls::crypto::CryptoProvider { cipher_suites: vec![suite], ..default_provider() };
@@ -77,12 +77,12 @@ fn sealed(suite: SupportedCipherSuite) -> (Tls, Peer, Sealer) {
 const TLS13: SupportedCipherSuite = cipher_suite::TLS13_AES_128_GCM_SHA256;
 const TLS12: SupportedCipherSuite = cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
 
-/// Octets that have come, of which none is a failure.
+/// Returns the received bytes. Fails on an error.
 fn received(stream: &mut Tls) -> String {
     String::from_utf8(read(stream, 100)).unwrap()
 }
 
-/// Whether a read fails.
+/// Returns `true` if a read fails.
 fn has_failed(stream: &mut Tls) -> bool {
     matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_)))
 }
@@ -106,7 +106,7 @@ fn who_asks_to_negotiate_again_is_rebuffed_and_at_last_refused() {
     peer.send(sealer.seal(APPLICATION_DATA, b"as before"));
     assert_eq!(received(&mut stream), "as before");
     peer.send(sealer.seal(HANDSHAKE, &hello));
-    // rustls has said all that it says about it.
+    // rustls sends no more than one warning.
     assert!(has_failed(&mut stream));
 }
 
@@ -136,7 +136,7 @@ fn empty_records_of_who_has_the_keys_come_to_an_end() {
 
 #[test]
 fn records_of_no_known_type_and_messages_in_pieces_between_others_end_the_connection() {
-    // A part of a message, and something else before its rest (RFC 8446 §5.1).
+    // A part of a message, followed by something else than the rest (RFC 8446 §5.1).
     let interrupted: [(u8, &[u8]); 2] = [(HANDSHAKE, &[KEY_UPDATE, 0, 0]), (APPLICATION_DATA, b"x")];
     for records in
         [&[(99, &b"what"[..])][..], &[(CHANGE_CIPHER_SPEC, &[1])], &[(ALERT, &[])], &[(0, b"")], &interrupted]
@@ -154,7 +154,7 @@ fn a_client_that_always_wants_other_keys_is_refused_before_it_costs_too_much() {
     let authority = Authority::new();
     let (mut stream, mut other) =
         accepted_by(&acceptor(&authority), &Arc::new(client_config(&authority)), "a.example");
-    // It takes no answer: those would pile up.
+    // The client takes no responses, so they would accumulate.
     other.peer.take_only(0);
     for _ in 0..100 {
         other.tls.refresh_traffic_keys().unwrap();
@@ -165,7 +165,7 @@ fn a_client_that_always_wants_other_keys_is_refused_before_it_costs_too_much() {
 
 #[test]
 fn what_comes_before_the_handshake_is_done_is_not_taken() {
-    // The tickets of a server that takes such early data, in the hands of a client of ours.
+    // Gives the client tickets of a server that accepts early data.
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     let mut config = client_config(&authority);
@@ -177,26 +177,26 @@ fn what_comes_before_the_handshake_is_done_is_not_taken() {
 
     let (near, far) = thruway_testkit::pipe();
     let mut other = Other::client(near, &config, "a.example");
-    let Connection::Client(client) = &mut other.tls else { panic!("it is a client") };
+    let Connection::Client(client) = &mut other.tls else { panic!("not a client") };
     std::io::Write::write_all(&mut client.early_data().expect("it has a ticket"), b"DELETE /").unwrap();
     let mut accepting = crate::ends::Scene::new().accept(far, &acceptor(&authority));
     let (stream, outcome) = crate::ends::shake(&mut accepting, &mut other);
     outcome.unwrap();
     let mut stream = stream.map_err(|(_, error)| error).unwrap();
-    let Connection::Client(client) = &other.tls else { panic!("it is a client") };
+    let Connection::Client(client) = &other.tls else { panic!("not a client") };
     assert!(!client.is_early_data_accepted());
     other.write(b"GET /");
     assert_eq!(received(&mut stream), "GET /");
     write(&mut stream, &[b"answer"]);
     other.pump().unwrap();
     assert_eq!(other.received, b"answer");
-    // Ours say that there is none.
+    // The tickets of Thruway do not allow early data.
     let mut again = Other::client(thruway_testkit::pipe().0, &config, "a.example");
-    let Connection::Client(client) = &mut again.tls else { panic!("it is a client") };
+    let Connection::Client(client) = &mut again.tls else { panic!("not a client") };
     assert!(client.early_data().is_none());
 }
 
-/// Has a server of `config` give the client a ticket.
+/// Makes a server with `config` give the client a ticket.
 fn ticket_from(config: rustls::ServerConfig, client: &Arc<ClientConfig>) {
     let name = rustls::pki_types::ServerName::try_from("a.example").unwrap();
     let mut client = rustls::ClientConnection::new(client.clone(), name).unwrap();
@@ -217,12 +217,12 @@ fn ticket_from(config: rustls::ServerConfig, client: &Arc<ClientConfig>) {
     }
 }
 
-/// Types of records (RFC 8446 §5.1).
+/// Record types (RFC 8446 §5.1).
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 
-/// Types of messages of the handshake (RFC 8446 §4).
+/// Types of handshake messages (RFC 8446 §4).
 const CLIENT_HELLO: u8 = 1;
 const KEY_UPDATE: u8 = 24;

@@ -1,4 +1,4 @@
-//! Content both ways.
+//! Tests of data in both directions.
 
 use std::io::{ErrorKind, Seek, Write};
 use std::task::Poll;
@@ -37,7 +37,7 @@ fn content_is_the_same_however_little_the_peer_takes() {
             let mut written = 0;
             other.peer.take_only(room);
             while written < content.len() {
-                // As connections do that have more to write by now.
+                // Retries with more data, as real connections do.
                 let end = content.len().min(written + 60_000);
                 written += write(&mut stream, &[&content[written..end]]);
                 octets.extend(other.peer.received());
@@ -70,7 +70,7 @@ fn what_the_peer_has_not_taken_does_not_count_as_written() {
     assert!(stream.poll_flush(&mut cx()).is_ready());
 }
 
-/// Once nobody could tell, and a request of which part had left was sent again.
+/// Without this information, a request that was partly sent was once sent again.
 #[test]
 fn what_has_left_in_part_is_told_until_it_counts_as_written() {
     let slices = [std::io::IoSlice::new(b"hello")];
@@ -80,7 +80,7 @@ fn what_has_left_in_part_is_told_until_it_counts_as_written() {
         assert!(!stream.has_written_part());
         assert!(stream.poll_write(&mut cx(), &slices).is_pending());
         assert_eq!(stream.has_written_part(), has_left);
-        // Who reads meanwhile sends the rest.
+        // A read sends the rest in the meantime.
         other.peer.take_more(1000);
         assert!(stream.poll_read(&mut cx(), &mut [0]).is_pending());
         assert!(stream.has_written_part());
@@ -99,7 +99,7 @@ fn a_head_and_its_content_are_one_record_and_one_write() {
     assert_eq!(write(&mut stream, &[&head, b"", &content]), 150 + 4096);
     assert_eq!(other.peer.writes(), before + 1);
     other.pump().unwrap();
-    // TLS 1.3 adds an octet for the type and sixteen for the tag.
+    // TLS 1.3 adds one byte for the type and 16 bytes for the tag.
     assert_eq!(other.records, [150 + 4096 + 17]);
     assert_eq!(other.received, [head, content].concat());
 }
@@ -167,7 +167,7 @@ fn the_end_is_told_and_asked_for() {
         other.peer.finish();
         assert_eq!(read(&mut stream, 100), b"last");
         assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 9]), Poll::Ready(Ok(0))));
-        // The other direction goes on.
+        // The other direction stays open.
         assert_eq!(write(&mut stream, &[b"answer"]), 6);
         assert!(stream.poll_close(&mut cx()).is_ready());
         assert!(stream.poll_close(&mut cx()).is_ready());
@@ -180,7 +180,7 @@ fn the_end_is_told_and_asked_for() {
     }
 }
 
-/// Once an end that was found while writing was forgotten, and so taken for one that was not told.
+/// An end that was found during a write was once forgotten. It then looked like a missing `close_notify`.
 #[test]
 fn an_end_that_arrives_before_a_write_is_not_forgotten() {
     let authority = Authority::new();
@@ -200,8 +200,8 @@ fn an_end_that_arrives_before_a_write_is_not_forgotten() {
 
 #[test]
 fn an_end_that_is_met_while_something_is_sent_is_not_forgotten() {
-    // It lay behind a record that filled the buffer of who read, and what was sent then opened it: later
-    // reads waited for ever.
+    // The end came after a record that filled the reader's buffer. The next send decrypted it, and later
+    // reads waited forever.
     let authority = Authority::new();
     let send: [fn(&mut Tls); 2] = [
         |stream| assert_eq!(write(stream, &[b"answer"]), 6),
@@ -266,7 +266,7 @@ fn keys_are_changed_when_the_peer_asks() {
 #[test]
 fn a_connection_that_waits_reads_nothing_of_tickets() {
     let (mut stream, mut other) = connected(&Authority::new());
-    // The tickets of the server have come by now.
+    // The server's tickets have arrived by now.
     other.pump().unwrap();
     assert!(stream.poll_read(&mut cx(), &mut [0]).is_pending());
 }

@@ -1,4 +1,4 @@
-//! Where a document is, and how long it is kept.
+//! The URL of a document, and its fetch intervals.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,51 +8,51 @@ use thruway_net::tls::TlsConnector;
 
 use crate::url::Url;
 
-/// Where a document is, and how it is fetched.
+/// The URL of a document, and the settings for fetching it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DocumentConfig {
-    /// Where it is.
+    /// The URL.
     pub url: DocumentUrl,
-    /// Time until the document is fetched again. Default 10 minutes. A server can shorten it
-    /// (`Cache-Control`), not extend it.
+    /// Time until the document is fetched again. The default is 10 minutes. A server can shorten it with
+    /// `Cache-Control`, but not extend it.
     pub kept_for: Duration,
-    /// Maximum age of a document that cannot be fetched again. An older document is not used. Default 24
-    /// hours. A longer time tolerates longer failures of the server, or of the way to it. Risk: during such a
-    /// failure, information that the server has withdrawn stays in use for as long. A time below `kept_for`
-    /// shortens that one too.
+    /// Maximum age of a document that cannot be fetched again. An older document is not used. The default is
+    /// 24 hours. A longer time tolerates longer failures of the server or the network. Risk: during such a
+    /// failure, information that the server has withdrawn stays in use for as long. If this time is shorter
+    /// than `kept_for`, it also limits `kept_for`.
     pub age_max: Duration,
-    /// From one time that it is fetched to the next, at least, whatever is missed in it and however often it
-    /// fails. Default 10 s.
+    /// Minimum interval between two fetches, even after failures and when callers request a fetch. The
+    /// default is 10 s.
     pub rest: Duration,
-    /// How long it may take to fetch it. Default 10 s.
+    /// Maximum time of a fetch. The default is 10 s.
     pub within: Duration,
-    /// How large it may be, in octets. Default 1 MiB.
+    /// Maximum size of the document in bytes. The default is 1 MiB.
     pub bytes_max: usize,
-    /// What kind of document is asked for (`Accept`). Default any.
+    /// The accepted media types (`Accept`). The default is any.
     pub accept: String,
-    /// How TLS is spoken with the server. Default with those whom this system trusts.
+    /// The TLS settings. The default is `None`: the system's trust store.
     pub tls: Option<Arc<TlsConnector>>,
 }
 
-/// A URL that documents are fetched from: with `https`, or of this machine.
+/// The URL of a document: with `https`, or on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DocumentUrl(String);
 
-/// A URL that a document is not fetched from.
+/// The reason that a URL cannot be used for a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidDocumentUrl {
-    /// It begins with `http://`, and its host is not this machine: anybody on the way could say something
-    /// else.
+    /// The URL has the scheme `http` and the host is not this machine. Others on the network path could
+    /// change the document.
     NotSecured,
-    /// It is no URL with a scheme, which is `https`, and a host.
+    /// The text is not a URL with the scheme `https` and a host.
     Syntax,
 }
 
 impl DocumentConfig {
-    /// The document at `url`, with the defaults.
+    /// Returns the settings for the document at `url`, with defaults for the rest.
     ///
     /// # Errors
-    /// It is not fetched from there.
+    /// The URL is invalid or not secure.
     pub fn new(url: impl Into<String>) -> Result<Self, InvalidDocumentUrl> {
         let url = url.into();
         check(&url)?;
@@ -70,7 +70,7 @@ impl DocumentConfig {
 }
 
 impl DocumentUrl {
-    /// As it was given.
+    /// Returns the text of the URL.
     pub fn as_str(&self) -> &str {
         &self.0
     }

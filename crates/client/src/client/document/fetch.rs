@@ -1,4 +1,4 @@
-//! One time that a document is fetched.
+//! A single fetch of a document.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use tokio::time::timeout;
 use super::super::{Client, ClientConfig, ClientError, Response};
 use super::DocumentConfig;
 
-/// Where a document comes from.
+/// The source of a document.
 pub(super) struct Source {
     pub(super) config: DocumentConfig,
     client: Client,
 }
 
-/// Why a document is not to be had.
+/// The reason that a fetch failed.
 #[derive(Debug)]
 pub(super) enum FetchError {
-    /// There is no response, or only a part of it.
+    /// There was no response, or only a part of it.
     Client(ClientError),
-    /// The server answers with another status than 200.
+    /// The server responded with another status than 200.
     Status(StatusCode),
-    /// It took too long.
+    /// The fetch took too long.
     TimedOut,
-    /// It is of no use, for this reason.
+    /// The document is unusable. The payload is the reason.
     Useless(String),
 }
 
@@ -35,7 +35,7 @@ impl Source {
         Self { config, client }
     }
 
-    /// What `read` makes of the document, and how long that is good.
+    /// Fetches the document. Returns the result of `read`, and the time for which it is fresh.
     pub(super) async fn fetch<T, E: fmt::Display>(
         &self,
         read: &dyn Fn(&[u8]) -> Result<T, E>,
@@ -47,7 +47,7 @@ impl Source {
         Ok((value, said.map_or(longest, |said| said.min(longest))))
     }
 
-    /// The content, and how long the server says that it is good.
+    /// Returns the body, and the time for which it is fresh according to the server.
     async fn ask(&self) -> Result<(Bytes, Option<Duration>), FetchError> {
         let request = self.client.get(self.config.url.as_str()).field("Accept", &self.config.accept);
         let response = request.send().await.map_err(FetchError::Client)?;
@@ -60,7 +60,8 @@ impl Source {
     }
 }
 
-/// How long a response is fresh, if it says so (RFC 9111 §5.2.2): less what it has aged on its way.
+/// Returns the time for which a response is fresh, if the response specifies it (RFC 9111 §5.2.2). Its age on
+/// arrival is subtracted.
 fn fresh_for(response: &Response) -> Option<Duration> {
     let number = |text: &str| text.trim().trim_matches('"').parse().ok();
     let age = response.field("age").and_then(|age| number(age.as_str()?)).unwrap_or(0);

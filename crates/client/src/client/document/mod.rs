@@ -1,12 +1,12 @@
-//! Small documents of other servers that are kept: fetched again as they get old, and when something is
-//! missed in them.
+//! Caches small documents from other servers, such as key sets. A document is fetched again when it is old,
+//! or when a caller misses an entry in it.
 //!
 //! ```text
 //!               for a while              asked for, or old
 //! Fetching ─▶ Resting ────────▶ Waiting ─────────────────▶ Fetching
 //! ```
-//! One thread with a runtime of its own fetches each document, so readers can be on any thread and do not
-//! wait. If a fetch fails, the previous document stays in use until it is [`DocumentConfig::age_max`] old.
+//! One thread with its own runtime fetches each document. So readers can be on any thread and do not wait. If
+//! a fetch fails, the previous document stays in use until it is [`DocumentConfig::age_max`] old.
 
 mod config;
 mod fetch;
@@ -50,7 +50,7 @@ struct Shared<T> {
     stage: watch::Sender<Stage>,
 }
 
-/// What is done, and how often it was done before.
+/// The current activity, and the number of finished fetches.
 #[derive(Clone, Copy)]
 struct Stage {
     state: State,
@@ -59,13 +59,13 @@ struct Stage {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It waits, and was asked not to.
+    /// A caller has requested a fetch.
     Asked,
-    /// The server is asked.
+    /// A fetch is running.
     Fetching,
-    /// It was asked so recently that it is not asked again.
+    /// The last fetch was so recent that no other fetch may start.
     Resting,
-    /// It is asked as soon as somebody wants it, and when the document is old.
+    /// A fetch starts when a caller requests it or when the document is old.
     Waiting,
 }
 
@@ -77,7 +77,8 @@ impl<T> Shared<T> {
         usable.map(|fetched| look(&fetched.value))
     }
 
-    /// What was asked for was not fetched, and is not for a while.
+    /// Records a finished attempt that returned no document. The next fetch starts after the minimum
+    /// interval.
     fn rest(&self) {
         let rest = |stage: &mut Stage| {
             *stage = Stage { state: State::Resting, fetches: stage.fetches.wrapping_add(1) }
@@ -87,7 +88,7 @@ impl<T> Shared<T> {
 }
 
 impl<T: Send + Sync + 'static> KeptDocument<T> {
-    /// Begins to fetch. `read` makes of the content what is kept, or says why it cannot be used.
+    /// Starts to fetch the document. `read` parses it, or returns the reason that it is unusable.
     pub fn start<E: fmt::Display>(
         config: DocumentConfig,
         read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
@@ -95,7 +96,7 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         Self::start_with(config, None, read)
     }
 
-    /// Does the same, and uses `known` until the first fetch succeeds. `known` keeps its age.
+    /// Starts to fetch the document, and uses `known` until the first fetch succeeds. `known` keeps its age.
     pub fn start_with<E: fmt::Display>(
         config: DocumentConfig,
         known: Option<FetchedDocument<T>>,
@@ -105,7 +106,7 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         Self::begin(config, known, read, |run| keeper.spawn(run).map(drop))
     }
 
-    /// The same, on the thread that `spawn` makes.
+    /// Starts to fetch the document on the thread that `spawn` creates.
     fn begin<E: fmt::Display>(
         config: DocumentConfig,
         known: Option<FetchedDocument<T>>,
@@ -136,11 +137,11 @@ impl<T> KeptDocument<T> {
         self.shared.fetched.load_full().map(FetchedDocument)
     }
 
-    /// Has it fetched, as something is missed in it. When the future is over, that is done, whatever came of
-    /// it. `None` if it was fetched so recently that it is not fetched again.
+    /// Requests a fetch, because a caller misses an entry in the document. The future completes when the
+    /// fetch has ended, with success or not. Returns `None` if the last fetch was too recent.
     ///
     /// # Cancel safety
-    /// It is fetched all the same if the future is dropped.
+    /// Dropping the future does not cancel the fetch.
     pub fn refreshed(&self) -> Option<impl Future<Output = ()> + Send + use<T>> {
         let mut stages = self.shared.stage.subscribe();
         let mut missed = None;
@@ -154,13 +155,13 @@ impl<T> KeptDocument<T> {
         });
         let missed = missed?;
         Some(async move {
-            // If nobody keeps it any more, nobody fetches it.
+            // The wait also ends when the last clone of the document is dropped.
             let _ended = stages.wait_for(|stage| stage.fetches > missed).await;
         })
     }
 }
 
-/// Fetches until nobody keeps the document any more.
+/// Fetches the document until its last clone is dropped.
 fn run<T, E: fmt::Display>(
     shared: Weak<Shared<T>>,
     stages: watch::Receiver<Stage>,
@@ -173,8 +174,8 @@ fn run<T, E: fmt::Display>(
     }
 }
 
-/// What `build` makes, as soon as it can: descriptors may be used up for a while, and nobody is kept waiting
-/// for that. `None` if nobody keeps the document any more.
+/// Creates a runtime with `build`. If that fails, for example because descriptors are used up, it wakes the
+/// waiting tasks and tries again later. Returns `None` when the last clone of the document is dropped.
 fn runtime<T>(
     shared: &Weak<Shared<T>>,
     rest: Duration,
@@ -228,7 +229,7 @@ async fn keep<T, E: fmt::Display>(
     }
 }
 
-/// Waits until the document is to be fetched again. Whether it is: otherwise nobody keeps it.
+/// Waits until the document must be fetched again. Returns `false` when its last clone is dropped.
 async fn is_due<T>(
     weak: &Weak<Shared<T>>,
     stages: &mut watch::Receiver<Stage>,
@@ -243,7 +244,7 @@ async fn is_due<T>(
     !is_forgotten && enter(weak, State::Fetching)
 }
 
-/// Whether somebody keeps the document.
+/// Enters the state. Returns `false` if the last clone of the document was dropped.
 fn enter<T>(weak: &Weak<Shared<T>>, state: State) -> bool {
     let shared = weak.upgrade();
     if let Some(shared) = &shared {

@@ -7,7 +7,8 @@ use std::thread;
 
 use super::*;
 
-/// A server whose answers are those of `answer`, by how many there were before; it ends with the process.
+/// A server whose responses come from `answer`, by the number of earlier requests. It runs until the process
+/// ends.
 struct Server {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -23,7 +24,7 @@ impl Server {
             for mut socket in listener.incoming().map_while(Result::ok) {
                 let Ok(1..) = socket.read(&mut [0; 4096]) else { continue };
                 let answer = answer(count.fetch_add(1, Ordering::SeqCst));
-                // Who has enough goes.
+                // The client may have disconnected.
                 let _ = socket.write_all(&answer);
             }
         });
@@ -57,7 +58,7 @@ fn start(config: DocumentConfig) -> KeptDocument<String> {
     })
 }
 
-/// Waits for something to be so, for longer than any machine needs.
+/// Waits until `is_so` returns `true`, with a generous limit.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Clock::system().now_exact() + Duration::from_secs(20);
     while !is_so() {
@@ -70,7 +71,7 @@ fn text(document: &KeptDocument<String>) -> Option<String> {
     document.read(String::clone)
 }
 
-/// Asks for it again as soon as that is heeded, and waits until it is there.
+/// Requests a fetch as soon as one is possible, and waits for it.
 fn refresh(document: &KeptDocument<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     until("it is never fetched again", || {
@@ -109,7 +110,7 @@ fn many_who_miss_something_have_it_fetched_once() {
     });
     let document = start(config(&server));
     until("it is not there", || text(&document).is_some());
-    // The server is being asked, and does not answer.
+    // The server has the request and does not respond yet.
     until("it rests for ever", || document.refreshed().is_some() && server.asked() == 2);
     let missing: Vec<_> = (0..100).map(|_| document.refreshed().expect("it is being fetched")).collect();
     release.send(()).unwrap();
@@ -122,7 +123,7 @@ fn many_who_miss_something_have_it_fetched_once() {
 
 #[test]
 fn how_long_it_is_kept_is_what_the_server_says_within_limits() {
-    // `max-age=0` does not have it fetched without a rest, and `max-age=99999` not kept for ever.
+    // `max-age=0` does not disable the minimum interval, and `max-age=99999` does not exceed the maximum.
     let long = "Cache-Control: public, Max-Age=99999\r\n";
     for (fields, kept_for) in [
         ("Cache-Control: no-cache\r\n", 10 * 60),
@@ -177,7 +178,7 @@ fn a_server_that_says_nothing_has_its_time() {
     let within = Duration::from_millis(50);
     let document = start(DocumentConfig { within, ..DocumentConfig::new(url).unwrap() });
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // It is being fetched, or was.
+    // The fetch is still running, or has ended.
     if let Some(refreshed) = document.refreshed() {
         runtime.block_on(refreshed);
     }
@@ -220,7 +221,7 @@ fn what_is_known_already_is_kept_until_something_is_fetched() {
     until("it is not fetched", || text(&document).unwrap() == "7");
 }
 
-/// A document stayed in use for as long as fetches failed, so a server that cannot be reached could withdraw
+/// A document once stayed in use for as long as fetches failed. An unreachable server could then withdraw
 /// nothing.
 #[test]
 fn a_document_that_cannot_be_fetched_again_is_used_until_its_maximum_age() {
@@ -241,7 +242,7 @@ fn a_document_that_cannot_be_fetched_again_is_used_until_its_maximum_age() {
     assert_eq!(text_at(fetched_at + age_max), None);
 }
 
-/// Without its age, a document would become new again with each change of the config.
+/// Without its age, a document would count as new after each change of the config.
 #[test]
 fn a_document_that_is_handed_on_keeps_its_age() {
     let server = Server::start(|_| Vec::new());
@@ -262,7 +263,7 @@ fn a_document_that_is_handed_on_keeps_its_age() {
     assert_eq!(second.fetched().unwrap().0.at, now);
 }
 
-/// Once whoever missed something waited for ever.
+/// A caller once waited forever.
 #[test]
 fn a_document_that_no_thread_is_to_be_had_for_keeps_nobody_waiting() {
     let server = Server::start(|_| ok("", "x"));
@@ -273,7 +274,7 @@ fn a_document_that_no_thread_is_to_be_had_for_keeps_nobody_waiting() {
     assert_eq!(server.asked(), 0);
 }
 
-/// The same, when descriptors were used up.
+/// The same test for a failure to create the runtime, when descriptors were used up.
 #[test]
 fn a_document_that_no_runtime_is_to_be_had_for_keeps_nobody_waiting_until_one_is() {
     let (stage, _) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
@@ -291,7 +292,7 @@ fn a_document_that_no_runtime_is_to_be_had_for_keeps_nobody_waiting_until_one_is
             _ => tokio::runtime::Builder::new_current_thread().build(),
         }
     };
-    // Nothing but the failure has told who waited.
+    // Only the failure has woken the waiting task.
     runtime(&shared, Duration::ZERO, build).unwrap().block_on(waiting);
     assert_eq!(document.shared.stage.borrow().fetches, 1);
     drop(document);

@@ -23,9 +23,12 @@ fn networks_are_shown_with_the_fields_that_are_believed() {
 #[test]
 fn what_is_no_network_is_shown_where_it_is() {
     for (keys, message) in [
-        ("trusted_proxies = [\"localhost\"]", "this is no network"),
+        ("trusted_proxies = [\"localhost\"]", "not a network"),
         ("trusted_proxies = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),
-        ("trusted_proxies = [\"10.0.0.0/40\"]", "a prefix has up to 32 bits, or up to 128 in IPv6"),
+        (
+            "trusted_proxies = [\"10.0.0.0/40\"]",
+            "the prefix length must be at most 32, or at most 128 for IPv6",
+        ),
         ("trusted_proxies_write = \"x-real-ip\"", "unknown value `x-real-ip`"),
     ] {
         let failure = proxies(keys).unwrap_err();
