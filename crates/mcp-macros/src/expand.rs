@@ -43,7 +43,7 @@ pub(crate) fn offered(
 fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
     let (name, visibility) = (&function.sig.ident, &function.vis);
     let conditions: Vec<_> = function.attrs.iter().filter(|other| other.path().is_ident("cfg")).collect();
-    let documentation = format!("The tool that [`{0}`](fn@{0}) is.", name.unraw());
+    let documentation = format!("The tool for [`{0}`](fn@{0}).", name.unraw());
     let arguments = arguments(library, &taken.input, name);
     let definition = definition(library, attribute, function);
     let scopes = scopes(library, attribute);
@@ -51,7 +51,7 @@ fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &I
     quote! {
         #(#conditions)*
         #[doc = #documentation]
-        #[allow(non_camel_case_types, reason = "it has the name of a function")]
+        #[allow(non_camel_case_types, reason = "the type has the name of a function")]
         #[derive(Clone, Copy, Debug)]
         #visibility struct #name {}
 

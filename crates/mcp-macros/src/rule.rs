@@ -39,66 +39,72 @@ impl Rule {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::AsyncWithCall => (
-                "`Call` is borrowed from a request, which an `async` function may outlive",
-                "take a `Context`, which says the same and more",
+                "an `async` function cannot take `Call`, because it may outlive the request",
+                "take a `Context`, which has the same information",
             ),
             Self::BorrowedParameter => (
-                "what a parameter is read as cannot borrow",
-                "`&str`, `&[T]` and `&T` are for whole parameters: within other types, write `String`, `Vec<T>` and `T`",
+                "the type of a parameter cannot contain references or lifetimes",
+                "only a whole parameter can be `&str`, `&[T]` or `&T`; inside of other \
+                 types, write `String`, `Vec<T>` or `T`",
             ),
-            Self::CallByValue => ("`Call` is borrowed from the request", "write `&Call<'_>`"),
+            Self::CallByValue => ("a tool takes `Call` by reference", "write `&Call<'_>`"),
             Self::ConditionalParameter => (
-                "a parameter of a tool cannot depend on a condition",
-                "write two functions, each with a `#[cfg]`",
+                "a parameter of a tool cannot be conditional",
+                "write two functions, each with its own `#[cfg]`",
             ),
-            Self::ContextByReference => ("`Context` is taken by value", "write `Context`"),
+            Self::ContextByReference => ("a tool takes `Context` by value", "write `Context`"),
             Self::ContextWithoutAsync => (
-                "a function that takes a `Context` is `async`",
-                "write `async fn`, or take `&Call<'_>` to be told of the request",
+                "a tool that takes a `Context` must be `async`",
+                "write `async fn`, or take `&Call<'_>` for information about the request",
             ),
-            Self::Duplicate => ("this is said twice", "leave one out"),
+            Self::Duplicate => ("this argument is repeated", "remove one of them"),
             Self::Generic => (
-                "a tool is not generic: it is called by its name, with arguments that have one schema",
-                "name the types",
+                "a tool cannot be generic: clients call it by name, with arguments of a single schema",
+                "write concrete types",
             ),
-            Self::ImplParameter => ("a parameter is read as a type that has a name", "name the type"),
+            Self::ImplParameter => {
+                ("a parameter of a tool cannot have an `impl` type", "write a concrete type")
+            }
             Self::InputBesideOthers => (
-                "`#[tool(input)]` marks the only parameter beside `Context` or `&Call<'_>`",
-                "make the others members of its type, or take all of them as parameters",
+                "`#[tool(input)]` marks the only parameter besides `Context` or `&Call<'_>`",
+                "move the other parameters into its type, or remove `#[tool(input)]` and \
+                 make all of them parameters",
             ),
             Self::NoArgument => (
-                "an argument of `#[tool]` begins with its name",
-                "the description is the doc comment of the function, or `description = \"…\"`",
+                "each argument of `#[tool]` must begin with its name",
+                "write the description as the doc comment of the function, or as `description = \"…\"`",
             ),
-            Self::NoFunction => ("`#[tool]` is for functions", "types take part with `impl Offer`"),
+            Self::NoFunction => ("`#[tool]` is only for functions", "implement `Offer` for a type"),
             Self::NoMember => (
-                "only a parameter that is a member of the arguments has attributes of serde and schemars",
-                "leave it out; those of a whole input are at its type",
+                "this parameter is not a member of the arguments, so it cannot have \
+                 attributes for serde or schemars",
+                "remove the attribute; for `#[tool(input)]`, move it to the type",
             ),
             Self::NoPattern => (
-                "a parameter of a tool is an identifier, which is the name of the argument",
-                "write `name: Type`, and take it apart in the body",
+                "a parameter of a tool must be an identifier, because it names the argument",
+                "write `name: Type`, and destructure it in the body",
             ),
-            Self::NotLast => {
-                ("what a tool is told of its request is its last parameter", "move it to the end")
-            }
+            Self::NotLast => ("`Context` or `&Call<'_>` must be the last parameter", "move it to the end"),
             Self::ReadOnlyAndDestructive => {
-                ("what changes nothing cannot destroy anything", "leave out `read_only` or `destructive`")
+                ("a tool that is `read_only` cannot be `destructive`", "remove one of them")
             }
-            Self::SelfParameter => (
-                "a tool is a function without `self`",
-                "offer a closure that holds what it needs, with `McpServer::tool`",
-            ),
+            Self::SelfParameter => {
+                ("a tool cannot take `self`", "add a closure with `McpServer::tool`; it can capture values")
+            }
             Self::UnknownArgument => (
-                "`#[tool]` has no such argument",
-                "there are `name`, `title`, `description`, `read_only`, `destructive`, `idempotent`, `open_world`, \
-                 `scopes` and `task_support`",
+                "unknown argument of `#[tool]`",
+                "the arguments are `name`, `title`, `description`, `read_only`, `destructive`, \
+                 `idempotent`, `open_world`, `scopes` and `task_support`",
             ),
             Self::UnknownMark => (
-                "a parameter has no such mark",
-                "`#[tool(input)]` marks one whose type is that of all arguments; others take attributes of serde and schemars",
+                "unknown argument of `#[tool]` on a parameter",
+                "`#[tool(input)]` marks a parameter that receives all arguments; other \
+                 parameters can have attributes for serde and schemars",
             ),
-            Self::Unsafe => ("a tool is not `unsafe`: clients call it with anything", "check what it needs"),
+            Self::Unsafe => (
+                "a tool cannot be `unsafe`: clients can call it with any arguments",
+                "check the arguments in a safe function",
+            ),
         }
     }
 }

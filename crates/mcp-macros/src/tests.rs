@@ -133,13 +133,13 @@ fn everything_that_is_wrong_is_said_at_once() {
 #[test]
 fn an_error_says_what_would_be_right() {
     let error = Rule::CallByValue.at(tokens("call: Call")).to_string();
-    assert_eq!(error, "`Call` is borrowed from the request\n\nhint: write `&Call<'_>`");
+    assert_eq!(error, "a tool takes `Call` by reference\n\nhint: write `&Call<'_>`");
 }
 
 #[test]
 fn what_is_no_function_stays_as_it_is() {
     let written = tool(Library::Sdk, TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
-    assert!(written.contains("compile_error") && written.contains("is for functions"), "{written}");
+    assert!(written.contains("compile_error") && written.contains("is only for functions"), "{written}");
     assert!(written.ends_with(&tokens("struct Add { a: f64 }").to_string()), "{written}");
 }
 

@@ -74,7 +74,10 @@ impl Connection {
         let messages = match batch {
             Ok(messages) if has_batches => messages,
             Ok(_) => {
-                let error = Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches");
+                let error = Error::new(
+                    ErrorCode::INVALID_REQUEST,
+                    "batches are supported only in revision 2025-03-26",
+                );
                 return write_error(answers, None, &error);
             }
             Err(error) => return write_error(answers, None, &error),
@@ -157,7 +160,7 @@ impl Connection {
 
     fn initialize(&mut self, caller: &Caller, request: &Request<'_>, answers: &mut Vec<u8>) {
         if self.session.is_some() {
-            let error = Error::new(ErrorCode::INVALID_REQUEST, "the session has begun already");
+            let error = Error::new(ErrorCode::INVALID_REQUEST, "the session is already initialized");
             return write_error(answers, Some(&request.id), &error);
         }
         let Some(session) = legacy::initialize(&self.server, request, answers) else { return };
@@ -178,7 +181,7 @@ impl Connection {
             return write_error(
                 answers,
                 Some(&request.id),
-                &Error::internal("too many requests are being handled"),
+                &Error::internal("too many requests are in progress: wait for answers before sending more"),
             );
         }
         let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
@@ -188,7 +191,10 @@ impl Connection {
             return write_error(answers, Some(&request.id), &error);
         }
         let Some(in_flight) = self.in_flight.begin(request.id.to_owned(), is_subscription) else {
-            let error = Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
+            let error = Error::new(
+                ErrorCode::INVALID_REQUEST,
+                "a request with this id is already in progress: use another id",
+            );
             return write_error(answers, Some(&request.id), &error);
         };
         let (outbox, batch) = (self.outbox.clone(), batch.cloned());

@@ -39,7 +39,12 @@ impl WholeResponse {
             Err(error) => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                    tracing::error!(%error, name, suppressed, "a response field is invalid");
+                    tracing::error!(
+                        %error,
+                        name,
+                        suppressed,
+                        "a response header is invalid, sending status 500 instead"
+                    );
                 }
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR)
             }

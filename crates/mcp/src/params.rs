@@ -191,7 +191,7 @@ fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error
         return Err(de::Error::invalid_type(de::Unexpected::Other("another value"), &"an object"));
     }
     if raw.get().len() > META_OBJECT_BYTES_MAX {
-        return Err(de::Error::custom("a member of `_meta` that is too long"));
+        return Err(de::Error::custom("a member of `_meta` is too long"));
     }
     Ok(raw)
 }

@@ -105,7 +105,7 @@ impl fmt::Display for Revision {
 
 impl fmt::Display for UnknownRevision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a known revision of the protocol")
+        f.write_str("unknown protocol revision")
     }
 }
 

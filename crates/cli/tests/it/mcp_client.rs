@@ -153,7 +153,7 @@ fn questions_are_not_asked_where_nobody_is() {
     for era in ERAS {
         let (code, said) = refused(&child(&["call", "ask", "--era", era]));
         let is_modern = matches!(era, "auto" | "modern");
-        let why = if is_modern { "nobody is at a terminal" } else { "lacks a capability" };
+        let why = if is_modern { "nobody is at a terminal" } else { "lacks a required capability" };
         let is_told = said.contains(why) || (said.is_empty() && !is_modern);
         assert!(code == Some(1) && is_told, "{era}: {code:?} {said}");
     }

@@ -289,11 +289,11 @@ async fn a_type_may_offer_several_tools() {
 #[test]
 fn what_cannot_be_offered_is_refused() {
     let error = McpServer::new("remote", "1").add(Remote).unwrap_err().to_string();
-    assert!(error.starts_with("`remote` cannot be offered"), "{error}");
+    assert!(error.starts_with("cannot register `remote`"), "{error}");
 }
 
 #[test]
-#[should_panic(expected = "`remote` cannot be offered")]
+#[should_panic(expected = "cannot register `remote`")]
 fn what_cannot_be_offered_at_the_start_is_a_mistake() {
     drop(McpServer::new("remote", "1").with(Remote));
 }

@@ -31,7 +31,7 @@ impl PendingRequests {
         let Some(waiting) = self.lock().waiting.remove(&id) else { return };
         let outcome = match &response.outcome {
             Ok(result) => serde_json::from_str(result.get())
-                .map_err(|_| Error::internal("the client's result is too deep")),
+                .map_err(|_| Error::internal("the client's result is nested too deeply")),
             Err(error) => Err(error.clone()),
         };
         // The code that asked may have been dropped.
@@ -68,7 +68,7 @@ impl PendingRequests {
         question: &Question,
         outbox: &'a mpsc::Sender<Said>,
     ) -> Result<Value, Error> {
-        let gone = || Error::internal("the client has gone");
+        let gone = || Error::internal("the client has disconnected");
         let (id, answered) = self.begin().ok_or_else(gone)?;
         let mut forget = Forget { pending: self, id, outbox: None };
         let mut request = Vec::new();
@@ -111,7 +111,7 @@ impl Drop for Forget<'_> {
         let Some(outbox) = self.outbox.filter(|_| is_unanswered) else { return };
         let params = CancelledNotificationParams {
             request_id: RequestId::Integer(self.id),
-            reason: Some("nobody waits any more".to_owned()),
+            reason: Some("the server no longer needs the answer".to_owned()),
             meta: None,
         };
         let mut message = Vec::new();

@@ -151,8 +151,8 @@ impl StateKey {
     /// The state cannot be written as JSON.
     pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
-        let octets =
-            serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
+        let octets = serde_json::to_vec(&state)
+            .map_err(|_| Error::internal("cannot write the request state as JSON"))?;
         let mac = self.mac(&octets, binding).finalize().into_bytes();
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac)))
     }
@@ -169,7 +169,7 @@ impl StateKey {
         self.mac(&octets, binding).verify_slice(&mac).map_err(|_| invalid())?;
         let state: State = serde_json::from_slice(&octets).map_err(|_| invalid())?;
         if state.expires < now() {
-            return Err(Error::invalid_params("`requestState` has expired"));
+            return Err(Error::invalid_params("`requestState` has expired: repeat the request without it"));
         }
         Ok(state)
     }

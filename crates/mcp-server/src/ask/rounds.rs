@@ -103,7 +103,7 @@ pub(crate) fn input_required(
 ) -> Result<Value, Error> {
     let inner = rounds.lock();
     if inner.round >= ROUNDS_MAX {
-        return Err(Error::internal("the handler asks the client again and again"));
+        return Err(Error::internal("the handler asked the client too many times"));
     }
     let state = State::new(inner.answers.clone(), inner.round + 1);
     let requests: BTreeMap<_, _> = inner

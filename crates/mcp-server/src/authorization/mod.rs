@@ -206,7 +206,7 @@ impl fmt::Debug for Authorization {
 
 impl fmt::Display for InvalidToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the token is not valid here")
+        f.write_str("the token is not valid for this server")
     }
 }
 

@@ -108,7 +108,7 @@ impl Answering {
             Self::Legacy { revision, .. } => {
                 result.downgrade(*revision);
                 serde_json::to_writer(output, &result)
-                    .map_err(|_| Error::internal("a result cannot be written as JSON"))
+                    .map_err(|_| Error::internal("cannot write the result as JSON"))
             }
         }
     }

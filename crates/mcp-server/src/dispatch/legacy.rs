@@ -33,7 +33,7 @@ pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut
 fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, InitializeResult), Error> {
     let core = &server.core;
     if request.params.is_some_and(|params| params.get().len() > INITIALIZE_BYTES_MAX) {
-        let reason = format!("the parameters of `initialize` may have {INITIALIZE_BYTES_MAX} octets");
+        let reason = format!("the parameters of `initialize` are larger than {INITIALIZE_BYTES_MAX} bytes");
         return Err(Error::invalid_params(reason));
     }
     let params: InitializeRequestParams = params::parse(request.params)?;

@@ -168,7 +168,7 @@ fn unsubscribe(incoming: &LegacyRequest<'_>) -> Result<(), Error> {
 }
 
 fn no_session() -> Error {
-    Error::new(ErrorCode::INVALID_REQUEST, "there is no session to subscribe in")
+    Error::new(ErrorCode::INVALID_REQUEST, "cannot subscribe: the request has no session")
 }
 
 fn check_param_headers(
@@ -199,7 +199,12 @@ fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
 /// members.
 fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
-    let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");
+    let unreadable = |_| {
+        Error::invalid_params(
+            "cannot compare `arguments` with their headers: the nesting is too deep or a \
+             number is too large",
+        )
+    };
     serde_json::from_str(raw.get()).map_err(unreadable)
 }
 

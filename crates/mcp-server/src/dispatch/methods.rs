@@ -82,7 +82,8 @@ impl Answering {
         };
         let scopes = registry.tool_scopes.get(tool.key()).map_or(&[][..], Vec::as_slice);
         if !call.caller().may(scopes) {
-            let error = Error::new(ErrorCode::INVALID_REQUEST, "the caller may not call this tool");
+            let error =
+                Error::new(ErrorCode::INVALID_REQUEST, "the caller lacks the scopes that this tool requires");
             write_error(output, Some(id), &error);
             return Reply::Forbidden(scopes.to_vec());
         }

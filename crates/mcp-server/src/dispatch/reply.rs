@@ -59,7 +59,6 @@ impl Reply {
 /// Appends a response with `result`.
 pub(super) fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Serialize) {
     write_result(output, id, |output| {
-        serde_json::to_writer(output, result)
-            .map_err(|_| Error::internal("a result cannot be written as JSON"))
+        serde_json::to_writer(output, result).map_err(|_| Error::internal("cannot write the result as JSON"))
     });
 }

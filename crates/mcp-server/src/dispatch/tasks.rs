@@ -68,7 +68,7 @@ impl Answering {
             Self::Modern { .. } => tasks_required(),
             Self::Legacy { .. } => Error::new(
                 ErrorCode::INVALID_REQUEST,
-                "the tool needs a client of 2026-07-28 that knows tasks",
+                "the tool requires a client of revision 2026-07-28 that supports tasks",
             ),
         }
     }

@@ -12,8 +12,9 @@ use crate::json_schema;
 
 /// A type that can be converted to an answer of type `O`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no answer: it cannot be made into `{O}`",
-    note = "a value with a schema is returned as `Structured<T>`, another as a `String`; either may be in a `Result`"
+    message = "`{Self}` cannot be an answer: it does not convert to `{O}`",
+    note = "return a value with a schema as `Structured<T>` and any other value as a \
+            `String`; both can be in a `Result`"
 )]
 pub trait IntoAnswer<O> {
     /// Returns the JSON Schema of the answer, if the type has one.

@@ -391,7 +391,7 @@ impl Context {
         Err(HandlerError::Protocol(match self.0.asks {
             Asks::Modern(_) => modern::missing_capability(&required()),
             Asks::Legacy(_) | Asks::Nobody => {
-                Error::new(ErrorCode::INVALID_REQUEST, "the client lacks a capability that is needed")
+                Error::new(ErrorCode::INVALID_REQUEST, "the client lacks a required capability")
             }
         }))
     }
@@ -406,7 +406,7 @@ impl Context {
             Error::internal(format!("the server cannot write `{method}` as JSON: {error}"))
         })?;
         let params = serde_json::to_value(params)
-            .map_err(|_| Error::internal("a question cannot be written as JSON"))?;
+            .map_err(|_| Error::internal("cannot write the question to the client as JSON"))?;
         let question = Question { method, params };
         let malformed = || Error::internal("the client's answer is malformed");
         if let Some(task) = self.task() {
@@ -420,7 +420,7 @@ impl Context {
                 // wait forever.
                 () = self.0.outbox.closed() => Err(Error::internal("the request has ended").into()),
             },
-            Asks::Nobody => Err(Error::internal("there is no session in which to ask").into()),
+            Asks::Nobody => Err(Error::internal("cannot ask the client: the request has no session").into()),
             Asks::Legacy(session) => {
                 let answer = session.pending.ask(&question, &self.0.outbox).await?;
                 Ok(R::deserialize(answer).map_err(|_| malformed())?)

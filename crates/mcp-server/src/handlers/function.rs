@@ -24,9 +24,11 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 /// function that waits must be `async`: otherwise it blocks all other requests of its worker. `Marker` only
 /// distinguishes the five forms.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a handler that makes `{O}` of `{I}`",
-    note = "a handler is a function of nothing, of its input, of its input and `&Call`, or an `async` one of `Context`, or of its input and `Context`",
-    note = "a closure must name the types of its arguments, and what is returned must implement `IntoAnswer<{O}>`"
+    message = "`{Self}` is not a handler with input `{I}` and answer `{O}`",
+    note = "a handler takes no parameters, its input, or its input and `&Call`; an \
+            `async` handler takes `Context`, or its input and `Context`",
+    note = "a closure must name the types of its parameters, and its return type must \
+            implement `IntoAnswer<{O}>`"
 )]
 pub trait Handler<I, O, Marker>: Send + Sync + 'static {
     /// Returns the JSON Schema of the answer, if the answer type has one.

@@ -126,9 +126,9 @@ fn call_through<O: Layered>(
 fn other_kind() -> HandlerError {
     static LIMIT: LogLimit = LogLimit::new();
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(suppressed, "a layer returned a result of another type than its request has");
+        tracing::error!(suppressed, "a layer returned a result of the wrong type for its request");
     }
-    Error::internal("the result is of another kind").into()
+    Error::internal("the server produced a result of the wrong type").into()
 }
 
 /// Calls a handler through `layers`. A panic becomes an error.
@@ -152,7 +152,7 @@ pub(crate) fn poll_caught<O>(
 
 /// Returns the error of a handler that exceeded its timeout.
 pub(crate) fn too_late() -> HandlerError {
-    HandlerError::Protocol(Error::internal("the handler has taken too long"))
+    HandlerError::Protocol(Error::internal("the handler exceeded its time limit"))
 }
 
 fn panicked() -> Error {

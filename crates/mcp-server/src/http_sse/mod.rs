@@ -104,7 +104,7 @@ impl StreamEndpoint {
         let shared = &self.0.shared;
         let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
         if request.method() != Method::Get {
-            return Err(method_not_allowed("GET", "this endpoint opens a stream, by GET"));
+            return Err(method_not_allowed("GET", "method not allowed: open a stream with GET"));
         }
         let stream = shared.streams.open(&caller).map_err(|NoCapacity| {
             no_capacity(None, "the server cannot open a stream, because too many are open: try again later")
@@ -176,7 +176,7 @@ impl MessageEndpoint {
         let shared = &self.0.shared;
         let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
         if request.method() != Method::Post {
-            return Err(method_not_allowed("POST", "this endpoint takes messages, by POST"));
+            return Err(method_not_allowed("POST", "method not allowed: send messages with POST"));
         }
         let id = request.query_string().and_then(stream_id);
         let owner = caller.principal();
@@ -207,7 +207,10 @@ fn take(
     };
     match sender.send(caller, message, bytes) {
         Ok(()) => accepted(),
-        Err(Refused::Full) => json_error(StatusCode::TOO_MANY_REQUESTS, "too many messages are waiting"),
+        Err(Refused::Full) => json_error(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many messages wait in this stream: read the stream, then try again",
+        ),
         Err(Refused::Ended) => no_such_stream(),
     }
 }
@@ -218,7 +221,7 @@ fn stream_id(query: &str) -> Option<&str> {
 }
 
 fn no_such_stream() -> WholeResponse {
-    json_error(StatusCode::NOT_FOUND, "there is no such stream, or it has ended")
+    json_error(StatusCode::NOT_FOUND, "the stream does not exist or has ended: open a new one")
 }
 
 fn method_not_allowed(allowed: &str, reason: &'static str) -> WholeResponse {

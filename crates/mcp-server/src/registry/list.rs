@@ -142,7 +142,7 @@ impl<T: Named> List<T> {
 }
 
 fn invalid_cursor() -> Error {
-    Error::invalid_params("`cursor` is none of this list")
+    Error::invalid_params("`cursor` is invalid for this list")
 }
 
 /// Returns the start of a reason, because a reason may quote the client's input.
@@ -167,7 +167,7 @@ impl RegistrationError {
 
 impl fmt::Display for RegistrationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` cannot be offered: {}", self.name, self.reason)
+        write!(f, "cannot register `{}`: {}", self.name, self.reason)
     }
 }
 

@@ -90,7 +90,7 @@ impl ToolEntry {
     /// check for an object is necessary, because serde also reads a struct from an array.
     fn violations(&self, arguments: &str) -> Option<String> {
         if !arguments.starts_with('{') {
-            return Some("they are no object".to_owned());
+            return Some("they are not an object".to_owned());
         }
         let checked = self.input.as_ref()?;
         match serde_json::from_str(arguments) {

@@ -112,7 +112,7 @@ fn split<'u>(rest: &'u str, next: Option<&Part>, is_last: bool) -> Option<(&'u s
 
 impl fmt::Display for InvalidUriTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a URI template of literals, `{name}` and `{+name}`")
+        f.write_str("the URI template is invalid: only literals, `{name}` and `{+name}` are supported")
     }
 }
 

@@ -365,8 +365,8 @@ impl McpServer {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be offered",
-    label = "no tool",
-    note = "the tool that `#[tool]` makes of a function has braces: `.with(function_name {{}})`"
+    label = "not a tool",
+    note = "`#[tool]` turns a function into a type with braces: write `.with(function_name {{}})`"
 )]
 pub trait Offer {
     /// Adds the items to the server, with its methods that begin with `add`.

@@ -9,7 +9,7 @@ use crate::tasks::TaskOptions;
 
 /// Options of a server. The defaults suit most servers.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct McpServerOptions {
     /// Instructions for the model about the use of the server. Default: none.
     pub instructions: Option<String>,

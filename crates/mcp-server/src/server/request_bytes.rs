@@ -51,15 +51,20 @@ impl RequestBytes {
 
     fn refusal(&self, refusal: NoShare) -> Error {
         static LIMIT: LogLimit = LogLimit::new();
-        let whose = match refusal {
+        let requests = match refusal {
             NoShare::Full => "all requests",
             NoShare::HolderHasShare => "the requests of this caller",
         };
         if let Some(Admitted { suppressed }) = LIMIT.admit() {
             let max = self.max;
-            tracing::warn!(max, suppressed, "refused a request: {whose} in progress have too many bytes");
+            tracing::warn!(
+                max,
+                suppressed,
+                "rejected a request: {requests} in progress have too many bytes; increase \
+                 `in_flight_bytes_max` to allow more"
+            );
         }
-        Error::internal(format!("{whose} in progress have too many bytes: try again when some are answered"))
+        Error::internal(format!("{requests} in progress have too many bytes: try again later"))
     }
 }
 

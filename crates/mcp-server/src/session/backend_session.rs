@@ -47,7 +47,10 @@ impl DroppedMessages {
         }
         *logged = Some(Instant::now());
         drop(logged);
-        tracing::warn!(dropped_total = count, "dropped messages of the server behind the bridge: {reason}");
+        tracing::warn!(
+            dropped_total = count,
+            "dropped messages of the MCP server behind the bridge: {reason}"
+        );
     }
 }
 

@@ -298,7 +298,7 @@ impl EventStream {
         if state.dropped > 0 && self.dropped.is_none() {
             tracing::debug!(
                 dropped = state.dropped,
-                "dropped messages of a request whose client does not read"
+                "dropped messages of a request: the client does not read its stream"
             );
         }
         drop(state);
@@ -396,14 +396,14 @@ impl EventKind {
 /// Logs that the limit of all sessions is reached, at a limited rate.
 fn log_forgotten(refusal: NoShare) {
     static LIMIT: LogLimit = LogLimit::new();
-    let whose = match refusal {
+    let sessions = match refusal {
         NoShare::Full => "all sessions",
         NoShare::HolderHasShare => "the sessions of this caller",
     };
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::warn!(
             suppressed,
-            "cannot keep an event stream for a client that comes back: the remembered events of {whose} have \
+            "cannot keep an event stream for reconnection: the remembered events of {sessions} have \
              too many bytes; increase `in_flight_bytes_max` to keep more"
         );
     }

@@ -99,7 +99,7 @@ fn refuse_too_large(passed: &Passed, bytes_max: usize, answers: &mut Vec<u8>) {
         Passed::Request(id) => Some(Id::from(id)),
         Passed::Unknown => None,
         Passed::Answer(_) | Passed::Other => {
-            tracing::warn!(bytes_max, "a message of the client was dropped, because it is too large");
+            tracing::warn!(bytes_max, "dropped a message of the client: it is too large");
             return;
         }
     };

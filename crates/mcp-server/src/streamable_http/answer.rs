@@ -207,7 +207,7 @@ pub(crate) const fn accepted() -> WholeResponse {
 }
 
 pub(super) fn method_not_allowed() -> WholeResponse {
-    json_error(StatusCode::METHOD_NOT_ALLOWED, "this endpoint takes POST, and GET and DELETE for sessions")
+    json_error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use POST, or GET and DELETE for sessions")
         .with_field("Allow", "POST, GET, DELETE")
 }
 

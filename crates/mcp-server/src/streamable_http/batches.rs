@@ -157,7 +157,7 @@ fn unexpected_batch() -> WholeResponse {
     write_error(
         &mut output,
         None,
-        &Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches"),
+        &Error::new(ErrorCode::INVALID_REQUEST, "batches are supported only in revision 2025-03-26"),
     );
     json(Status::BadRequest, output)
 }

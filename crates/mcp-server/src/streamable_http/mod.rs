@@ -133,7 +133,8 @@ impl Endpoint {
         if !self.guard.allows(fields) {
             return Err(json_error(
                 StatusCode::FORBIDDEN,
-                "requests to this host or from this page are not allowed",
+                "the `Host` or `Origin` of the request is not allowed: the operator of the \
+                 server can allow it",
             ));
         }
         self.identify(fields, address).map_err(Challenge::into_response)

@@ -113,7 +113,9 @@ fn later(mut exchange: Exchange, farewell: Option<Farewell>) -> Answer {
         match exchange.next().await {
             Some(Outgoing::Answer(message, status)) => json_of(status, message).into(),
             Some(said) => Events::Exchange { first: Some(said), exchange, farewell }.into(),
-            None => json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer").into(),
+            None => {
+                json_error(StatusCode::INTERNAL_SERVER_ERROR, "the handler ended without an answer").into()
+            }
         }
     })
 }

@@ -50,7 +50,7 @@ pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: 
             }
             // The client canceled the request. HTTP still needs a response, and a response to a request must
             // have a body.
-            None => json_of(Status::Ok, canceled(&id, "the client has canceled the request")).into(),
+            None => json_of(Status::Ok, canceled(&id, "the client canceled the request")).into(),
         }
     })
 }
@@ -66,9 +66,17 @@ fn canceled(id: &RequestId, reason: &'static str) -> Vec<u8> {
 /// disconnect.
 pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlightGuard, Error> {
     if session.in_flight.len() >= IN_FLIGHT_MAX {
-        return Err(Error::internal("too many requests of this session are being handled"));
+        return Err(Error::internal(
+            "too many requests of this session are in progress: wait for answers before \
+             sending more",
+        ));
     }
-    let repeated = || Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
+    let repeated = || {
+        Error::new(
+            ErrorCode::INVALID_REQUEST,
+            "a request with this id is already in progress: use another id",
+        )
+    };
     session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
@@ -100,7 +108,7 @@ pub(super) fn spawn(
             () = pump => None,
         };
         if cause == Some(CancelCause::End) {
-            let answer = canceled(in_flight.id(), "the session has ended, which canceled the request");
+            let answer = canceled(in_flight.id(), "the request was canceled because its session ended");
             stream.0.push(EventKind::Answer(answer.into()));
         }
         drop(session);
@@ -152,7 +160,11 @@ pub(super) fn take_up(session: Arc<Session>, id: EventId) -> Answer {
 
 /// The status is not 404, because 404 means that the session has ended.
 pub(super) fn no_such_event() -> WholeResponse {
-    json_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` is no event of this session, or it is forgotten")
+    json_error(
+        StatusCode::BAD_REQUEST,
+        "cannot resume the stream: `Last-Event-ID` names no event that the server \
+         remembers for this session",
+    )
 }
 
 /// Maximum number of requests in progress in one session.

@@ -85,7 +85,10 @@ pub(super) fn session_of(
             let revision = session.revision;
             Ok((Some(session), revision))
         }
-        None => Err(json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")),
+        None => Err(json_error(
+            StatusCode::NOT_FOUND,
+            "the session does not exist or has ended: send `initialize` again",
+        )),
     }
 }
 
@@ -94,12 +97,12 @@ fn session_id<'a>(incoming: &Incoming<'a>) -> Result<&'a str, WholeResponse> {
     let Some(id) = ids.next().and_then(|value| value.as_str()) else {
         return Err(json_error(
             StatusCode::BAD_REQUEST,
-            "the header `Mcp-Session-Id` is missing: a session begins with `initialize`",
+            "the header `Mcp-Session-Id` is missing: begin a session with `initialize`",
         ));
     };
     if ids.next().is_some() {
         // An intermediary that routes by this header might use the other value.
-        return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is there twice"));
+        return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is present twice"));
     }
     Ok(id)
 }
@@ -144,7 +147,7 @@ pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     if incoming.server.core.sessions.remove(id, incoming.caller.principal().as_deref()) {
         WholeResponse::new(StatusCode::NO_CONTENT)
     } else {
-        json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")
+        json_error(StatusCode::NOT_FOUND, "the session does not exist or has ended")
     }
 }
 
@@ -154,7 +157,7 @@ pub(super) fn handle_other(incoming: &Incoming<'_>, body: &[u8], message: &Messa
     if is_modern(version) {
         return match message {
             Message::Notification(_) => accepted(),
-            _ => json_error(StatusCode::BAD_REQUEST, "clients send no responses"),
+            _ => json_error(StatusCode::BAD_REQUEST, "a client must not send responses in this revision"),
         };
     }
     if let Err(mismatch) = legacy::check_headers_of_body(incoming.server, incoming.fields, body) {

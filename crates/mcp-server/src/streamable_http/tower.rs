@@ -108,7 +108,8 @@ where
     B::Error: Send,
 {
     let (parts, body) = request.into_parts();
-    let unreadable = || json_error(StatusCode::BAD_REQUEST, "the request cannot be read");
+    let unreadable =
+        || json_error(StatusCode::BAD_REQUEST, "cannot read the method or the headers of the request");
     let method = Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| unreadable())?;
     let fields = Fields::of(&parts).ok_or_else(unreadable)?;
     let caller = endpoint.admit(fields.as_lines(), parts.extensions.get().and_then(ClientAddr::ip))?;
@@ -173,8 +174,7 @@ async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeRes
     let mut body = pin!(body);
     let mut content = Vec::new();
     while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-        let frame = frame
-            .map_err(|_| json_error(StatusCode::BAD_REQUEST, "the content ended before it was complete"))?;
+        let frame = frame.map_err(|_| json_error(StatusCode::BAD_REQUEST, "the request body ended early"))?;
         let Ok(mut data) = frame.into_data() else { continue };
         if content.len() + data.remaining() > bytes_max {
             return Err(too_large(bytes_max));

@@ -184,10 +184,9 @@ impl Task {
     }
 
     fn keep(&self, result: &CallToolResult) -> Result<Box<RawValue>, Error> {
-        let result =
-            to_raw_value(result).map_err(|_| Error::internal("a result cannot be written as JSON"))?;
+        let result = to_raw_value(result).map_err(|_| Error::internal("cannot write the result as JSON"))?;
         if result.get().len() > self.options.result_bytes_max {
-            return Err(Error::internal("the result is too long to be kept"));
+            return Err(Error::internal("the result is larger than the server keeps for a task"));
         }
         Ok(result)
     }
@@ -243,7 +242,7 @@ impl Standing {
             return Err(over());
         }
         if self.names.len() >= QUESTIONS_MAX {
-            return Err(Error::internal("the handler asks the client again and again"));
+            return Err(Error::internal("the handler asked the client too many times"));
         }
         let name = self.unused_name(key);
         self.state.add(name.clone(), pending);

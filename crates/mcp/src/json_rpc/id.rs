@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for IdVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, integer: u64) -> Result<Id<'de>, E> {
-        i64::try_from(integer).map(Id::Integer).map_err(|_| E::custom("an integer beyond 64 bits"))
+        i64::try_from(integer).map(Id::Integer).map_err(|_| E::custom("the integer does not fit in 64 bits"))
     }
 
     fn visit_borrowed_str<E: de::Error>(self, string: &'de str) -> Result<Id<'de>, E> {
@@ -85,7 +85,7 @@ impl<'de> Visitor<'de> for IdVisitor {
 }
 
 fn check_length<E: de::Error>(string: &str) -> Result<(), E> {
-    if string.len() > ID_BYTES_MAX { Err(E::custom("a string that is too long")) } else { Ok(()) }
+    if string.len() > ID_BYTES_MAX { Err(E::custom("the string is too long")) } else { Ok(()) }
 }
 
 /// Maximum length of an id, in bytes. The server keeps several copies of an id while its request is in

@@ -66,7 +66,7 @@ pub struct Invalid<'a> {
 /// # Errors
 /// [`ErrorCode::PARSE_ERROR`] if the message is not JSON or not UTF-8. [`ErrorCode::INVALID_REQUEST`] if it
 /// is not a JSON-RPC 2.0 message, or contains a member of the envelope twice.
-#[expect(clippy::result_large_err, reason = "no larger than a message, which is what it is returned beside")]
+#[expect(clippy::result_large_err, reason = "the error is no larger than the message in `Ok`")]
 pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     let text = core::str::from_utf8(octets).map_err(|_| not_json())?;
     let envelope: Envelope<'_, &RawValue, &RawValue> = serde_json::from_str(text)
@@ -76,7 +76,7 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
         Some(raw) => match serde_json::from_str(raw.get()) {
             Ok(id) => Some(id),
             Err(_) if envelope.error.is_some() && raw.get() == "null" => None,
-            Err(_) => return Err(invalid(None, "`id` must be an integer or a string that is not too long")),
+            Err(_) => return Err(invalid(None, "`id` must be an integer or a string of at most 1024 bytes")),
         },
     };
     if envelope.jsonrpc.as_deref() != Some("2.0") {
@@ -99,7 +99,9 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
             Ok(parsed) if is_object(error) => Ok(Message::Response(Response { id, outcome: Err(parsed) })),
             _ => Err(invalid(id, "`error` must have an integer `code` and a string `message`")),
         },
-        (_, id, ..) => Err(invalid(id, "there must be one of `method`, `result` and `error`")),
+        (_, id, ..) => {
+            Err(invalid(id, "the message must have exactly one of `method`, `result` and `error`"))
+        }
     }
 }
 
@@ -156,7 +158,7 @@ fn no_envelope(text: &str) -> Invalid<'_> {
     // serde would read an array as the members in their order.
     let identified = text.trim_start().starts_with('{').then(|| serde_json::from_str(text));
     let id = identified.and_then(Result::ok).and_then(|Identified { id }| id);
-    invalid(id, "the message is no JSON-RPC request, notification or response")
+    invalid(id, "the message is not a JSON-RPC request, notification or response")
 }
 
 #[derive(Deserialize)]

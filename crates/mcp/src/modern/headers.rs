@@ -186,7 +186,7 @@ fn single<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<Cow<'a, str>>
 fn once<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<FieldValue<'a>>, Error> {
     let mut values = fields.all(name);
     match (values.next(), values.next()) {
-        (_, Some(_)) => Err(mismatch(format!("the header `{name}` is there twice"))),
+        (_, Some(_)) => Err(mismatch(format!("the header `{name}` is present twice"))),
         (value, None) => Ok(value),
     }
 }

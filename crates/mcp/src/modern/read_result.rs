@@ -57,11 +57,11 @@ struct Complete {
     is_error: Option<bool>,
     #[serde(default, rename = "_meta")]
     meta: Option<ToolResultMeta>,
-    #[expect(dead_code, reason = "there is nothing else that it could be")]
+    #[expect(dead_code, reason = "reading it fails for any other value")]
     #[serde(default)]
     result_type: Option<IsComplete>,
     /// The member of a task of 2025-11-25.
-    #[expect(dead_code, reason = "there is nothing that it could be")]
+    #[expect(dead_code, reason = "reading it fails for any value")]
     #[serde(default)]
     task: Option<Nothing>,
 }

@@ -51,12 +51,12 @@ pub fn unsupported_version(requested: &str) -> Error {
 pub fn client_capabilities(meta: &RequestMeta<'_>) -> Result<ClientCapabilities, Error> {
     let raw = meta.client_capabilities.map_or("{}", |raw| raw.get());
     serde_json::from_str(raw)
-        .map_err(|error| Error::invalid_params(format!("the capabilities are invalid: {error}")))
+        .map_err(|error| Error::invalid_params(format!("the client's capabilities are invalid: {error}")))
 }
 
 /// Returns the error for a request that needs the capabilities `required`.
 pub fn missing_capability(required: &ClientCapabilities) -> Error {
-    Error::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a capability that is needed")
+    Error::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a required capability")
         .with_data(json!({"requiredCapabilities": required}))
 }
 

@@ -109,7 +109,7 @@ pub(super) fn append_members(output: &mut Vec<u8>, object: &impl Serialize) -> R
     let start = output.len();
     if serde_json::to_writer(&mut *output, object).is_err() || output.get(start) != Some(&b'{') {
         output.truncate(start);
-        return Err(Error::internal("a result cannot be written as JSON"));
+        return Err(Error::internal("cannot write the result as JSON"));
     }
     output.pop();
     if output.len() > start + 1 {

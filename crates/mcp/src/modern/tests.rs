@@ -127,7 +127,7 @@ fn headers_say_what_the_body_says() {
             let mut more = lines.to_vec();
             more.push(lines[twice]);
             let reason = headers(&more, method, &params).unwrap_err().message;
-            assert!(reason.ends_with("is there twice"), "{reason}");
+            assert!(reason.ends_with("is present twice"), "{reason}");
         }
         for (other, value) in ["2026-07-29", "Tools/call", "One"].into_iter().enumerate() {
             let mut different = lines;
@@ -211,7 +211,7 @@ fn arguments_are_mirrored_where_the_tool_says_so() {
         (
             &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")],
             json!({"region": "eu"}),
-            "is there twice",
+            "is present twice",
         ),
     ] {
         let message = check(lines, arguments).unwrap_err();

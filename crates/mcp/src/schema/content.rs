@@ -220,7 +220,7 @@ impl<'de> Visitor<'de> for BlockVisitor {
     type Value = ContentBlock;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a piece of content")
+        f.write_str("a content block")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ContentBlock, A::Error> {

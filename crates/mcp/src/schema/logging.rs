@@ -88,7 +88,7 @@ impl FromStr for LoggingLevel {
 
 impl fmt::Display for UnknownLoggingLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a level of log messages")
+        f.write_str("unknown log level")
     }
 }
 

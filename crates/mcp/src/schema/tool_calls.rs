@@ -95,7 +95,7 @@ impl<'de> Deserialize<'de> for ToolResultMeta {
         if written.as_str().starts_with('{') {
             Ok(Self(written))
         } else {
-            Err(de::Error::custom("`_meta` is no object"))
+            Err(de::Error::custom("`_meta` is not an object"))
         }
     }
 }
