@@ -8,6 +8,20 @@ use crate::session::SessionLimits;
 use crate::tasks::TaskOptions;
 
 /// Options of a server. The defaults suit most servers.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use thruway_mcp_server::schema::Implementation;
+/// use thruway_mcp_server::{McpServer, McpServerOptions};
+///
+/// let options = McpServerOptions {
+///     instructions: Some("Search before you read.".to_owned()),
+///     handler_timeout: Duration::from_secs(30),
+///     ..McpServerOptions::default()
+/// };
+/// let server = McpServer::with_options(Implementation::new("files", "1.0.0"), options);
+/// ```
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct McpServerOptions {
