@@ -265,7 +265,7 @@ const RSA: [Algorithm; 6] = [
     Algorithm::PS512,
 ];
 
-/// 256 bits.
+/// Minimum length of a secret: 256 bits.
 const SECRET_BYTES_MIN: usize = 32;
 const ED25519_BYTES: usize = 32;
 const RSA_BITS_MIN: usize = 2048;

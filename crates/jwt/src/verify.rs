@@ -277,5 +277,6 @@ const SHA256_BYTES: usize = 32;
 /// Event of a logout token.
 const LOGOUT_EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
-/// Most tokens have a few hundred bytes. Tokens with many roles have some thousand.
+/// Maximum size of a token, in bytes. Most tokens have a few hundred bytes; tokens with many roles have a few
+/// thousand.
 const TOKEN_BYTES_MAX: usize = 16 << 10;

@@ -31,6 +31,49 @@ pub use crate::shares::{Holder, NoShare, Share, Shares, check_share};
 /// The core answers `initialize`, `server/discover` and `subscriptions/listen` with the values that the
 /// backend returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and
 /// [`handle_modern`](Self::handle_modern). The core answers `ping` of the legacy era if the backend does not.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use thruway_mcp::Revision;
+/// use thruway_mcp::json_rpc::Error;
+/// use thruway_mcp::params::Params;
+/// use thruway_mcp::schema::{Implementation, ServerCapabilities};
+/// use thruway_mcp_server::backend::{
+///     Accepted, Backend, LegacyRequest, Listening, ModernRequest, Reply, ServerCore, WantedNotifications,
+/// };
+/// use thruway_mcp_server::{McpServer, McpServerOptions};
+/// use thruway_message::FieldLines;
+///
+/// /// A backend that offers nothing.
+/// #[derive(Debug)]
+/// struct Nothing;
+///
+/// impl Backend for Nothing {
+///     fn capabilities(&self, _: &ServerCore, _: Revision) -> ServerCapabilities {
+///         ServerCapabilities::default()
+///     }
+///
+///     fn check_legacy_param_headers(&self, _: FieldLines<'_>, _: &Params<'_>) -> Result<(), Error> {
+///         Ok(())
+///     }
+///
+///     fn handle_legacy(&self, _: &LegacyRequest<'_>, _: &mut Vec<u8>) -> Option<Reply> {
+///         None
+///     }
+///
+///     fn handle_modern(&self, _: &ModernRequest<'_>, _: &mut Vec<u8>) -> Option<Reply> {
+///         None
+///     }
+///
+///     fn listen(&self, _: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error> {
+///         Ok(Listening::Now(Accepted { wanted, ..Accepted::default() }))
+///     }
+/// }
+///
+/// let info = Implementation::new("nothing", "1.0.0");
+/// let server = McpServer::with_backend(info, McpServerOptions::default(), Arc::new(Nothing));
+/// ```
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Returns the capabilities of the server for clients that use `revision`.
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities;
@@ -49,7 +92,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Answers a request of the legacy era.
     ///
     /// If it returns `None`, the core answers: it handles `ping` and `logging/setLevel`, and rejects any
-    /// other method with an error. The core counts the bytes of the request until the request is answered.
+    /// other method with an error. The core counts the bytes of the request until the request is answered. If
+    /// the limit is reached, the core drops the [`Exchange`] of a [`Reply::Later`] before its first poll and
+    /// answers with an error. So the backend must start its work in the exchange's future, not in this
+    /// method.
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Answers a request of the modern era, or returns `None` if the method is unknown.

@@ -50,7 +50,8 @@ impl Connection {
         CancelAtEnd(self.in_flight.clone())
     }
 
-    /// Handles the end of input. Cancels the subscriptions, which have no answer.
+    /// Handles the end of input. Cancels the subscriptions, which have no answer, and fails all questions to
+    /// the client.
     pub(crate) fn finish(self) {
         self.in_flight.cancel_subscriptions();
     }

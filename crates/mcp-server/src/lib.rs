@@ -1,4 +1,6 @@
-//! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP, in both eras of the protocol.
+//! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP. A server supports both eras of
+//! the protocol: the legacy era with sessions (up to 2025-11-25), and the modern era with independent
+//! requests (from 2026-07-28 on).
 //!
 //! `thruway-mcp` reads and writes messages, and `thruway-server` provides HTTP. This crate has no client: a
 //! gateway that sends requests to other servers provides a [backend](crate::backend::Backend).

@@ -45,10 +45,10 @@ pub enum NoShare {
 /// Checks that a caller that holds `held` may take `amount` more of a limit, of which callers hold `total` of
 /// `max`.
 ///
-/// A caller may hold as much as it leaves free for others: half of the limit if it is the only one, and a
-/// third if two callers take all that they can. A caller that holds nothing may take everything that is free.
-/// So something is left for the next caller. A holder without a share ([`Holder::has_share`]) may always take
-/// everything that is free.
+/// A caller may hold as much as it leaves free for others. This is half of the limit if it is the only one,
+/// and a third if two callers take all that they can. A caller that holds nothing may take everything that is
+/// free. So something is left for the next caller. Programs on this machine have no share: they may always
+/// take everything that is free.
 ///
 /// # Errors
 /// The caller must not take the amount.

@@ -21,7 +21,7 @@ pub struct NotFinite {
 /// Checks that all numbers of `value` are finite.
 ///
 /// # Errors
-/// The first number that is not finite.
+/// A number is not finite. The error names the first such number.
 pub fn check_finite(value: &impl Serialize) -> Result<(), NotFinite> {
     let mut finder = Finder { path: String::new() };
     match value.serialize(&mut finder) {

@@ -1,4 +1,12 @@
 //! The encoding of names and arguments in the headers that mirror them (2026-07-28, Streamable HTTP).
+//!
+//! ```
+//! use thruway_mcp::header_value::{decode, encode};
+//!
+//! assert_eq!(encode("echo"), "echo");
+//! assert_eq!(encode("grün"), "=?base64?Z3LDvG4=?=");
+//! assert_eq!(decode(b"=?base64?Z3LDvG4=?=").unwrap(), "grün");
+//! ```
 
 use alloc::borrow::Cow;
 use alloc::format;

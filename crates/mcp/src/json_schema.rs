@@ -78,7 +78,7 @@ mod tests {
         }
         assert!(
             CompiledSchema::compile(&schema("(?=(a+)+b)a")).is_ok(),
-            "who writes a server knows its patterns"
+            "a server's own patterns are trusted"
         );
     }
 }

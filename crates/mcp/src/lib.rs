@@ -2,6 +2,21 @@
 //!
 //! This crate converts messages from bytes and to bytes. It does no I/O, reads no clock, and does not call
 //! tools.
+//!
+//! ```
+//! use thruway_mcp::json_rpc::{self, Message};
+//!
+//! let message = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+//! let Ok(Message::Request(request)) = json_rpc::parse(message) else { panic!("not a request") };
+//! assert_eq!(request.method, "tools/list");
+//!
+//! let mut answer = Vec::new();
+//! json_rpc::write_result(&mut answer, &request.id, |output| {
+//!     output.extend_from_slice(br#"{"tools":[]}"#);
+//!     Ok(())
+//! });
+//! assert_eq!(answer, br#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#);
+//! ```
 #![forbid(unsafe_code)]
 #![no_std]
 

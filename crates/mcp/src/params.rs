@@ -196,8 +196,8 @@ fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error
     Ok(raw)
 }
 
-/// Maximum size of the client's description and of its capabilities, in bytes. Parsed values need many times
-/// as much memory while the request is handled.
+/// Maximum size of `clientCapabilities` and of `clientInfo`, in bytes each. Parsed values need many times as
+/// much memory while the request is handled.
 const META_OBJECT_BYTES_MAX: usize = 64 << 10;
 
 /// Reads a string without copying it. Inside an `Option`, serde would copy every string.

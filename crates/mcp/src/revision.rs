@@ -4,6 +4,15 @@ use core::fmt;
 use core::str::FromStr;
 
 /// A revision of the protocol. Its name is a date. Later revisions are greater.
+///
+/// ```
+/// use thruway_mcp::{Era, Revision};
+///
+/// let revision: Revision = "2025-06-18".parse()?;
+/// assert!(revision < Revision::LATEST && revision.has_elicitation());
+/// assert_eq!(revision.era(), Era::Legacy);
+/// # Ok::<_, thruway_mcp::UnknownRevision>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Revision {
     /// 2024-11-05, the first.

@@ -79,7 +79,7 @@ fn exit_codes_tell_refusals_from_mistakes() {
     let (code, said) = refused(&child(&["call", "add", "a=one", "b=2"]));
     assert!(code == Some(2) && said.contains("the tool expects number"), "{code:?} {said}");
     for (args, expected) in [
-        (vec!["tools"], "which server"),
+        (vec!["tools"], "no server is named"),
         (vec!["tools", "nonsense"], "no server is named"),
         (vec!["tools", "127.0.0.1:8080/mcp"], "such as `http://127.0.0.1:8080/mcp`"),
         (vec!["tools", "http://127.0.0.1:1/mcp"], "error: "),

@@ -11,9 +11,8 @@ use super::*;
 
 const SECRET: &str = "a secret of at least thirty-two bytes";
 
-/// The MCP SDK used RSA keys of any length, keys for encryption, and keys whose operations do not include
-/// `verify`. The gateway counted the digits of an RSA modulus, so zeros at its start made a short key look
-/// long.
+/// The MCP SDK used RSA keys of any length, keys for encryption, and keys without the operation `verify`. The
+/// gateway counted the digits of an RSA modulus, so zeros at its start made a short key look long.
 #[test]
 fn keys_that_are_too_weak_or_not_for_signatures_are_skipped() {
     let set = |key: Value| JwtKeys::from_set(&json!({ "keys": [key] }).to_string());
@@ -27,7 +26,7 @@ fn keys_that_are_too_weak_or_not_for_signatures_are_skipped() {
     for key in [
         short,
         secret,
-        // 1024 bits behind zeros, 2047 bits, and more bits than any signature is worth.
+        // 1024 bits after zeros, 2047 bits, and more than 8192 bits.
         rsa("A".repeat(172) + &"q".repeat(170) + "g"),
         rsa("Qq".to_owned() + &"q".repeat(339) + "A"),
         rsa("q".repeat(1400)),

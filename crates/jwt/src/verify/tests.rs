@@ -29,7 +29,7 @@ fn with(name: &str, value: Value) -> Value {
     claims
 }
 
-/// The token with `header` and `claims` as they are, and the right signature.
+/// Returns the token with the texts `header` and `claims`, and a valid signature.
 fn sign_text(header: &str, claims: &str) -> String {
     let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let key = EncodingKey::from_secret(SECRET.as_bytes());
@@ -119,7 +119,7 @@ fn text_that_is_no_token_is_refused() {
     }
 }
 
-/// A public key that is used as a secret must not verify a signature: everybody can make it.
+/// A public key must not verify a signature as a secret key: anyone can make such a signature.
 #[test]
 fn a_public_key_is_no_secret() {
     let set = format!("{{\"keys\":[{RSA_KEY}]}}");
@@ -176,7 +176,7 @@ fn issuer_audience_and_required_claims_are_compared() {
         ("aud", json!(["api", 1]), false),
         ("aud", Value::Null, false),
         ("iss", json!("https://login.example.evil"), false),
-        // An issuer is one text: a list has no place in an identity.
+        // An issuer is one text. An identity cannot contain a list.
         ("iss", json!(["https://login.example"]), false),
         ("iss", Value::Null, false),
     ] {
@@ -186,7 +186,7 @@ fn issuer_audience_and_required_claims_are_compared() {
     assert!(!is_valid(&only, &claims()));
 }
 
-/// `typ` was ignored, so a token that its issuer had made for another use gave access.
+/// `typ` was ignored, so a token for another purpose gave access.
 #[test]
 fn a_token_of_another_type_is_refused() {
     let text = claims().to_string();
@@ -247,7 +247,7 @@ fn a_token_that_is_not_for_access_is_recognized_by_its_claims() {
     assert!(!is_valid(&all, &logout) && !is_valid(&access, &logout));
 }
 
-/// `cnf` was ignored, so a thief of a token could use it without the key that it is bound to.
+/// `cnf` was ignored, so a stolen token worked without the key that it is bound to.
 #[test]
 fn a_token_that_is_bound_to_a_key_needs_its_holder() {
     let rules = JwtRules::default();

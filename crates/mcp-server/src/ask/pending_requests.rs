@@ -48,7 +48,7 @@ impl PendingRequests {
         }
     }
 
-    /// Marks the client as gone. All waiting and later questions fail.
+    /// Marks the client as disconnected. All waiting and later questions fail.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.is_closed = true;

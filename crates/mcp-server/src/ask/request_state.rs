@@ -252,7 +252,7 @@ mod tests {
             let mut changed = sealed.clone().into_bytes();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            assert!(key.open(&changed, &binding).is_err(), "octet {place}");
+            assert!(key.open(&changed, &binding).is_err(), "byte {place}");
         }
         assert!(key.open("", &binding).is_err() && key.open(".", &binding).is_err());
     }

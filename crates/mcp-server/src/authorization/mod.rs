@@ -25,6 +25,24 @@ pub(crate) use challenge::Challenge;
 ///
 /// Mount [`metadata`](Self::metadata) at [`metadata_path`](Self::metadata_path), so that clients can find the
 /// authorization server.
+///
+/// ```
+/// use thruway_mcp_server::{Authorization, InvalidKeys, JwtVerifier, McpServer};
+/// use thruway_server::Router;
+///
+/// /// `keys` is the issuer's JSON Web Key Set.
+/// fn router(keys: &str) -> Result<Router, InvalidKeys> {
+///     let (url, issuer) = ("https://mcp.example/mcp", "https://login.example");
+///     let authorization = Authorization::new(url, [issuer], JwtVerifier::new(issuer, url, keys)?);
+///     let endpoint = McpServer::new("greeter", "1.0.0")
+///         .endpoint()
+///         .allow_host("mcp.example")
+///         .authorize(authorization.clone());
+///     Ok(Router::new()
+///         .get(&authorization.metadata_path(), authorization.metadata())
+///         .any("/mcp", endpoint))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Authorization {
     shared: Arc<Shared>,

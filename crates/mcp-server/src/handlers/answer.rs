@@ -31,6 +31,25 @@ pub trait IntoAnswer<O> {
 
 /// A result of a tool with structured content: `T` as JSON, and the same JSON as text for clients without
 /// support for structured content. The schema of `T` becomes the output schema of the tool.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+/// use thruway_mcp_server::{McpServer, Structured, schema::Tool};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Text {
+///     text: String,
+/// }
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Count {
+///     words: usize,
+/// }
+///
+/// let count = |Text { text }: Text| Structured(Count { words: text.split_whitespace().count() });
+/// let server = McpServer::new("counter", "1.0.0").tool(Tool::new("count_words"), count);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Structured<T>(pub T);
 

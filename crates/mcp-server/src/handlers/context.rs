@@ -168,6 +168,25 @@ impl<'a> Call<'a> {
 
 /// Information about the request for an asynchronous handler, and operations that the handler can use before
 /// its answer. Clones refer to the same request.
+///
+/// ```
+/// use thruway_mcp_server::schema::{
+///     ElicitAction, ElicitRequestFormParams, PrimitiveSchemaDefinition, Tool,
+/// };
+/// use thruway_mcp_server::{Context, HandlerError, McpServer};
+///
+/// async fn greet(context: Context) -> Result<String, HandlerError> {
+///     let form = ElicitRequestFormParams::new("What is your name?")
+///         .with_required_field("name", PrimitiveSchemaDefinition::string());
+///     let answer = context.elicit("name", form).await?;
+///     match answer.action {
+///         ElicitAction::Accept => Ok(format!("Hello, {}!", answer.text("name"))),
+///         _ => Err(HandlerError::failed("the user did not give a name")),
+///     }
+/// }
+///
+/// let server = McpServer::new("greeter", "1.0.0").tool(Tool::new("greet"), greet);
+/// ```
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 

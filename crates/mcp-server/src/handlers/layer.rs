@@ -44,7 +44,7 @@ use super::{Call, HandlerError, Later, Outcome};
 ///     });
 /// ```
 pub trait Layer: Send + Sync + 'static {
-    /// Answers a call. May use `next` for that.
+    /// Answers a call, with or without `next`.
     fn call(&self, call: &Call<'_>, next: Next<'_>) -> Outcome<ServerResult>;
 }
 
@@ -75,7 +75,7 @@ impl Next<'_> {
     }
 }
 
-/// The answer of a handler. Contains the results in the schema's `ServerResult` that handlers return.
+/// The answer of a handler. The variants are the handler results in the schema's `ServerResult`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerResult {

@@ -164,7 +164,7 @@ mod tests {
         (streams.find(stream.id(), None).unwrap(), stream)
     }
 
-    /// A stream whose client did not read kept 8 MiB of messages.
+    /// A stream without a reading client kept 8 MiB of messages.
     #[tokio::test]
     async fn a_megabyte_waits_in_a_stream_that_is_not_read() {
         let (sender, mut stream) = open();

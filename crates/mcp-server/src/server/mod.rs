@@ -33,6 +33,18 @@ pub use server_core::ServerCore;
 /// Methods that are named after the added item ([`tool`](Self::tool), [`resource`](Self::resource)) are for
 /// building a server. They panic if the item is invalid. Methods that begin with `add_` or `remove_` are for
 /// running servers, and notify the subscribed clients.
+///
+/// ```
+/// use thruway_mcp_server::McpServer;
+/// use thruway_mcp_server::schema::{Resource, Tool};
+///
+/// let server = McpServer::new("greeter", "1.0.0")
+///     .tool(Tool::new("greet"), || "Hello!")
+///     .resource(Resource::new("greeting://en", "greeting"), || "Hello!");
+///
+/// // Changes at run time notify the subscribed clients.
+/// assert!(server.remove_tool("greet"));
+/// ```
 #[derive(Clone)]
 pub struct McpServer {
     pub(crate) core: Arc<ServerCore>,

@@ -8,6 +8,20 @@ use crate::session::SessionLimits;
 use crate::tasks::TaskOptions;
 
 /// Options of a server. The defaults suit most servers.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use thruway_mcp_server::schema::Implementation;
+/// use thruway_mcp_server::{McpServer, McpServerOptions};
+///
+/// let options = McpServerOptions {
+///     instructions: Some("Search before you read.".to_owned()),
+///     handler_timeout: Duration::from_secs(30),
+///     ..McpServerOptions::default()
+/// };
+/// let server = McpServer::with_options(Implementation::new("files", "1.0.0"), options);
+/// ```
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct McpServerOptions {
@@ -65,9 +79,9 @@ pub struct McpServerOptions {
     /// Default: 128 MiB. Beyond it, a request gets an error, over HTTP with status 503 and `Retry-After`.
     ///
     /// Running [tasks](Self::tasks) count too, and so do calls of disconnected clients that may reconnect.
-    /// Calls of a [bridge](crate::McpServer::bridge) count while they wait for answers of their clients, and
-    /// messages while they wait in a stream of [`SseEndpoints`](crate::SseEndpoints). Requests smaller than 4
-    /// KiB do not count.
+    /// Calls of a bridge (`thruway_mcp_gateway::Bridge`) count while they wait for answers of their clients,
+    /// and messages while they wait in a stream of [`SseEndpoints`](crate::SseEndpoints). Requests smaller
+    /// than 4 KiB do not count.
     ///
     /// A caller may use as many bytes as it leaves free for others: half of them if it is the only caller.
     /// Callers are the same as for sessions: a token, an address or a network (see

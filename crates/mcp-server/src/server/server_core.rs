@@ -54,7 +54,8 @@ impl ServerCore {
         &self.results
     }
 
-    /// Returns the key that authenticates and encrypts values which clients keep between requests.
+    /// Returns the key that authenticates values which clients keep between requests. Clients can read these
+    /// values.
     pub const fn state_key(&self) -> &StateKey {
         &self.state_key
     }

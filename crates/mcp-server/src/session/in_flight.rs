@@ -39,7 +39,7 @@ pub(crate) enum CancelCause {
     End,
 }
 
-/// A request in progress. Dropping it ends the request.
+/// A registered request. Dropping it removes the request from the table.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     all: InFlight,

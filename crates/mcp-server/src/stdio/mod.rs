@@ -21,7 +21,7 @@ impl McpServer {
     /// its requests are answered. Blocks the current thread and creates its own runtime.
     ///
     /// # Errors
-    /// The system refuses a reactor, or writing to the client fails.
+    /// The runtime cannot be created, or writing to the client fails.
     ///
     /// # Panics
     /// The current thread is in a runtime already, for example in a `main` with `#[tokio::main]`.

@@ -93,7 +93,7 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
 }
 
 /// Appends the error for a message that was too large. Notifications and responses get no error, because the
-/// client could not assign it to anything.
+/// client could not match it to a request.
 fn refuse_too_large(passed: &Passed, bytes_max: usize, answers: &mut Vec<u8>) {
     let id = match passed {
         Passed::Request(id) => Some(Id::from(id)),

@@ -31,6 +31,14 @@ pub(crate) use post::{is_json, unsupported_media_type};
 ///
 /// The endpoint rejects requests that name another host than this machine, because a page in a browser could
 /// send them (DNS rebinding). Use [`allow_host`](Self::allow_host) for the public names of the server.
+///
+/// ```
+/// use thruway_mcp_server::McpServer;
+/// use thruway_server::Router;
+///
+/// let endpoint = McpServer::new("greeter", "1.0.0").endpoint().allow_host("mcp.example");
+/// let router = Router::new().any("/mcp", endpoint);
+/// ```
 #[derive(Clone, Debug)]
 pub struct McpEndpoint {
     endpoint: Arc<Endpoint>,

@@ -195,7 +195,7 @@ fn an_id_is_a_string_or_an_integer_of_64_bits() {
     let twice = br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#;
     assert_eq!(refused(twice), (ErrorCode::INVALID_REQUEST, None), "nobody knows which");
     let result = br#"{"jsonrpc":"2.0","id":null,"result":{}}"#;
-    assert_eq!(refused(result), (ErrorCode::INVALID_REQUEST, None), "only an error may answer nobody");
+    assert_eq!(refused(result), (ErrorCode::INVALID_REQUEST, None), "only an error may have no id");
 }
 
 #[test]

@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::{JsonObject, MetaObject};
 
 /// A form for the user.
+///
+/// ```
+/// use thruway_mcp::schema::{ElicitRequestFormParams, PrimitiveSchemaDefinition};
+///
+/// let form = ElicitRequestFormParams::new("Where should the report go?")
+///     .with_required_field("email", PrimitiveSchemaDefinition::string().with_title("Email address"))
+///     .with_field("format", PrimitiveSchemaDefinition::one_of(["PDF", "HTML"]));
+/// assert_eq!(form.requested_schema.required, ["email"]);
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElicitRequestFormParams {

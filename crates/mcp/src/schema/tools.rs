@@ -16,6 +16,14 @@ use crate::finite::check_finite;
 use crate::members::one_line;
 
 /// A tool.
+///
+/// ```
+/// use thruway_mcp::schema::{Tool, ToolAnnotations};
+///
+/// let hints = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
+/// let tool = Tool::new("search").with_description("Searches all files for a text.").with_annotations(hints);
+/// assert_eq!(tool.name, "search");
+/// ```
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {

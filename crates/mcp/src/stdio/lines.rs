@@ -5,6 +5,17 @@ use alloc::vec::Vec;
 use super::passing::{Passed, Passing};
 
 /// Collects bytes until a line is complete.
+///
+/// ```
+/// use thruway_mcp::stdio::{Line, Lines};
+///
+/// let mut lines = Lines::with_bytes_max(1024);
+/// lines.room().extend_from_slice(b"one\ntw");
+/// assert_eq!(lines.next_line(), Some(Line::Whole(b"one")));
+/// assert_eq!(lines.next_line(), None);
+/// lines.room().extend_from_slice(b"o\n");
+/// assert_eq!(lines.next_line(), Some(Line::Whole(b"two")));
+/// ```
 #[derive(Debug)]
 pub struct Lines {
     /// Maximum length of a line, in bytes.

@@ -161,8 +161,7 @@ fn send(stream: &EventStream, bytes: usize) {
     stream.push(EventKind::Answer(vec![b'x'; bytes].into()));
 }
 
-/// The last event of each stream was kept whatever its size, and no limit counted it: 30 idle sessions used
-/// 176 MB.
+/// The last event of each stream was kept at any size, and no limit counted it: 30 idle sessions used 176 MB.
 #[test]
 fn the_events_of_all_sessions_count_against_one_limit() {
     let shares = Shares::new(1 << 20);
