@@ -1,5 +1,5 @@
-//! An axum application, unchanged, below a path of this server: extractors, state, middleware and streams
-//! work as they do there, and routes of our own stand beside it.
+//! An unchanged axum application below a path of this server: extractors, state, middleware and streams work
+//! as they do there. Other routes of the server are next to it.
 //!
 //! ```sh
 //! cargo run --release --example axum_mounted

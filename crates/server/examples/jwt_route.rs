@@ -18,7 +18,7 @@ use serde_json::json;
 use thruway_jwt::{InvalidJwtKeys, JwtKeys, JwtRules};
 use thruway_server::{IntoResponse, Rejection, Request, Response, Router, Server, StatusCode, with_state};
 
-/// The claims of a token. They are signed, not encrypted: anyone who has the token can read them.
+/// The claims of a token. They are signed, not encrypted: anyone with the token can read them.
 #[derive(Serialize)]
 pub(crate) struct Claims {
     /// The user.
@@ -77,7 +77,7 @@ fn me(tokens: &Tokens, request: &Request<'_>) -> Result<Response, Unauthorized> 
 }
 
 impl Tokens {
-    /// Returns the user whom the token of the request names.
+    /// Returns the user in the token of the request.
     fn authenticate(&self, request: &Request<'_>) -> Result<String, Unauthorized> {
         let authorization = request.field("authorization").and_then(|value| value.as_str());
         let token = authorization

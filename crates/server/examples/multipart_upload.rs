@@ -38,8 +38,8 @@ async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Re
     Ok(Response::json(&json!({ "kept": kept })).with_status(StatusCode::CREATED))
 }
 
-/// Writes the file of `field` to disk, for this user only, and says what its name is there. It gets that name
-/// when it is complete; if it never is, or the client goes, what there is of it is removed.
+/// Writes the file of `field` to disk, readable for this user only, and returns its name. The file gets this
+/// name when it is complete. If the upload fails or the client leaves, the file is removed.
 async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal> {
     let name = field.file_name().and_then(safe_name).ok_or(Refusal::Name)?;
     let temporary = NamedTempFile::new_in(directory)?;

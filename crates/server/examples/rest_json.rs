@@ -20,7 +20,7 @@ use thruway_server::{
     IntoResponse, Json, Rejection, Request, Response, Router, Server, ServerError, StatusCode, with_state,
 };
 
-/// What clients send.
+/// A note as clients send it.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
@@ -29,7 +29,7 @@ struct Note {
     text: String,
 }
 
-/// What clients get.
+/// A note as clients get it.
 #[derive(Serialize)]
 struct StoredNote {
     id: u64,

@@ -16,8 +16,7 @@ use std::path::Path;
 
 use thruway_server::{Files, Router, Server};
 
-/// The site in `root`. What lies in `assets` has a name that changes with its content, so that it may be
-/// kept.
+/// The site in `root`. File names in `assets` change with their content, so clients may cache them.
 pub(crate) fn app(root: &Path) -> io::Result<Router> {
     let mut router =
         Router::new().mount("/", Files::new(root)?.cache_control("no-cache")).get("/healthz", || "ok\n");

@@ -7,35 +7,37 @@ use thruway_http1::Limits;
 use crate::http2::Http2Limits;
 use crate::trusted::TrustedProxies;
 
-/// How much a server takes on, and for how long.
+/// Limits and timeouts of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// How large one message may be.
+    /// Limits for one message.
     pub limits: Limits,
     /// Requests of one connection that are being answered at the same time; the next are not read before.
     /// Default 64. Only requests with safe methods are answered at the same time at all (RFC 9112 §9.3.2).
     pub pipelined_requests: usize,
-    /// Octets of answers that wait to be written on one connection before no further request is answered and
-    /// no further content asked for. Default 64 KiB. Smaller costs more system calls, larger more memory for
-    /// clients that do not read.
+    /// Maximum number of response bytes that wait on one connection. Beyond it, the connection handles no
+    /// further request and fetches no further content. Default 64 KiB. Smaller values cost system calls,
+    /// larger ones memory for clients that do not read.
     pub output_bytes: usize,
-    /// Octets of request content read ahead of what a handler has taken. Default 64 KiB.
+    /// Maximum number of request content bytes that are read ahead of the handler. Default 64 KiB.
     pub content_window_bytes: usize,
-    /// Octets of request content that are read and thrown away when a handler does not want them, so that the
-    /// connection can be used again. Default 256 KiB; beyond, the connection ends.
+    /// Maximum number of unread request content bytes that are discarded so that the connection can be
+    /// reused. Default 256 KiB; beyond it, the connection closes.
     pub discard_bytes: u64,
-    /// How much a connection of HTTP/2 takes on, where that is spoken.
+    /// Limits for HTTP/2 connections.
     pub http2: Http2Limits,
-    /// Whose word is taken for who asks. Default nobody's: who asks is the other end of the connection.
+    /// Proxies with trusted forwarding headers. Default: none, so the client is the other end of the
+    /// connection.
     pub trusted_proxies: TrustedProxies,
-    /// How long to wait for what.
+    /// Timeouts.
     pub timeouts: Timeouts,
 }
 
-/// How long a connection waits for its client. All are exact to a few hundred milliseconds.
+/// Timeouts of a connection, exact to a few hundred milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// From the first octet of a request to the end of its header section; then 408. Default 10 s.
+    /// Maximum time from the first byte of a request to the end of its header section; then 408. Default 10
+    /// s.
     pub header_section: Duration,
     /// Maximum time that a client may fall behind with a request body; then it gets 408. A body of which
     /// nothing arrives for this time has failed, however fast it was before. The time in which the handler
@@ -47,9 +49,9 @@ pub struct Timeouts {
     pub content_rate_min: u64,
     /// Without a request on an open connection; then it is closed. Default 60 s.
     pub idle: Duration,
-    /// Without progress on an answer whose client has closed its sending side: most of them have gone, so
-    /// what is done for them is given up. Default 1 s. Longer serves those that only half-close, such as `nc
-    /// -N`; shorter spares upstreams.
+    /// Maximum time without progress on a response for a client that has closed its sending side. Most such
+    /// clients have gone, so the request is canceled. Default 1 s. Longer values serve clients that only
+    /// half-close, such as `nc -N`; shorter ones save work of upstream servers.
     pub half_closed: Duration,
     /// Without progress when writing to a client that does not read, and sends no content of requests either;
     /// then it is cut off. Default 30 s.
@@ -57,7 +59,7 @@ pub struct Timeouts {
     /// After an answer that ends the connection, for the client to read it and close; not if it has asked for
     /// the end and sent nothing more. Default 2 s.
     pub linger: Duration,
-    /// For connections to end when the server drains; then they are cut off. Default 30 s.
+    /// Maximum time for connections to end during a drain; then they are cut off. Default 30 s.
     pub drain: Duration,
 }
 

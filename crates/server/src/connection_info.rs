@@ -1,4 +1,4 @@
-//! What is known of a connection: its client, its TLS session, and the hosts that other listeners serve.
+//! Properties of a connection: its client, its TLS session, and the hosts of other listeners.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,38 +11,37 @@ use thruway_net::{ClientAddr, Peer};
 use crate::layers::ListenerCompression;
 use crate::response::Response;
 
-/// What is known of the connection on which a request came.
+/// Properties of the connection of a request.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Who sent it: the other end of the connection, not what a field says.
+    /// The other end of the connection, whatever the headers contain.
     pub client: ClientAddr,
     /// The other end of the connection as the system reports it, whatever a header of the PROXY protocol
     /// says.
     pub peer: Peer,
     /// Which of the server's listeners accepted the connection, from 0.
     pub listener: usize,
-    /// Where the client has connected to: the other half of `client`. `None` for Unix sockets.
+    /// The address to which the client has connected. `None` for Unix sockets.
     pub destination: Option<SocketAddr>,
     /// There if TLS is spoken.
     pub tls: Option<Arc<ConnectionTls>>,
-    /// How responses are compressed here, where nothing else is said of that.
+    /// Compression of responses for this listener, unless the route overrides it.
     pub compression: ListenerCompression,
 }
 
-/// What is known of a connection in TLS.
+/// Properties of a TLS connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionTls {
-    /// What was agreed upon, and who the client has shown to be.
+    /// The TLS session and the identity of the client.
     pub info: TlsInfo,
-    /// What answers say in `Strict-Transport-Security`.
+    /// Value of `Strict-Transport-Security` for responses.
     pub(crate) strict_transport_security: Option<Arc<str>>,
-    /// What is not to be asked for on it.
+    /// Hosts that other listeners serve.
     pub(crate) elsewhere: LiveElsewhere,
 }
 
 impl ConnectionInfo {
-    /// Has clients of TLS told to come by it only (RFC 6797 §6.1), where that is wanted and `response` says
-    /// nothing of it.
+    /// Adds `Strict-Transport-Security` (RFC 6797 §6.1), if it is configured and `response` does not have it.
     #[inline]
     pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
         let told = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
@@ -68,7 +67,7 @@ impl ConnectionInfo {
     pub(crate) fn is_host_elsewhere(&self, head: &RequestHead<'_>) -> bool {
         let Some(tls) = &self.tls else { return false };
         tls.elsewhere.load().as_ref().is_some_and(|elsewhere| {
-            // Who wants a tunnel names its end, and not whom it asks.
+            // A CONNECT request names the destination of the tunnel, not this server.
             let authority = head.authority().filter(|_| head.method != Method::Connect);
             authority.is_some_and(|authority| elsewhere.has(authority.host()))
         })
@@ -79,7 +78,7 @@ impl ConnectionInfo {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// What is known of TLS, if that is spoken.
+    /// Returns the TLS session, if any.
     pub fn tls(&self) -> Option<&TlsInfo> {
         self.tls.as_ref().map(|tls| &tls.info)
     }
@@ -102,7 +101,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Whether `host` is one of them.
+    /// Returns `true` if another listener serves `host`.
     pub(crate) fn has(&self, host: &str) -> bool {
         let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
         let own = self.own.match_of(&name);

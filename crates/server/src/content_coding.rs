@@ -32,7 +32,7 @@ impl ContentCoding {
         }
     }
 
-    /// What the name of an encoded file ends with.
+    /// Returns the suffix of the names of encoded files.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Brotli => ".br",
@@ -48,8 +48,8 @@ impl ContentCoding {
     }
 }
 
-/// What the client accepts, best first; `None` stands for the file as it is, `identity`. Among equal weights
-/// our own order decides: br, zstd, gzip, identity.
+/// Returns the codings that the client accepts, best first. `None` stands for `identity`, the unencoded file.
+/// Codings of equal weight have the order br, zstd, gzip, identity.
 pub(crate) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<ContentCoding>> {
     let mut weighted = CANDIDATES.map(|coding| (coding, weight_of(coding, fields)));
     weighted.sort_by_key(|(_, weight)| Reverse(*weight));
@@ -68,8 +68,9 @@ pub(crate) fn choose(
     (weight_of(None, fields) <= Some(weight)).then_some(coding)
 }
 
-/// How much the client likes `coding`; `None` if it does not accept it. Without the field any coding may be
-/// sent: we send none. `identity` is accepted unless it is excluded, but only if there is nothing better.
+/// Returns the weight of `coding` for the client. `None` if the client does not accept it. Without the
+/// header, any coding would be allowed, but we send none. `identity` is accepted unless it is excluded, but
+/// only as the last choice.
 fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u16> {
     let is_named = |name: &[u8]| match coding {
         Some(coding) => coding.is_named(name),
@@ -82,7 +83,7 @@ fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u1
     }
 }
 
-/// The weight of the first member whose name is as wanted. Members that break the grammar are passed over.
+/// Returns the weight of the first member with this name. Skips members with invalid syntax.
 fn find_weight(fields: FieldLines<'_>, is_named: impl Fn(&[u8]) -> bool) -> Option<u16> {
     fields
         .all("accept-encoding")

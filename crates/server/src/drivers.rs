@@ -1,4 +1,4 @@
-//! What one worker does with the connections that it accepts.
+//! Dispatch of accepted connections to their drivers, for one worker.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,13 +21,13 @@ use crate::record::StreamRecords;
 use crate::spoken::Spoken;
 use crate::streams::ClientStream;
 
-/// What drives the connections that one worker accepts.
+/// The drivers for the connections of one worker.
 pub(crate) struct Drivers {
     handler: Arc<dyn Handler>,
     worker: Rc<Worker>,
     serving: Arc<Serving>,
     http: ConnectionDriver,
-    /// What drives the requests of listeners that do something with them before.
+    /// Drivers for listeners with pre-handlers.
     treated: Vec<(PreHandlers, ConnectionDriver)>,
     stream_records: Option<StreamRecords>,
 }
@@ -47,7 +47,7 @@ impl Drivers {
         if !Arc::ptr_eq(&now, &self.serving) {
             self.renew(Arc::clone(&now));
         }
-        // What comes from a listener that was removed long ago has nobody to serve it.
+        // A connection of a listener that was removed long ago has no driver.
         let slot = now.listeners.get(accepted.listener).map(|slot| slot.load());
         if let Some(listener) = slot.as_deref().and_then(Option::as_deref) {
             if let Some(pre_handlers) = PreHandlers::of(listener) {
@@ -57,7 +57,7 @@ impl Drivers {
         }
     }
 
-    /// Has something there that does with requests what `listener` wants.
+    /// Makes a driver with the pre-handlers of `listener`, unless there is one.
     fn make_driver(&mut self, pre_handlers: PreHandlers, listener: &Listener) {
         if self.treated.iter().all(|(of, _)| !of.is_of(listener)) {
             let http = self.http.with_handler(pre_handlers.before(self.handler.clone()));
@@ -65,7 +65,7 @@ impl Drivers {
         }
     }
 
-    /// What drives the requests of `listener`.
+    /// Returns the driver for HTTP requests of `listener`.
     #[inline]
     fn http_of(&self, listener: &Listener) -> &ConnectionDriver {
         if listener.redirect_to_https.is_none() && listener.first.is_none() {
@@ -97,7 +97,7 @@ impl Drivers {
     }
 }
 
-/// What takes the records of streams, if there are any.
+/// Returns the receiver of stream records, if any.
 fn stream_records(serving: &Serving) -> Option<StreamRecords> {
     let mut listeners = serving.listeners.iter().map(|slot| slot.load());
     let has_streams = listeners.any(|listener| listener.as_deref().is_some_and(Listener::has_streams));
@@ -150,7 +150,7 @@ fn serve_behind_proxy(
                 info.be_told(header);
                 early
             }
-            // As those do that only look whether somebody listens; some reset the connection then.
+            // Port scans do this, and some of them reset the connection.
             Err(ReceiveError::Ended | ReceiveError::Io(_)) => {
                 return tracing::debug!(%proxy, "a connection ended without a PROXY header");
             }
@@ -183,8 +183,8 @@ fn warn_of_proxy_header(proxy: ClientAddr, reason: &ReceiveError) {
     }
 }
 
-/// Drives a connection of HTTP, of which the octets `early` were read already, as a task of its own. A task
-/// of TLS becomes another when the handshake is done, so that no connection keeps the room for it.
+/// Drives an HTTP connection as a task of its own. The bytes `early` were already read. After a TLS
+/// handshake, the connection moves to a new task, so that the memory of the handshake is freed.
 fn spawn_http(
     http: &ConnectionDriver,
     stream: Stream,
@@ -239,7 +239,7 @@ async fn shake_hands(
             spawn(http.refuse_plain_http(stream, early, info, guard));
         }
         Err((stream, error)) => {
-            // Whoever likes can cause this: it must not fill the log.
+            // Any client can cause this, so it is logged at debug level only.
             tracing::debug!(client = %info.client, %error, "no connection in TLS");
             if matches!(error, HandshakeError::Refused(_)) {
                 see_off(stream, &guard, http.linger()).await;
@@ -248,10 +248,10 @@ async fn shake_hands(
     }
 }
 
-/// What HTTP/2 is called where it is negotiated (RFC 9113 §3.1).
+/// The ALPN name of HTTP/2 (RFC 9113 §3.1).
 const ALPN_HTTP2: &[u8] = b"h2";
 
-/// What is known of a connection before anything has come.
+/// Returns the properties of a connection before any bytes have arrived.
 fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
     let destination = match &listener.address {
         ListenAddr::Tcp(address) if !address.ip().is_unspecified() => Some(*address),

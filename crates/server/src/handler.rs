@@ -1,4 +1,4 @@
-//! What answers requests.
+//! Handlers of requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use crate::response::{IntoResponse, Response};
 
 /// Answers requests: the one extension point of the server. Routers, layers and adapters are handlers too.
 ///
-/// Plain functions and closures become handlers by [`IntoHandler`]; to implement this by hand is for those
-/// who want to decide between now and later themselves.
+/// Functions and closures become handlers with [`IntoHandler`]. Implement this trait to decide for each
+/// request between an immediate and a later answer.
 pub trait Handler: Send + Sync + 'static {
     /// Answers `request`, or begins to. A panic in here answers 500 and leaves the rest alone.
     ///
-    /// The request is passed by reference because to move it costs more than to route it; who wants to keep
-    /// it [takes](Request::take_owned) it.
+    /// The request is passed by reference, because moving it costs more than routing it. To keep it,
+    /// [take](Request::take_owned) it.
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer;
 }
 
@@ -55,7 +55,7 @@ impl Handler for Arc<dyn Handler> {
     }
 }
 
-/// What can be made into a handler.
+/// Conversion into a handler.
 ///
 /// | value | called |
 /// |---|---|
@@ -123,8 +123,8 @@ where
     WithWholeContent { limit_bytes, answer: Arc::new(answer) }
 }
 
-/// A handler of `answer`, which is given `state` beside the request: what several handlers share, such as a
-/// store or keys. Its clones are the same state.
+/// Returns a handler that calls `answer` with `state` and the request. Use it for state that several handlers
+/// share, such as a store or keys.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -226,23 +226,22 @@ where
 }
 
 impl Request<'_> {
-    /// Has `handler` answer, which lives no longer than this call: for handlers that are replaced while the
+    /// Lets `handler` answer, which need not outlive this call: for handlers that are replaced while the
     /// server runs.
     pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
         self.hand_to_with(self.head(), handler)
     }
 
-    /// The same with another head, which may live no longer than this call: for handlers that add something
-    /// to what the client said, or take something away, before another answers. What frames the content must
-    /// stay as it is.
+    /// Lets `handler` answer with another head, which need not outlive this call: for handlers that add or
+    /// remove headers. Headers that frame the content must not change.
     pub fn hand_to_with(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         self.with_head(head, |request| handler.handle(request))
     }
 }
 
 impl OwnedRequest {
-    /// Has `handler` answer, as if the request had only come now: for handlers that had to wait before
-    /// another may answer.
+    /// Lets `handler` answer as if the request had just arrived: for handlers that have waited before they
+    /// pass it on.
     pub fn hand_to(mut self, handler: &dyn Handler) -> Answer {
         let content = self.take_content();
         let whole = content.as_whole().cloned();

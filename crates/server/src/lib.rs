@@ -11,10 +11,11 @@
 //! }
 //! ```
 //!
-//! Nothing here parses HTTP: that is `thruway-http1`; nothing here touches sockets: that is `thruway-net`.
+//! This crate does not parse HTTP, which is the task of `thruway-http1`, and does not use sockets, which is
+//! the task of `thruway-net`.
 #![forbid(unsafe_code)]
 
-// what users write
+// handlers
 mod handler;
 mod request;
 mod response;

@@ -1,4 +1,4 @@
-//! Where connections come from, and what they begin with.
+//! Listeners: the source of connections, and the protocol at their beginning.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::streams::ServeStream;
 
-/// Where to listen, and what is done with connections there: HTTP unless something else is said.
+/// An address to listen on, and the protocol of its connections: HTTP by default.
 #[derive(Clone)]
 pub struct Listener {
     pub(crate) address: ListenAddr,
@@ -31,12 +31,12 @@ pub struct Listener {
 pub(crate) enum Speaks {
     #[default]
     Http1,
-    /// What the first octets tell.
+    /// The first bytes of a connection decide.
     Both,
     Http2,
 }
 
-/// What is spoken below HTTP.
+/// TLS of a listener.
 #[derive(Clone)]
 pub(crate) struct ListenerTls {
     pub(crate) acceptor: Arc<TlsAcceptor>,
@@ -44,20 +44,20 @@ pub(crate) struct ListenerTls {
     pub(crate) elsewhere: LiveElsewhere,
 }
 
-/// Answers some requests before redirects and routes: what must be found at its place, whatever else a
-/// listener is for.
+/// Answers some requests before redirects and routes, for resources that must be reachable whatever the
+/// listener serves.
 pub trait AnswerFirst: Send + Sync + 'static {
     /// The answer; `None` to leave the request to the others.
     fn answer(&self, request: &Request<'_>) -> Option<Response>;
 }
 
-/// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It
-/// must come within [`header_section`](crate::Timeouts::header_section); connections without are closed.
+/// The PROXY protocol: connections begin with a header of version 1 or 2 that names the client. It must
+/// arrive within [`header_section`](crate::Timeouts::header_section); connections without it are closed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ProxyProtocol {
-    /// The networks whose headers are believed; connections from others are closed unread. Empty, which is
-    /// the default, for all: then nobody but proxies should get there. Processes of this machine that come by
-    /// a Unix socket are always believed.
+    /// Networks from which headers are accepted; connections from others are closed unread. Default empty:
+    /// accepted from all, so only proxies may reach the listener. Local processes on a Unix socket are always
+    /// accepted.
     pub from: Networks,
 }
 
@@ -76,8 +76,8 @@ impl Listener {
         }
     }
 
-    /// Has connections begin with a header of the PROXY protocol: the header tells who the
-    /// [client](crate::ConnectionInfo::client) is.
+    /// Expects a PROXY protocol header at the start of connections, which names the
+    /// [client](crate::ConnectionInfo::client).
     #[must_use]
     pub fn proxy_protocol(self, proxy_protocol: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(proxy_protocol), ..self }
@@ -92,8 +92,8 @@ impl Listener {
         Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, elsewhere }), ..self }
     }
 
-    /// Has answers to clients of TLS say this in `Strict-Transport-Security` (RFC 6797), if they say nothing
-    /// themselves: such as `max-age=31536000`.
+    /// Sets `Strict-Transport-Security` (RFC 6797), such as `max-age=31536000`, in responses over TLS that do
+    /// not have it.
     #[must_use]
     pub fn strict_transport_security(mut self, value: &FieldValue<'_>) -> Self {
         if let Some(tls) = &mut self.tls {
@@ -102,10 +102,10 @@ impl Listener {
         self
     }
 
-    /// Has requests answered 421 (RFC 9110 §15.5.20) that are for hosts of which one of `others` has a
-    /// certificate, and this listener none, or only one with a wildcard where the other's has the name. To be
-    /// told the acceptors of listeners that ask their clients for other certificates: whoever names a host
-    /// there, on a connection that was made to this listener, has not shown what it would have to show.
+    /// Responds 421 (RFC 9110 §15.5.20) to requests for hosts that belong to `others`: one of them has a
+    /// certificate for the host, and this listener has none, or only a wildcard where the other has the name.
+    /// Pass the acceptors of listeners that ask for other client certificates: a client on this listener has
+    /// not shown the certificate that such a host requires.
     #[must_use]
     pub fn hosts_elsewhere(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
@@ -116,7 +116,7 @@ impl Listener {
         self
     }
 
-    /// Lets clients that know it beforehand speak HTTP/2 (RFC 9113 §3.3): the first octets tell.
+    /// Accepts HTTP/2 without negotiation (RFC 9113 §3.3). The first bytes of a connection tell the protocol.
     #[must_use]
     pub fn http2(self) -> Self {
         Self { speaks: Speaks::Both, ..self }
@@ -142,7 +142,7 @@ impl Listener {
         Self { compression, ..self }
     }
 
-    /// Has `first` answer what it will, before redirects and the handler of the server.
+    /// Lets `first` answer requests before redirects and the handler of the server.
     #[must_use]
     pub fn answer_first(self, first: Arc<dyn AnswerFirst>) -> Self {
         Self { first: Some(first), ..self }
@@ -154,8 +154,8 @@ impl Listener {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Takes the place of `before`: connections that this has accepted are told which hosts are served
-    /// elsewhere from now on.
+    /// Replaces `before`: connections that it has accepted also use the new list of hosts that are served
+    /// elsewhere.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.elsewhere.store(tls.elsewhere.load_full());
@@ -168,7 +168,7 @@ impl Listener {
         self.streams.is_some()
     }
 
-    /// The same, at the address that the system has chosen.
+    /// Returns the listener with the address that the system has chosen.
     pub(crate) fn at(self, address: &ListenAddr) -> Self {
         Self { address: address.clone(), ..self }
     }

@@ -1,8 +1,7 @@
-//! What of a server can be replaced while it runs.
+//! The parts of a server that can be replaced while it runs.
 //!
-//! Connections keep what they were accepted with: limits, timeouts and trusted proxies never change in the
-//! middle of one. Whoever accepts looks, once for each connection, whether it is still the same; requests pay
-//! nothing.
+//! Connections keep the limits, timeouts and trusted proxies with which they were accepted. Workers check
+//! once for each new connection if these have changed; requests cost nothing more.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,23 +25,23 @@ pub struct LiveServer {
 #[derive(Debug)]
 pub struct BoundListeners(Vec<(Listener, Socket)>);
 
-/// What connections are served with that are accepted now, as workers look at it.
+/// The settings for new connections, shared by all workers.
 pub(crate) type LiveServing = Arc<ArcSwap<Serving>>;
 
-/// What connections are served with.
+/// The settings for new connections.
 #[derive(Clone)]
 pub(crate) struct Serving {
     pub(crate) config: Arc<Config>,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    /// By their numbers.
+    /// The listeners by number.
     pub(crate) listeners: Vec<Slot>,
 }
 
-/// A listener; `None` when it was removed and all that it accepted is served. All who know its number look at
-/// the same slot.
+/// A listener. `None` when it was removed and all its connections have ended. All users of its number share
+/// the slot.
 pub(crate) type Slot = Arc<ArcSwapOption<Listener>>;
 
-/// Empties the slot of a listener when nobody accepts for it any more: what it held, connections hold until
+/// Empties the slot of a listener after no worker accepts for it. Its connections keep their settings until
 /// they end.
 struct Release(Slot);
 
@@ -51,9 +50,9 @@ struct Release(Slot);
 pub(crate) struct Place {
     /// Its number.
     listener: usize,
-    /// Where it was told to listen.
+    /// The requested address.
     wanted: ListenAddr,
-    /// Where it listens; a port that was 0 has become a real one.
+    /// The actual address, with a real port in place of 0.
     address: ListenAddr,
 }
 
@@ -69,8 +68,7 @@ impl LiveServer {
         Self { serving, places: Arc::new(Mutex::new(places)), workers }
     }
 
-    /// Where the server listens, in the order in which the listeners were given; ports that were 0 have
-    /// become real ones.
+    /// Returns the addresses of the listeners in their order, with real ports in place of 0.
     pub fn addresses(&self) -> Vec<ListenAddr> {
         self.places().iter().map(|place| place.address.clone()).collect()
     }
@@ -97,15 +95,15 @@ impl LiveServer {
         listeners.into_iter().map(socket).collect::<Result<_, _>>().map(BoundListeners)
     }
 
-    /// Serves connections that are accepted from now on with `config`, and accepts them at `listeners`. Those
-    /// that are not among them accept no more, and their connections end when what was accepted is answered.
+    /// Uses `config` and `listeners` for connections that are accepted from now on. Listeners that are not
+    /// among them accept no more, and their connections end after the accepted requests.
     pub fn replace(&self, config: Config, listeners: BoundListeners) {
         let mut places = self.places();
         let before = self.serving.load_full();
         let mut serving = Serving {
             config: if *before.config == config { before.config.clone() } else { Arc::new(config) },
             recorder: before.recorder.clone(),
-            // Those that were removed stay until workers have served what they accepted.
+            // Removed listeners stay until the workers have handled their accepted connections.
             listeners: before.listeners.clone(),
         };
         let (mut wanted, mut new) = (Vec::new(), Vec::new());

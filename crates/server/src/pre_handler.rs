@@ -9,7 +9,7 @@ use crate::listener::{AnswerFirst, Listener};
 use crate::request::Request;
 use crate::response::Response;
 
-/// What is done with requests of a listener.
+/// Handlers that run before the handler of the server.
 #[derive(Clone)]
 pub(crate) struct PreHandlers {
     redirect_to_https: Option<u16>,
@@ -17,14 +17,14 @@ pub(crate) struct PreHandlers {
 }
 
 impl PreHandlers {
-    /// What `listener` wants; `None` if its requests simply come to the handler.
+    /// Returns the pre-handlers of `listener`. `None` if it has none.
     pub(crate) fn of(listener: &Listener) -> Option<Self> {
         let redirect_to_https = listener.redirect_to_https.filter(|_| listener.tls.is_none());
         let first = listener.first.clone();
         (redirect_to_https.is_some() || first.is_some()).then_some(Self { redirect_to_https, first })
     }
 
-    /// Whether it is what `listener` wants.
+    /// Returns `true` if these are the pre-handlers of `listener`.
     pub(crate) fn is_of(&self, listener: &Listener) -> bool {
         let is_same_first = match (&self.first, &listener.first) {
             (Some(ours), Some(other)) => Arc::ptr_eq(ours, other),
@@ -60,7 +60,7 @@ struct RedirectToHttps {
     port: u16,
 }
 
-/// What redirects to `port`.
+/// Returns a handler that redirects to `port`.
 fn to_https(port: u16) -> Arc<dyn Handler> {
     Arc::new(RedirectToHttps { port })
 }

@@ -1,4 +1,4 @@
-//! What is told of a request when it has been answered: for access logs and metrics.
+//! The record of a completed request, for access logs and metrics.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,8 @@ use crate::response::{Forwarded, Refused};
 pub struct Record<'a> {
     /// The connection it came on.
     pub connection: &'a ConnectionInfo,
-    /// Who asked: the other end of the connection, or who a [trusted proxy](crate::TrustedProxies) says.
+    /// The client: the other end of the connection, or the client that a [trusted
+    /// proxy](crate::TrustedProxies) names.
     pub client: ClientAddr,
     /// Its head; `None` if what came could not be read as a request.
     pub head: Option<RequestHead<'a>>,
@@ -23,23 +24,22 @@ pub struct Record<'a> {
     pub time: SystemTime,
     /// The status of the answer.
     pub status: StatusCode,
-    /// Octets of content sent, or handed to the kernel's care to send; of a tunnel, all that went to the
-    /// client.
+    /// Content bytes that were sent or passed to the kernel; for a tunnel, all bytes to the client.
     pub content_bytes: u64,
-    /// Octets that came from the client through the tunnel that its request has made; `None` without one.
+    /// Bytes from the client through the tunnel of the request. `None` without a tunnel.
     pub received_bytes: Option<u64>,
     /// From the arrival of the whole head to the end of the answer, or of the tunnel.
     pub duration: Duration,
-    /// How it was forwarded, if it was and its handler has told.
+    /// The way of a forwarded request, if its handler has added it.
     pub forwarded: Option<&'a Forwarded>,
-    /// What refused it, if it went no further than that and its handler has told.
+    /// The policy that refused the request, if its handler has added it.
     pub refused: Option<&'a Refused>,
     /// The name of the user that the request was authenticated as, if its handler has set one.
     pub user: Option<&'a str>,
-    /// Whether the whole answer was written; otherwise the client went, the content failed, or the time of a
-    /// drain was over.
+    /// `true` if the whole response was written. Otherwise the client left, the content failed, or the drain
+    /// has cut it off.
     pub is_complete: bool,
-    /// Whether it was that: the server has not waited any longer.
+    /// `true` if the drain has cut it off.
     pub is_cut_off: bool,
 }
 
@@ -54,13 +54,13 @@ pub struct StreamRecord<'a> {
     pub upstream: &'a str,
     /// The server that had the connection, or was tried last.
     pub server: Option<&'a str>,
-    /// How many more servers were tried.
+    /// Number of retries.
     pub retries: u32,
-    /// How long it took until a server had accepted; `None` if none has.
+    /// Time until a server accepted the connection. `None` if none did.
     pub connect: Option<Duration>,
-    /// Octets that went from the client to the server.
+    /// Bytes from the client to the server.
     pub received_bytes: u64,
-    /// Octets that went from the server to the client.
+    /// Bytes from the server to the client.
     pub sent_bytes: u64,
     /// From when the connection was accepted to its end.
     pub duration: Duration,
@@ -80,8 +80,8 @@ pub trait Recorder: Send + Sync + 'static {
     /// The function of one worker.
     fn start(&self) -> TakeRecord;
 
-    /// The function of one worker that takes what is told of connections that are no HTTP. Default one that
-    /// does nothing.
+    /// Returns the function of one worker that records connections other than HTTP. Default: a function
+    /// without effect.
     fn start_streams(&self) -> TakeStreamRecord {
         Box::new(|_| {})
     }

@@ -63,32 +63,32 @@ impl Server {
         self
     }
 
-    /// With this many worker threads; by default one for each core.
+    /// Sets the number of worker threads. Default: one per core.
     #[must_use]
     pub const fn workers(mut self, workers: usize) -> Self {
         self.workers.workers = workers;
         self
     }
 
-    /// With at most this many connections at a time. By default as many as descriptors allow.
+    /// Sets the maximum number of open connections. Default: the descriptor limit, less a reserve.
     ///
-    /// Those beyond are answered 503 and are closed if they say nothing for two seconds; when they too are
-    /// many, a twentieth of the limit and four, further ones are closed at once.
+    /// Further connections get 503 and are closed if they send nothing for two seconds. If a twentieth of the
+    /// limit plus four of such connections are open, further ones are closed at once.
     #[must_use]
     pub const fn connections_max(mut self, connections: usize) -> Self {
         self.workers.connections_max = connections;
         self
     }
 
-    /// Whether what connections of a worker send in one go is handed to the kernel in one system call.
-    /// Default yes: see [`WorkersConfig::batches_sends`](thruway_net::WorkersConfig::batches_sends).
+    /// Sets whether the sends of a worker go to the kernel in one system call. Default `true`: see
+    /// [`WorkersConfig::batches_sends`](thruway_net::WorkersConfig::batches_sends).
     #[must_use]
     pub const fn batch_sends(mut self, batches_sends: bool) -> Self {
         self.workers.batches_sends = batches_sends;
         self
     }
 
-    /// With other limits and timeouts.
+    /// Sets limits and timeouts.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
@@ -150,23 +150,23 @@ impl Server {
 }
 
 impl RunningServer {
-    /// Where the server has listened from the start, in the order of the calls to `listen`; ports that were 0
-    /// have become real ones.
+    /// Returns the addresses from the start of the server, in the order of the calls to `listen`, with real
+    /// ports in place of 0.
     pub fn addresses(&self) -> &[ListenAddr] {
         &self.addresses
     }
 
-    /// What each worker has to do with.
+    /// Returns the load of each worker.
     pub fn loads(&self) -> Vec<WorkerLoad> {
         self.workers.loads()
     }
 
-    /// What changes the server while it runs.
+    /// Returns a handle that changes the server while it runs.
     pub fn live(&self) -> LiveServer {
         self.live.clone()
     }
 
-    /// What begins the drain from another thread, and tells how the server is while
+    /// Returns a handle that starts the drain from another thread, and shows the state of the server while
     /// [`run_until`](Self::run_until) waits.
     pub fn drain_handle(&self) -> DrainHandle {
         self.workers.drain_handle()
@@ -183,8 +183,8 @@ impl RunningServer {
         self.workers.join().loads
     }
 
-    /// Drains at the first signal, ends the process at the second, and waits until the server has ended. What
-    /// each worker had to do with is logged.
+    /// Drains at the first signal, ends the process at the second, and waits until the server has ended. Logs
+    /// the load of each worker.
     pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
         let drain = self.workers.drain_handle();
         let live = self.live.clone();
@@ -239,7 +239,7 @@ impl From<io::Error> for ServerError {
 }
 
 impl ServerError {
-    /// What can be done about it, if that is known.
+    /// Returns the next step for the user, if known.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Address(_) => Some(InvalidListenAddr::HINT),
@@ -270,7 +270,7 @@ impl fmt::Debug for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// As a shell reports SIGTERM.
+/// Exit code of a shell for SIGTERM.
 const EXIT_AT_ONCE: i32 = 128 + 15;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::config::Timeouts;
 use crate::connection::OVER_LIMIT_PATIENCE;
 use crate::http2::PREFACE;
 
-/// What a connection speaks: how its octets are read and written.
+/// Protocol of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spoken {
     /// HTTP/1.0 and HTTP/1.1.
@@ -18,8 +18,9 @@ pub enum Spoken {
     Http2,
 }
 
-/// Tells by its first octets what a connection speaks (RFC 9113 §3.3), which are put into `early`; no request
-/// of HTTP/1.1 begins as the preface of HTTP/2 does. `None` if it has ended, or says nothing in time.
+/// Detects the protocol of a connection by its first bytes (RFC 9113 §3.3), which go into `early`. No
+/// HTTP/1.1 request begins like the preface of HTTP/2. `None` if the connection ends or sends nothing in
+/// time.
 pub(crate) async fn recognise<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,
@@ -35,7 +36,7 @@ pub(crate) async fn recognise<T: Transport>(
             if let Some(spoken) = spoken_with(early) {
                 return Poll::Ready(Some(spoken));
             }
-            // Who says nothing has nothing to lose: it is dealt with as any other that is idle.
+            // A silent connection is treated like any other idle one.
             if early.is_empty() && guard.is_draining() {
                 return Poll::Ready(Some(Spoken::Http1));
             }
@@ -61,7 +62,7 @@ pub(crate) async fn recognise<T: Transport>(
     .await
 }
 
-/// What begins with `octets`, if they tell.
+/// Returns the protocol that begins with `octets`, if they suffice.
 fn spoken_with(octets: &[u8]) -> Option<Spoken> {
     let common = octets.len().min(PREFACE.len());
     match octets[..common] == PREFACE[..common] {
@@ -71,7 +72,7 @@ fn spoken_with(octets: &[u8]) -> Option<Spoken> {
     }
 }
 
-/// Reads behind what is there. How many octets, 0 at the end; `None` if the connection has failed.
+/// Appends bytes to the buffer. Returns their number, 0 at the end, or `None` if the connection has failed.
 fn poll_append<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,

@@ -24,9 +24,9 @@ pub trait ServeStream: Send + Sync + 'static {
 pub struct ClientStream {
     /// The connection.
     pub stream: Stream,
-    /// What of it was read already.
+    /// Bytes that were already read.
     pub early: PooledBuffer,
-    /// What is known of it.
+    /// Properties of the connection.
     pub info: ConnectionInfo,
     guard: ConnectionGuard,
     records: Option<StreamRecords>,
@@ -43,14 +43,14 @@ impl ClientStream {
         Self { stream, early, info, guard, records }
     }
 
-    /// Reads the first message of a client of TLS, within `within`. It stays with what was read
-    /// [early](Self::early), for whoever speaks TLS with the client.
+    /// Reads the first message of a TLS client, within `within`. It stays in [`early`](Self::early) for the
+    /// TLS handshake.
     ///
     /// # Errors
     /// No such message comes, or not in time.
     ///
     /// # Cancel safety
-    /// If the future is dropped, what was read is lost.
+    /// Not cancel safe: if the future is dropped, the bytes that were read are lost.
     pub async fn read_client_hello(&mut self, within: Duration) -> Result<ClientHello, HandshakeError> {
         let early = std::mem::take(&mut self.early);
         let (hello, early) = read_client_hello(&mut self.stream, early, &self.guard, within).await?;
@@ -63,12 +63,12 @@ impl ClientStream {
         self.guard.worker()
     }
 
-    /// Whether there were as many connections as allowed already when this one came.
+    /// Returns `true` if the connection limit was reached when this connection arrived.
     pub const fn is_over_limit(&self) -> bool {
         self.guard.is_over_limit()
     }
 
-    /// Tells how the connection went, if anybody wants to know.
+    /// Records the connection, if records are wanted.
     pub fn record(&self, record: &StreamRecord<'_>) {
         if let Some(records) = &self.records {
             records.borrow_mut()(record);

@@ -1,5 +1,4 @@
-//! Where the ecosystem of the `http` crate meets this engine: tower services, and with them axum
-//! applications.
+//! Bridge to the `http` crate: runs tower services, such as axum applications, as handlers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -172,7 +171,7 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The content of `body`: as octets if it is all there at once, as most are, otherwise as a stream.
+/// Returns the content of `body`: as bytes if it is complete, as most bodies are, otherwise as a stream.
 async fn to_content<B>(body: B) -> Content
 where
     B: Body + 'static,
@@ -197,7 +196,7 @@ where
 /// A body of the `http` ecosystem as content.
 struct BodyStream<B> {
     body: Pin<Box<B>>,
-    /// What was taken of it to see whether that is all.
+    /// The part that was taken to find out if the body is complete.
     first: Option<Result<Piece, BoxError>>,
 }
 

@@ -1,5 +1,5 @@
-//! Proxies in front of the server that are believed: who asks, and for what, is what they say. Others are not
-//! listened to.
+//! Trusted proxies: they may name the client, the scheme and the host of a request. Headers from others are
+//! ignored.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thruway_message::{Authority, FieldLine, FieldLines};
 use thruway_net::{ClientAddr, Networks};
 
-/// The proxies whose word is taken, and the fields in which they give it. By default there are none.
+/// Trusted proxies, and the headers that they write. Default: none.
 ///
 /// A client may write what it likes into those fields, so only what such a proxy has added is believed: the
 /// addresses are read from the right, and the first that is none of a trusted proxy is the client's.
@@ -17,8 +17,8 @@ pub struct TrustedProxies {
     fields: ProxyFields,
 }
 
-/// The fields in which proxies say who asks. It must be those that the proxies write: what they do not write,
-/// they pass on as clients have made it up.
+/// The headers in which proxies name the client. They must be the headers that the proxies write: others pass
+/// through proxies as a client has forged them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ProxyFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -28,7 +28,7 @@ pub enum ProxyFields {
     Forwarded,
 }
 
-/// Who asks, and for what, as far as it is said.
+/// Client, scheme and host of a request, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin<'a> {
     pub(crate) client: ClientAddr,
@@ -48,7 +48,7 @@ impl TrustedProxies {
         Self { networks: Arc::new(networks), fields }
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty()
@@ -59,12 +59,12 @@ impl TrustedProxies {
         self.fields
     }
 
-    /// Where they are.
+    /// Returns the networks of the proxies.
     pub fn networks(&self) -> &Networks {
         &self.networks
     }
 
-    /// Whether one of them is at `address`.
+    /// Returns `true` if `address` is a trusted proxy.
     pub fn contains(&self, address: ClientAddr) -> bool {
         self.networks.contains(address)
     }
@@ -75,8 +75,8 @@ impl TrustedProxies {
         (!self.is_empty() && self.contains(address)).then_some(self)
     }
 
-    /// What a request with these field lines, which came from `proxy`, says of its origin. An address that
-    /// cannot be read, or is hidden, tells nothing: then the client is the proxy that has written it.
+    /// Returns the origin of a request with these field lines from `proxy`. An address that is unreadable or
+    /// hidden counts as unknown: then the client is the proxy that has written it.
     pub(crate) fn origin<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
         match self.fields {
             ProxyFields::XForwarded => x_forwarded(self, proxy, lines),
@@ -84,7 +84,7 @@ impl TrustedProxies {
         }
     }
 
-    /// What of the list in these field lines was written by trusted proxies, in its order.
+    /// Returns the entries of the list that trusted proxies have written, in their order.
     pub(crate) fn chain<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Vec<&'a [u8]> {
         let mut chain = Vec::new();
         walk(self, proxy, lines, |member| chain.push(member));
@@ -93,7 +93,7 @@ impl TrustedProxies {
     }
 }
 
-/// By `X-Forwarded-For`; scheme and host are what the nearest proxy says.
+/// Reads `X-Forwarded-For`; scheme and host are those of the nearest proxy.
 fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
     let client = walk(proxies, proxy, lines, |_| {});
     let nearest = |name| members_from_right(lines, name, Quotes::None).next();
@@ -104,7 +104,7 @@ fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLine
     }
 }
 
-/// By `Forwarded` (RFC 7239); scheme and host are what the proxy says that the client has asked.
+/// Reads `Forwarded` (RFC 7239); scheme and host are those that the proxy reports for the client.
 fn forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
     let mut said = None;
     let client = walk(proxies, proxy, lines, |element| said = Some(element));
@@ -112,7 +112,7 @@ fn forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<
     Origin { client, scheme: parameter("proto").and_then(scheme), host: parameter("host").and_then(host) }
 }
 
-/// Who the client of `proxy` is. Shows `visit` the members that say so, from the nearest on.
+/// Returns the client behind `proxy`. Calls `visit` for the entries that lead to it, nearest first.
 fn walk<'a>(
     proxies: &TrustedProxies,
     proxy: ClientAddr,
@@ -141,7 +141,7 @@ fn walk<'a>(
     client
 }
 
-/// Whether a comma may stand in a quoted string.
+/// Rule for commas in quoted strings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quotes {
     None,
@@ -168,7 +168,7 @@ fn members_from_right<'a>(
     })
 }
 
-/// Where the last `separator` is that stands in no quoted string.
+/// Returns the position of the last `separator` outside of quoted strings.
 fn last_separator(octets: &[u8], separator: u8, quotes: Quotes) -> Option<usize> {
     let mut is_quoted = false;
     for (i, octet) in octets.iter().enumerate().rev() {
@@ -181,7 +181,7 @@ fn last_separator(octets: &[u8], separator: u8, quotes: Quotes) -> Option<usize>
     None
 }
 
-/// Whether what comes behind `octets` is part of a quoted pair (RFC 9110 §5.6.4).
+/// Returns `true` if the byte after `octets` is part of a quoted pair (RFC 9110 §5.6.4).
 fn is_escaped(octets: &[u8]) -> bool {
     octets.iter().rev().take_while(|octet| **octet == b'\\').count() % 2 == 1
 }
@@ -235,8 +235,8 @@ fn host(octets: &[u8]) -> Option<&str> {
     (!octets.is_empty()).then(|| authority.as_str())
 }
 
-/// Those that proxies speak with clients of HTTP.
+/// Schemes that proxies use with HTTP clients.
 const SCHEMES: [&str; 4] = ["https", "http", "wss", "ws"];
 
-/// Of more proxies than these, one behind the other, none is asked.
+/// Maximum number of proxies in a chain. Further entries are ignored.
 const HOPS_MAX: usize = 64;

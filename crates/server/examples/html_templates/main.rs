@@ -63,8 +63,7 @@ fn sign(book: &GuestBook, request: &Request<'_>) -> Result<Response, Rejection> 
     Ok(Response::redirect(StatusCode::SEE_OTHER, "/"))
 }
 
-/// The template `name`, filled in. A mistake in it is the program's: it is logged, and the client is told
-/// nothing.
+/// Renders the template `name`. A mistake in it is logged, and the client gets no details.
 fn page(templates: &Environment<'_>, name: &str, values: Value) -> Result<Response, StatusCode> {
     match templates.get_template(name).and_then(|template| template.render(values)) {
         Ok(page) => Ok(Response::html(page).with_field("Content-Security-Policy", "default-src 'self'")),

@@ -1,4 +1,5 @@
-//! Server-sent events: what is posted reaches everybody who listens, and who was away gets what was missed.
+//! Server-sent events: every listener gets each posted message, and a client that reconnects gets the
+//! messages that it missed.
 //!
 //! ```sh
 //! cargo run --release --example server_sent_events
@@ -17,7 +18,7 @@ use thruway_server::{
 };
 use tokio::sync::watch;
 
-/// The last messages with their ids, from 1. Whoever watches is woken when there is a new one.
+/// The last messages with their ids, from 1. A new message wakes all listeners.
 type Messages = watch::Sender<VecDeque<(u64, String)>>;
 
 pub(crate) fn app() -> Router {

@@ -1,4 +1,4 @@
-//! The WebSocket protocol (RFC 6455): an echo, and a room in which everybody hears what anybody says.
+//! The WebSocket protocol (RFC 6455): an echo, and a room in which each message reaches all members.
 //!
 //! ```sh
 //! cargo run --release --example websocket
@@ -57,14 +57,14 @@ async fn talk(
     loop {
         tokio::select! {
             message = socket.next() => match message.transpose()? {
-                // One hears oneself too, so there is somebody to say it to.
+                // The sender is a member itself, so there is always a receiver.
                 Some(Message::Text(text)) => drop(room.send(text)),
                 Some(_) => {}
                 None => return Ok(()),
             },
             text = heard.recv() => match text {
                 Ok(text) => socket.send(Message::Text(text)).await?,
-                // Who reads too slowly misses something, and everybody else does not wait.
+                // A member that reads too slowly loses messages; the others do not wait.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return socket.close(None).await,
             },

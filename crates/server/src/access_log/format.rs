@@ -24,13 +24,13 @@ use crate::response::{Forwarded, Refused};
 pub enum AccessLogFormat {
     /// The common log format of NCSA and Apache.
     Common,
-    /// The same with `Referer` and `User-Agent`.
+    /// The common format with `Referer` and `User-Agent`.
     Combined,
     /// One JSON object a line.
     Json,
 }
 
-/// How the lines of an access log are written. A format alone masks nothing.
+/// Writes the lines of an access log. A format alone masks no secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessLogLines {
     /// The form of the lines.
@@ -132,7 +132,7 @@ fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
     }
 }
 
-/// What could end the quoted string or the line, or confuse a terminal, is escaped, as Apache does.
+/// Escapes characters that could end the quoted string or the line, or control a terminal, like Apache.
 fn write_escaped(line: &mut Vec<u8>, octets: &[u8]) {
     for octet in shortened(octets) {
         match octet {
@@ -145,13 +145,13 @@ fn write_escaped(line: &mut Vec<u8>, octets: &[u8]) {
     }
 }
 
-/// As much of what a client has sent as is logged: it must not fill the log with one request.
+/// Returns the part of a client's text that is logged, so that one request cannot fill the log.
 fn shortened(octets: &[u8]) -> &[u8] {
     &octets[..octets.len().min(VALUE_BYTES_MAX)]
 }
 
-/// The same as text, without what could confuse those who look at the log: controls, and what turns the
-/// direction of writing.
+/// Returns the text without characters that could mislead a reader of the log: control characters and marks
+/// of text direction.
 fn shown(octets: &[u8]) -> String {
     let is_harmful = |c: char| {
         c.is_control()
@@ -189,7 +189,7 @@ struct JsonLine<'a> {
     refused: Option<JsonRefused<'a>>,
 }
 
-/// What is said of requests that went no further than a policy.
+/// Members for requests that a policy refused.
 #[derive(Serialize)]
 struct JsonRefused<'a> {
     policy: &'a str,
@@ -202,7 +202,7 @@ impl<'a> From<&'a Refused> for JsonRefused<'a> {
     }
 }
 
-/// What is said of connections in TLS.
+/// Members for connections with TLS.
 #[derive(Serialize)]
 struct JsonTls<'a> {
     version: &'static str,
@@ -227,7 +227,7 @@ impl<'a> From<&'a TlsInfo> for JsonTls<'a> {
     }
 }
 
-/// What is said of requests that were forwarded.
+/// Members for forwarded requests.
 #[derive(Serialize)]
 struct JsonForwarded<'a> {
     upstream: &'a str,

@@ -1,4 +1,4 @@
-//! Where access logs go.
+//! Targets of access logs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use thruway_net::{Admitted, LogLimit, LogTarget};
 
-/// Where an access log is written to.
+/// Target of an access log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessLogTarget {
     /// A file, which is appended to. A new file gets mode 0640, less the umask of the process: its lines may

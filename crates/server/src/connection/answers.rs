@@ -37,7 +37,7 @@ impl<T: Transport> Connection<T> {
         step
     }
 
-    /// Goes on with the answer whose turn it is.
+    /// Continues with the next answer in order.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         if self.ending.is_due() {
@@ -53,7 +53,7 @@ impl<T: Transport> Connection<T> {
         if self.write_interim() == Step::Moved {
             return Step::Moved;
         }
-        // What waits stays where it is: to take it out and put it back would copy it.
+        // The answer stays in the queue while it waits, because moving it out and back would copy it.
         if let Some(Exchange { answer: Answer::Later(_), .. }) = self.exchanges.front() {
             return self.write_continue(now);
         }
@@ -65,8 +65,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Writes what the handler whose turn it is has sent ahead of its answer, unless the client's version has
-    /// no interim responses (RFC 9110 §15.2).
+    /// Writes the interim responses that the handler of the next answer has sent, unless the version of the
+    /// client has none (RFC 9110 §15.2).
     #[inline]
     fn write_interim(&mut self) -> Step {
         let Some(exchange) = self.exchanges.front_mut().filter(|exchange| !exchange.interim.is_empty())
@@ -82,7 +82,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Sends `100 (Continue)` if the handler whose turn it is waits for content and its client for this.
+    /// Sends `100 (Continue)` if the handler of the next answer waits for content, and its client for this
+    /// response.
     fn write_continue(&mut self, now: Duration) -> Step {
         let is_last = self.exchanges.len() == 1;
         if is_last && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now)) {
@@ -92,7 +93,8 @@ impl<T: Transport> Connection<T> {
         Step::Waits
     }
 
-    /// Writes an answer: its head, and its content if that is there. What is left of `response` is of no use.
+    /// Writes an answer: its head, and its content if it is complete. The caller must not use the rest of
+    /// `response`.
     #[inline]
     pub(super) fn start_answer(
         &mut self,
@@ -123,7 +125,7 @@ impl<T: Transport> Connection<T> {
                 return;
             }
             Source::Tunnel(handler) => {
-                // What it carries is known when it has ended.
+                // The bytes of a tunnel are known at its end.
                 let record = logged.map(|logged| {
                     let outcome = Outcome::of(response, 0);
                     Box::new(TailRecord { log: logged.keep(), outcome })
@@ -208,15 +210,15 @@ impl<T: Transport> Connection<T> {
         self.http1.request_count() == self.service.config.limits.requests_per_connection
     }
 
-    /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the
-    /// server drains.
+    /// Returns `true` if this is the last answer: nothing more can be parsed, or may be parsed during a
+    /// drain.
     #[inline]
     fn is_last_answer(&self) -> bool {
         (self.http1.is_finished() || self.guard.is_draining()) && self.exchanges.is_empty()
     }
 
-    /// Whether the content of the request that is being answered has been read, is still being read by the
-    /// handler, or is little enough to be thrown away. If not, the connection cannot go on.
+    /// Returns `true` if the content of the current request is read, is still being read by the handler, or
+    /// is small enough to discard. Otherwise, the connection must close.
     #[inline]
     fn can_content_be_finished(&mut self) -> bool {
         match &mut self.incoming {
@@ -291,8 +293,7 @@ impl<T: Transport> Connection<T> {
         Some(streaming)
     }
 
-    /// Records the answer whose large content stood at the end of the output: all of it, or what is not there
-    /// any more.
+    /// Records the answer with the large content at the end of the output, complete or cut off.
     #[inline]
     pub(super) fn record_tail(&mut self) {
         if let Some(record) = self.tail_record.take() {

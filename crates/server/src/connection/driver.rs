@@ -17,8 +17,7 @@ use crate::http2;
 use crate::record::TakeRecord;
 use crate::spoken::{Spoken, recognise};
 
-/// Drives the connections of one worker, over whatever transport: what a server does with a connection once
-/// it is accepted.
+/// Drives the connections of one worker over any transport, once they are accepted.
 #[derive(Clone)]
 pub struct ConnectionDriver {
     service: Rc<Service>,
@@ -35,12 +34,12 @@ impl ConnectionDriver {
         Self { service: Rc::new(Service::new(handler, config, worker, record)) }
     }
 
-    /// The same with another config.
+    /// Returns the same driver with another config.
     pub(crate) fn with_config(&self, config: Arc<Config>) -> Self {
         Self { service: Rc::new(self.service.with_config(config)) }
     }
 
-    /// The same with another handler.
+    /// Returns the same driver with another handler.
     pub(crate) fn with_handler(&self, handler: Arc<dyn Handler>) -> Self {
         Self { service: Rc::new(self.service.with_handler(handler)) }
     }
@@ -56,8 +55,8 @@ impl ConnectionDriver {
         drive(Connection::new(transport, self.service.clone(), info, guard))
     }
 
-    /// Drives a connection that speaks this, of which the octets `early` were read already. The value comes
-    /// from whoever has negotiated it; who has not asks [`drive_recognised`](Self::drive_recognised).
+    /// Drives a connection of the protocol `spoken`. The bytes `early` were already read. If the protocol was
+    /// not negotiated, use [`drive_recognised`](Self::drive_recognised).
     pub async fn drive_as<T: Transport>(
         &self,
         spoken: Spoken,
@@ -74,7 +73,7 @@ impl ConnectionDriver {
         }
     }
 
-    /// The same with what the first octets tell that it speaks.
+    /// Drives a connection and detects its protocol by the first bytes.
     pub async fn drive_recognised<T: Transport>(
         &self,
         mut transport: T,
@@ -88,7 +87,7 @@ impl ConnectionDriver {
         }
     }
 
-    /// The same, where the octets `early` were read already.
+    /// Drives a connection and detects its protocol by the first bytes. The bytes `early` were already read.
     pub(crate) fn drive_from<T: Transport>(
         &self,
         transport: T,
@@ -101,17 +100,17 @@ impl ConnectionDriver {
         drive(connection)
     }
 
-    /// How long the client of a connection may take to say who it is.
+    /// Returns the time in which a client must send its first bytes.
     pub(crate) fn header_patience(&self, guard: &ConnectionGuard) -> Duration {
         patience(guard, self.service.config.timeouts.header_section)
     }
 
-    /// How long a client may take to read why it was refused.
+    /// Returns the time in which a client may read a refusal.
     pub(crate) fn linger(&self) -> Duration {
         self.service.config.timeouts.linger
     }
 
-    /// Answers the octets `early`, which are HTTP where TLS is spoken, and what comes behind them.
+    /// Refuses plain HTTP on a TLS port. `early` are its first bytes.
     pub(crate) fn refuse_plain_http<T: Transport>(
         &self,
         transport: T,

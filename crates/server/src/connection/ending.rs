@@ -1,4 +1,4 @@
-//! How a connection ends: it is closed, or handed over to the handler of a tunnel.
+//! The end of a connection: it closes, or becomes a tunnel.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use super::service::Service;
 use crate::connection_info::ConnectionInfo;
 use crate::response::{Tunnel, TunnelHandler, TunnelTrace};
 
-/// What becomes of a connection when its last answer is written.
+/// The state of a connection after its last answer.
 #[derive(Default)]
 pub(super) enum Ending {
-    /// Nothing: it goes on.
+    /// The connection continues.
     #[default]
     No,
     /// It is closed at once, written or not.
@@ -25,8 +25,8 @@ pub(super) enum Ending {
     Close,
     /// It is handed over.
     HandOver(Box<HandOver>),
-    /// It is closed when the client has had time to read the answer: to close a socket with octets unread
-    /// makes the kernel send a reset, which takes the answer from the client's hands (RFC 9112 §9.6).
+    /// The connection closes after the client had time to read the answer. A close with unread bytes makes
+    /// the kernel send a reset, which can destroy the answer (RFC 9112 §9.6).
     Linger,
     /// It is broken off: the answer ends where the connection does, and must not look complete.
     Reset,
@@ -34,28 +34,28 @@ pub(super) enum Ending {
     Lingering { until: Duration, left_bytes: usize },
 }
 
-/// What comes after an answer.
+/// The next step after an answer.
 pub(super) struct AfterAnswer {
     /// The connection goes on.
     pub(super) is_persistent: bool,
-    /// The client may be sending more: it has not asked for the end. Of one that has, what it has sent all
-    /// the same is looked for.
+    /// `true` if the client may be sending more, because it has not asked for the end of the connection.
+    /// Otherwise, the connection only looks for bytes that it has sent anyway.
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
     pub(super) tunnel: Option<Box<HandOver>>,
 }
 
 impl Ending {
-    /// Whether the end has begun: nothing is parsed and nothing more is answered.
+    /// Returns `true` if the end has begun: the connection parses and answers nothing more.
     pub(super) const fn is_due(&self) -> bool {
         !matches!(self, Self::No)
     }
 }
 
-/// What a connection is handed over to, and what will be recorded of it.
+/// The handler of a tunnel, and the record of its request.
 pub(super) struct HandOver {
     pub(super) handler: TunnelHandler,
-    /// `None` if nobody takes records.
+    /// The record of the tunnel. `None` if the server records no requests.
     pub(super) record: Option<Box<TailRecord>>,
 }
 
@@ -71,9 +71,9 @@ pub(super) struct HandedOver {
 }
 
 enum State {
-    /// For its handler to be done with it.
+    /// Waits for the handler of the tunnel.
     Runs(Pin<Box<dyn Future<Output = ()>>>),
-    /// For the client to take what the handler has left behind, and to be told that it was all.
+    /// Waits until the client has taken the remaining bytes of the handler and the end of the stream.
     Closes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
 }
 
@@ -100,7 +100,7 @@ impl HandedOver {
                 State::Runs(running) => {
                     ready!(running.as_mut().poll(cx));
                     let Some(transport) = self.trace.take_left() else {
-                        // It was passed on to another task, which counts for nobody.
+                        // Another task owns the transport now; its bytes are not counted.
                         self.record(true);
                         return Poll::Ready(());
                     };
@@ -141,8 +141,8 @@ impl HandedOver {
     }
 }
 
-/// What is dropped before its end was cut off with the drain, or its handler has panicked: nobody polls it
-/// any more, so it is recorded here.
+/// A tunnel that is dropped before its end was cut off by the drain, or its handler panicked. No task polls
+/// it again, so it is recorded here.
 impl Drop for HandedOver {
     fn drop(&mut self) {
         self.record(false);

@@ -10,20 +10,20 @@ use super::log::Log;
 use crate::handler::{Answer, Later};
 use crate::response::{InterimResponse, InterimSlot, Response};
 
-/// A request in the queue of answers, without its octets.
+/// A request in the queue of answers, without its bytes.
 pub(super) struct Exchange {
     pub(super) facts: RequestFacts,
     pub(super) answer: Answer,
     /// Interim responses that are to be written before the answer.
     pub(super) interim: Vec<InterimResponse>,
-    /// What the record of it needs; `None` if nobody takes records.
+    /// Data for the record. `None` if the server records no requests.
     pub(super) log: Option<Box<Log>>,
-    /// Whether others may be answered at the same time (RFC 9112 §9.3.2).
+    /// `true` if other requests may run at the same time (RFC 9112 §9.3.2).
     pub(super) is_safe: bool,
 }
 
 impl Exchange {
-    /// An answer to octets that are no request.
+    /// Returns an answer to bytes that are not a request.
     pub(super) fn refusal(response: Response, log: Option<Box<Log>>) -> Self {
         Self { facts: REFUSED, answer: Answer::Now(response), interim: Vec::new(), log, is_safe: false }
     }
@@ -38,7 +38,7 @@ impl Exchange {
     }
 }
 
-/// Asks a future for its response; if it panics, the response is 500. What it sends ahead of it goes behind
+/// Polls the future of an answer. A panic becomes a 500 response. Interim responses of the future go behind
 /// `interim`.
 pub(crate) fn poll_later(
     later: &mut Later,
@@ -50,13 +50,13 @@ pub(crate) fn poll_later(
         .unwrap_or_else(|_| Poll::Ready(panicked()))
 }
 
-/// The answer of a handler that has panicked. What it panicked about was printed by the panic hook.
+/// Returns the response for a handler that has panicked. The panic hook has printed the message.
 #[cold]
 pub(crate) fn panicked() -> Response {
     Response::text("something went wrong here\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Octets that are no request are answered as if they were one of HTTP/1.1, and the last.
+/// Bytes that are not a request get an answer in HTTP/1.1, and the connection closes.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http11,
     response_to: ResponseTo::Other,

@@ -32,10 +32,10 @@ pub(super) struct Connection<T> {
 
     // requests in
     pub(super) http1: ServerConnection,
-    /// What has arrived and was not parsed when the last turn ended.
+    /// Bytes that were received but not parsed in the last poll iteration.
     pub(super) unparsed: PooledBuffer,
     pub(super) input: Input,
-    /// What is read no further is in the middle of a request: the client may still be sending it.
+    /// `true` if reading stopped in the middle of a request, so the client may still be sending.
     pub(super) is_abandoned: bool,
     /// The content of the request that was parsed last, while it arrives.
     pub(super) incoming: Option<IncomingContent>,
@@ -45,13 +45,13 @@ pub(super) struct Connection<T> {
     pub(super) exchanges: VecDeque<Exchange>,
     /// Something has happened since they were asked that their handlers may have waited for.
     pub(super) is_news_to_handlers: bool,
-    /// The answer whose content is being written.
+    /// The answer that is being streamed.
     pub(super) streaming: Option<Box<Streaming>>,
     pub(super) output: Output,
-    /// The answer whose large content stands at the end of the output; `None` if nobody takes records.
+    /// The answer with the large content at the end of the output. `None` if the server records no requests.
     pub(super) tail_record: Option<Box<TailRecord>>,
 
-    /// What happens when the answers written so far have reached the client; nothing is parsed any more.
+    /// The state after the written answers have reached the client; nothing more is parsed.
     pub(super) ending: Ending,
     pub(super) timers: Timers,
     pub(super) deadline: Deadline,
@@ -59,10 +59,10 @@ pub(super) struct Connection<T> {
     pub(super) guard: ConnectionGuard,
 }
 
-/// What the transport has said last of what comes in.
+/// The last result of reading from the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Input {
-    /// Nothing that still holds: there may be something to read.
+    /// The last result no longer holds: there may be something to read.
     Unknown,
     /// There is nothing yet, and it will wake this task when there is.
     Awaited,
@@ -70,12 +70,12 @@ pub(super) enum Input {
     Ended,
 }
 
-/// What a step of a turn came to.
+/// Result of a step of a poll iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// Something moved: the other steps may have something to do now.
     Moved,
-    /// Nothing moved; the task will be woken when it can.
+    /// No progress; the task is woken when progress is possible.
     Waits,
 }
 
@@ -178,7 +178,7 @@ impl<T: Transport> Connection<T> {
             }
             Poll::Ready(end) => {
                 self.record_unanswered();
-                // A connection that fails is the client's business: there is nobody to tell.
+                // A failed connection is not reported: the client is gone.
                 Poll::Ready(end.unwrap_or_default())
             }
         }
@@ -186,7 +186,7 @@ impl<T: Transport> Connection<T> {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Nothing more is answered. What is written goes out, then `ending` happens.
+    /// Ends the connection after the written bytes, as `ending` describes. Nothing more is answered.
     pub(super) fn end_after_output(&mut self, ending: Ending) {
         if !self.ending.is_due() {
             self.ending = ending;
@@ -237,8 +237,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Whether there is more from the client than was made sense of. What the socket has is known without
-    /// asking the system, unless that has just said that there is something.
+    /// Returns `true` if the client has sent more than the connection has parsed. Asks the system only if the
+    /// socket has just become readable.
     fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
         if self.is_input_ended() {
             return Ok(false);
@@ -297,7 +297,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Whether the end of the connection would be the end of the answer that is being written.
+    /// Returns `true` if the end of the connection would end the current answer.
     fn is_ended_by_connection(&self) -> bool {
         self.streaming.as_ref().is_some_and(|streaming| streaming.ends_with_connection())
     }
@@ -316,7 +316,7 @@ impl<T: Transport> Connection<T> {
         self.deadline.set(self.timers.next());
     }
 
-    /// Whether the client is to take what is written: nothing else keeps a connection from its end.
+    /// Returns `true` if the connection only waits for the client to read.
     #[inline]
     fn is_writing(&self) -> bool {
         !self.output.is_empty() || (self.ending.is_due() && !matches!(self.ending, Ending::Lingering { .. }))
@@ -328,7 +328,7 @@ impl<T: Transport> Connection<T> {
             return Some((ReadTimer::Linger, until));
         }
         if self.ending.is_due() {
-            // What is still to be written has the timer of writing.
+            // The timer of writing covers the rest of the output.
             return None;
         }
         if let Some(incoming) = &self.incoming {
@@ -392,8 +392,8 @@ impl<T: Transport> Driven<T> {
     }
 }
 
-/// What is dropped before its end was cut off with the drain: nobody polls it any more, so what it leaves
-/// undone is seen to here.
+/// A connection that is dropped before its end was cut off by the drain. No task polls it again, so its
+/// records are written here.
 impl<T: Transport> Drop for Driven<T> {
     fn drop(&mut self) {
         if let State::Connection(connection) = &mut self.0 {
@@ -402,10 +402,11 @@ impl<T: Transport> Drop for Driven<T> {
     }
 }
 
-/// How many turns a connection takes before others get theirs. Each may read and write a whole buffer.
+/// Maximum number of iterations of one connection in a poll, so that others make progress. Each iteration may
+/// read and write a whole buffer.
 const TURNS_MAX: usize = 8;
 
-/// What a client may still send while it is given time to read.
+/// Maximum number of bytes that a client may still send while it has time to read.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 
 /// Long enough for the reactor to report what has arrived.

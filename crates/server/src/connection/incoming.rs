@@ -8,23 +8,23 @@ use thruway_net::Pipe;
 use crate::config::Timeouts;
 use crate::request::{ContentError, ContentSender};
 
-/// Where arriving content goes, and how long it has been arriving.
+/// Destination of arriving content, with its arrival times.
 pub(crate) struct IncomingContent {
     target: Target,
     /// The client waits for `100 (Continue)`.
     pub(crate) owes_continue: bool,
-    /// How much came last.
+    /// Number of bytes in the last read.
     last_bytes: usize,
     /// Time up to which the client has sent enough, never in the future: see [`pay`](Self::pay).
     paid_until: Duration,
-    /// Since when it is we who do not read.
+    /// Time since which the server has not read, because the handler is slow.
     paused_since: Option<Duration>,
 }
 
 enum Target {
     /// The handler.
     Handler(ContentSender),
-    /// Nobody: up to so many octets are thrown away so that the connection can go on.
+    /// No handler reads the content: the connection discards up to `left` bytes, so that it can continue.
     Nobody { left: u64 },
 }
 
@@ -42,7 +42,7 @@ impl IncomingContent {
     /// Takes a piece of content.
     ///
     /// # Errors
-    /// Nobody wants it, and it is more than is thrown away.
+    /// Receives content. Fails if no handler reads it and it exceeds the bytes to discard.
     pub(crate) fn receive(
         &mut self,
         content: &[u8],
@@ -59,7 +59,7 @@ impl IncomingContent {
         Ok(())
     }
 
-    /// Whether what comes next is better put into a pipe: it comes fast, and whoever takes it takes pipes.
+    /// Returns `true` if the next content should go into a pipe: it arrives fast, and the reader takes pipes.
     pub(super) fn wants_pipe(&self) -> bool {
         self.last_bytes >= BULK_BYTES && self.sender().is_some_and(ContentSender::wants_pipe)
     }
@@ -99,18 +99,19 @@ impl IncomingContent {
         }
     }
 
-    /// Throws away what is still to come, `left` octets at most.
+    /// Discards the rest of the content, at most `left` bytes.
     pub(crate) fn discard(&mut self, left: u64) {
         self.target = Target::Nobody { left };
         self.owes_continue = false;
     }
 
-    /// Whether the handler has let go of the content.
+    /// Returns `true` if the handler has dropped the content.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.sender().is_none_or(ContentSender::is_abandoned)
     }
 
-    /// Whether `100 (Continue)` is to be sent now: the client waits for it and the handler for content.
+    /// Returns `true` if `100 (Continue)` must be sent now: the client waits for it, and the handler waits
+    /// for content.
     pub(crate) fn take_continue(&mut self, now: Duration) -> bool {
         let is_due = self.owes_continue && self.sender().is_some_and(ContentSender::is_wanted);
         if is_due {
@@ -120,7 +121,7 @@ impl IncomingContent {
         is_due
     }
 
-    /// How many octets may be read. If none, the task is woken when that changes.
+    /// Returns the number of bytes that may be read. If it is 0, the task is woken when that changes.
     pub(crate) fn poll_room(
         &mut self,
         window_bytes: usize,
@@ -156,6 +157,6 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 /// Less at a time is not worth the system calls of a pipe.
 const BULK_BYTES: usize = 16 << 10;
 
-/// More content that nobody wants than is thrown away for the sake of the connection.
+/// The unread content exceeds the bytes to discard.
 #[derive(Debug)]
 pub(crate) struct TooMuchToDiscard;

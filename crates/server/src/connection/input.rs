@@ -49,7 +49,7 @@ impl<T: Transport> Connection<T> {
         self.output.give_buffer_back(&mut buffers.output);
     }
 
-    /// Whether the client sends nothing more.
+    /// Returns `true` if the client sends nothing more.
     #[inline]
     pub(super) fn is_input_ended(&self) -> bool {
         self.input == Input::Ended
@@ -102,8 +102,7 @@ impl<T: Transport> Connection<T> {
         Ok(Step::Moved)
     }
 
-    /// Moves content into a pipe, if nothing else comes next, there is much of it, and whoever takes it takes
-    /// pipes.
+    /// Moves content into a pipe if nothing else comes next, it is large, and the reader takes pipes.
     fn poll_fill_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -133,8 +132,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// How many octets to read: as many as fit if they can be used at once, otherwise a few ahead, so that a
-    /// connection that fails is noticed.
+    /// Returns the number of bytes to read: as many as fit if they can be parsed at once, otherwise a few, so
+    /// that a failed connection is noticed.
     fn room_to_read(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
         match parsed {
             _ if self.is_input_ended() => None,
@@ -155,7 +154,7 @@ impl<T: Transport> Connection<T> {
             if !self.may_parse(cx, buffers, now) {
                 return if outcome == Parsed::Some { outcome } else { Parsed::MustWait };
             }
-            // The end of content is an event that needs no octet.
+            // The end of content is an event without bytes.
             let may_be_more = buffers.parsed != buffers.filled || self.incoming.is_some();
             if !may_be_more || !self.parse_one(cx, buffers, now) {
                 return outcome;
@@ -164,8 +163,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Whether there is room for what may be parsed next: for content with its handler, for a request with
-    /// the answers before it.
+    /// Returns `true` if there is capacity for the next event: for content in the window of the handler, for
+    /// a request in the queue of answers.
     #[inline]
     fn may_parse(&mut self, cx: &mut Context<'_>, buffers: &Buffers, now: Duration) -> bool {
         let config = &self.service.config;
@@ -252,7 +251,7 @@ impl<T: Transport> Connection<T> {
         // A place for the answer: it is written here and not returned, which would copy it (decision 0008).
         let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
         self.call_handler(&mut request, &mut answer);
-        // What of the content the handler has not taken nobody will.
+        // Content that the handler has not taken is discarded from here on.
         drop(request);
         let mut interim = Vec::new();
         if let Answer::Later(later) = &mut answer
@@ -315,7 +314,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Content has come, for which there was room: who does not read meanwhile has something else to do.
+    /// Notes that content has arrived. The client is making progress, even if it does not read.
     fn note_content(&mut self) {
         self.is_news_to_handlers = true;
         self.timers.stalled_since = None;
@@ -352,18 +351,18 @@ impl<T: Transport> Connection<T> {
         }
         self.abandon();
         if self.exchanges.is_empty() && self.streaming.is_none() {
-            // It was answered already; what is still to come was only thrown away.
+            // The request was already answered, and the rest of its content was only being discarded.
             self.end_after_output(Ending::Linger);
         }
     }
 
-    /// Reads nothing any more.
+    /// Stops reading.
     fn abandon(&mut self) {
         self.http1.abandon();
         self.is_abandoned = true;
     }
 
-    /// Answers octets that are no request, after the requests before them, and ends the connection.
+    /// Answers bytes that are not a request, after the requests before them, and ends the connection.
     #[cold]
     pub(super) fn refuse(&mut self, status: StatusCode, reason: &'static str) {
         self.abandon();
@@ -374,12 +373,12 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// What parsing came to.
+/// Result of parsing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Parsed {
     /// Something was found and handed on.
     Some,
-    /// What is there is not enough.
+    /// More bytes are needed.
     NeedsMore,
     /// There is no room for what may be there.
     MustWait,
@@ -393,15 +392,15 @@ pub(crate) fn too_many_connections() -> Response {
         .and_close()
 }
 
-/// The response to a request whose scheme or host another connection serves (RFC 9110 §15.5.20). The client
-/// may repeat the request there.
+/// Returns the response to a request for a scheme or host of another connection (RFC 9110 §15.5.20). The
+/// client may repeat the request there.
 #[cold]
 pub(crate) fn misdirected() -> Response {
     Response::text("this scheme or host is not served on this connection\n")
         .with_status(StatusCode::MISDIRECTED_REQUEST)
 }
 
-/// Whether the next request has a safe method, or too little of it has arrived to know.
+/// Returns `true` if the next request has a safe method, or if too little of it has arrived to know.
 fn is_safe_or_unknown(unparsed: &[u8]) -> bool {
     SAFE_METHODS.iter().any(|method| {
         let length = method.len().min(unparsed.len());

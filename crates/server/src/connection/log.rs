@@ -6,9 +6,9 @@ use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
 
 use crate::response::{Response, Told};
 
-/// What is kept of a request until it is recorded.
+/// Data of a request until it is recorded.
 pub(crate) struct Log {
-    /// `None` for octets that are no request.
+    /// The head. `None` for bytes that are not a request.
     pub(crate) head: Option<OwnedRequestHead>,
     pub(crate) started: Duration,
 }
@@ -19,14 +19,14 @@ pub(crate) enum Logged<'a> {
     Kept(Box<Log>),
 }
 
-/// What will be recorded of an answer when its large content is written.
+/// The record of an answer while its large content is written.
 pub(super) struct TailRecord {
     pub(super) log: Box<Log>,
     pub(super) outcome: Outcome,
 }
 
 impl Logged<'_> {
-    /// What is kept of it.
+    /// Copies the data that a later record needs.
     pub(crate) fn keep(self) -> Box<Log> {
         match self {
             Self::Parsed { head, started } => {
@@ -37,7 +37,7 @@ impl Logged<'_> {
     }
 }
 
-/// How a request was answered.
+/// Result of a request, for its record.
 pub(crate) struct Outcome {
     pub(crate) status: StatusCode,
     pub(crate) content_bytes: u64,
@@ -54,8 +54,7 @@ impl Outcome {
     }
 }
 
-/// What access logs say of a request whose client did not wait for the answer; never sent. The number is
-/// nginx's.
+/// Status in access logs if the client did not wait for the answer; never sent. The number is that of nginx.
 pub(crate) const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

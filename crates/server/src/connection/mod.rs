@@ -1,14 +1,14 @@
-//! One connection, from the first octet to the last.
+//! One connection, from its first byte to its last.
 //!
 //! ```text
 //!            ┌───────────────────── a turn ─────────────────────┐
 //!  client ──▶│ input: read, parse ─▶ handler ─▶ answers: in order│──▶ output: one write for all ──▶ client
 //!            └───────────────────────────────────────────────────┘
 //! ```
-//! A connection is a future. Each time it is polled it takes turns until nothing moves any more: it reads
-//! into the buffer that all connections of the worker share, answers all that is in it, and writes the
-//! answers together. What remains is copied out, so that a connection that waits owns no buffer. The rules of
-//! HTTP/1.1 are in `thruway-http1`; here is only what needs a clock, a socket and handlers.
+//! A connection is a future. Each poll repeats these steps until there is no progress: it reads into the
+//! buffer that all connections of the worker share, handles everything in it, and writes the answers
+//! together. The rest is copied out, so a waiting connection owns no buffer. The rules of HTTP/1.1 are in
+//! `thruway-http1`; this module has the parts that need a clock, a socket and handlers.
 
 // shared by the connections of a worker
 mod origin_fields;
@@ -31,7 +31,7 @@ mod timers;
 mod http1;
 mod driver;
 
-// what connections of other versions do as these
+// shared with connections of other versions
 pub(crate) use answers::settle;
 pub use driver::ConnectionDriver;
 pub(crate) use exchange::{panicked, poll_later};

@@ -15,7 +15,7 @@ use crate::response::Marks;
 #[derive(Debug)]
 pub(crate) struct OriginFields {
     lines: Vec<u8>,
-    /// The second line's value by itself, for who writes no lines.
+    /// The value of the date line alone, for versions that do not write lines.
     date: OnceCell<HeaderValue>,
     /// Header sections that were made with this date, by the lines that were written out for them.
     sections: RefCell<Vec<(&'static str, HeaderMap)>>,
@@ -66,7 +66,7 @@ impl OriginFields {
         section
     }
 
-    /// Those of the lines that a response with `marks` does not have.
+    /// Returns the lines that a response with `marks` does not have.
     #[inline]
     pub(crate) fn lines_beside(&self, marks: Marks) -> &[u8] {
         let (server, date) = self.lines.split_at(SERVER_LINE.len().min(self.lines.len()));

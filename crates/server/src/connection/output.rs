@@ -1,4 +1,4 @@
-//! Octets on their way to the client.
+//! Bytes for the client.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -8,18 +8,18 @@ use thruway_net::{Pipe, PooledBuffer, Transport};
 
 use crate::response::FileRange;
 
-/// What is to be written: octets, and behind them at most one large piece that is not copied.
+/// The bytes to write, and at most one large piece behind them that is not copied.
 #[derive(Default)]
 pub(super) struct Output {
     octets: PooledBuffer,
-    /// How many of the octets are written.
+    /// Number of bytes that are written.
     written: usize,
     tail: Tail,
-    /// Nothing but the end of the connection says that the last answer is complete.
+    /// `true` if only the end of the connection ends the last answer.
     pub(super) ends_with_connection: bool,
 }
 
-/// A piece behind the octets. Nothing can be added before it is written.
+/// A piece behind the bytes. Nothing can be added before it is written.
 #[derive(Default)]
 pub(super) enum Tail {
     #[default]
@@ -30,37 +30,37 @@ pub(super) enum Tail {
 }
 
 impl Output {
-    /// Where to append octets, which is possible while there is no tail.
+    /// Returns the buffer to append to. There must be no tail.
     #[inline]
     pub(super) fn octets(&mut self) -> &mut Vec<u8> {
-        debug_assert!(!self.has_tail(), "what comes after the tail must wait for it");
+        debug_assert!(!self.has_tail(), "the tail must be written first");
         &mut self.octets
     }
 
-    /// Puts `tail` behind the octets.
+    /// Adds `tail` behind the bytes.
     pub(super) fn set_tail(&mut self, tail: Tail) {
-        debug_assert!(!self.has_tail(), "what comes after the tail must wait for it");
+        debug_assert!(!self.has_tail(), "the tail must be written first");
         self.tail = tail;
     }
 
-    /// Whether everything is written.
+    /// Returns `true` if everything is written.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.octets.len() == self.written && !self.has_tail()
     }
 
-    /// Whether more may be added: there is no tail, and less than `bytes_max` waits.
+    /// Returns `true` if more may be added: there is no tail, and fewer than `bytes_max` bytes wait.
     #[inline]
     pub(super) fn has_room(&self, bytes_max: usize) -> bool {
         !self.has_tail() && self.octets.len() - self.written < bytes_max
     }
 
-    /// Whether a large piece waits behind the octets.
+    /// Returns `true` if a large piece waits behind the bytes.
     pub(super) const fn has_tail(&self) -> bool {
         !matches!(self.tail, Tail::None)
     }
 
-    /// How much of the large piece is not written.
+    /// Returns the number of unwritten bytes of the large piece.
     pub(super) fn tail_bytes(&self) -> u64 {
         match &self.tail {
             Tail::None => 0,
@@ -82,7 +82,7 @@ impl Output {
     #[inline]
     pub(super) fn give_buffer_back(&mut self, shared: &mut PooledBuffer) {
         if shared.capacity() > 0 {
-            // What waits has had a buffer of its own since an earlier turn.
+            // Waiting bytes have had their own buffer since an earlier poll iteration.
             if self.octets.len() == self.written {
                 self.octets = PooledBuffer::default();
                 self.written = 0;
@@ -171,10 +171,10 @@ fn poll_send_file<T: Transport>(
     }
 }
 
-/// How much of a file one system call sends.
+/// Maximum number of bytes of a file in one system call.
 const SEND_FILE_BYTES_MAX: usize = 256 << 10;
 
-/// How much one turn writes: there are other connections.
+/// Maximum number of bytes that one poll iteration writes, so that other connections make progress.
 const FAIR_BYTES: usize = 256 << 10;
 
 /// Larger content is written from where it is; up to this size one more copy is cheaper than one more slice.

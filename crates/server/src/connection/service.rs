@@ -1,4 +1,4 @@
-//! What the connections of one worker share.
+//! State that the connections of one worker share.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,23 +24,23 @@ pub(crate) struct Service {
     pub(crate) worker: Rc<Worker>,
     pub(super) buffers: RefCell<Buffers>,
     pub(crate) origin_fields: RefCell<OriginFields>,
-    /// Where interim responses go while the future of an answer is polled.
+    /// Destination of interim responses while the future of an answer is polled.
     pub(crate) interim_slot: InterimSlot,
-    /// Takes the records, if anybody wants them.
+    /// Receiver of records, if any.
     record: Option<Rc<RefCell<TakeRecord>>>,
 }
 
 /// The buffers that a connection uses while it is polled, and only then.
 pub(super) struct Buffers {
-    /// Octets read; of these, `input[parsed..filled]` are still to be parsed.
+    /// Input buffer; `input[parsed..filled]` is not parsed yet.
     pub(super) input: Box<[u8]>,
     pub(super) parsed: usize,
     pub(super) filled: usize,
     /// The client has sent nothing more: there is no need to read again before the task is woken.
     pub(super) is_dry: bool,
-    /// Where the field lines of the request at hand stand.
+    /// Positions of the field lines of the current request.
     pub(super) index: HeadIndex,
-    /// Octets to be written.
+    /// Bytes to write.
     pub(super) output: PooledBuffer,
 }
 
@@ -58,13 +58,13 @@ impl Service {
         Self { handler, config, worker, buffers, origin_fields, interim_slot, record }
     }
 
-    /// The same with another config, and so with buffers of its own.
+    /// Returns the same service with another config and its own buffers.
     pub(super) fn with_config(&self, config: Arc<Config>) -> Self {
         let other = Self::new(self.handler.clone(), config, self.worker.clone(), None);
         Self { record: self.record.clone(), ..other }
     }
 
-    /// The same with another handler, and with buffers of its own too.
+    /// Returns the same service with another handler and its own buffers.
     pub(super) fn with_handler(&self, handler: Arc<dyn Handler>) -> Self {
         let other = Self::new(handler, self.config.clone(), self.worker.clone(), None);
         Self { record: self.record.clone(), ..other }
@@ -79,7 +79,7 @@ impl Service {
         now
     }
 
-    /// Has `act` use the buffer into which connections read. What is in it is of no meaning.
+    /// Lends the input buffer to `act`. Its content is undefined.
     pub(crate) fn with_input<R>(&self, act: impl FnOnce(&mut [u8]) -> R) -> R {
         act(&mut self.buffers.borrow_mut().input)
     }
@@ -90,8 +90,8 @@ impl Service {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
-    /// What records say of a request that was not answered: its client has gone, or its time was over with
-    /// the drain.
+    /// Returns the status for the record of a request without an answer: its client has left, or the drain
+    /// has cut it off.
     pub(crate) fn unanswered(&self) -> StatusCode {
         if self.worker.is_cut_off() { StatusCode::SERVICE_UNAVAILABLE } else { CLIENT_CLOSED_REQUEST }
     }
@@ -145,7 +145,7 @@ impl Buffers {
         }
     }
 
-    /// What is still to be parsed.
+    /// Returns the bytes that are not parsed yet.
     pub(super) fn unparsed(&self) -> &[u8] {
         &self.input[self.parsed..self.filled]
     }

@@ -1,4 +1,4 @@
-//! An answer whose content comes piece by piece.
+//! An answer with content that arrives piece by piece.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ pub(super) struct Streaming {
     framing: Framing,
     pub(super) trailers: FieldLinesBuf,
     pub(super) status: StatusCode,
-    /// How much content was put into the output.
+    /// Number of content bytes in the output so far.
     pub(super) sent_bytes: u64,
     /// A drain has ended the content.
     pub(super) is_cut_short: bool,
@@ -30,14 +30,14 @@ pub(super) struct Streaming {
     pub(super) record: StreamRecord,
 }
 
-/// What will be recorded of the answer.
+/// The record of a streamed answer.
 pub(super) struct StreamRecord {
     pub(super) log: Option<Box<Log>>,
     pub(super) told: Option<Told>,
 }
 
 enum Framing {
-    /// So many octets are still to come.
+    /// This number of bytes is still missing.
     Octets {
         remaining: u64,
     },
@@ -49,7 +49,7 @@ enum Framing {
     UntilClose,
 }
 
-/// What a stream yields.
+/// Next item of a stream.
 pub(super) enum Next {
     Piece(Piece),
     Pipe(Pipe),
@@ -82,12 +82,12 @@ impl Streaming {
         }
     }
 
-    /// Whether nothing but the end of the connection says that the content is complete.
+    /// Returns `true` if only the end of the connection ends the content.
     pub(super) const fn ends_with_connection(&self) -> bool {
         matches!(self.framing, Framing::UntilClose)
     }
 
-    /// What comes next, in a pipe if it can be and the client's socket can be spliced to.
+    /// Returns the next item, in a pipe if the stream and the socket of the client support it.
     fn poll_pipe_or_next(
         &mut self,
         splices: bool,

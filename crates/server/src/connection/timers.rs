@@ -1,4 +1,4 @@
-//! How long a connection waits for its client.
+//! Timers for a client.
 //!
 //! At the end of a turn it is clear what the connection waits for; that sets the timers. At the start of the
 //! next one they are looked at. Nothing is registered anywhere meanwhile: see `thruway_net::Deadlines`.
@@ -10,19 +10,19 @@ use thruway_net::ConnectionGuard;
 /// When the connection stops waiting.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// For the client to send, and for what.
+    /// Timer for reading, with its start.
     pub(super) read: Option<(ReadTimer, Duration)>,
-    /// For the client to take what is written.
+    /// Timer for the client to take the output.
     pub(super) write: Option<Duration>,
     /// When anything moved last.
     pub(super) moved_at: Duration,
-    /// When the first octets of the request came whose head is not complete.
+    /// Time of the first byte of the request with an incomplete head.
     pub(super) head_since: Option<Duration>,
-    /// Since when no octet could be written.
+    /// Time since which no byte could be written.
     pub(super) stalled_since: Option<Duration>,
 }
 
-/// What a connection waits for.
+/// Reason for a read timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadTimer {
     /// When to give up the content of a request.
@@ -36,7 +36,7 @@ pub(super) enum ReadTimer {
     HeaderSection,
     /// When to close a connection without requests.
     Idle,
-    /// When to close a connection whose last answer the client has had time to read.
+    /// Time to close a connection after its last answer.
     Linger,
 }
 
@@ -55,10 +55,10 @@ impl Timers {
     }
 }
 
-/// How long to wait for a client to say something, which is `timeout` unless it is one too many.
+/// Returns the time to wait for a client: `timeout`, or less for a connection over the limit.
 pub(super) fn patience(guard: &ConnectionGuard, timeout: Duration) -> Duration {
     if guard.is_over_limit() { OVER_LIMIT_PATIENCE.min(timeout) } else { timeout }
 }
 
-/// How long one connection too many may take to ask for something, to be told so.
+/// Time in which a connection over the limit must send a request to get a 503 response.
 pub(crate) const OVER_LIMIT_PATIENCE: Duration = Duration::from_secs(2);

@@ -11,16 +11,16 @@ use thruway_message::{FieldLines, FieldValue};
 
 use super::entity_tag::{EntityTag, members};
 
-/// What tells one state of a representation from another (RFC 9110 §8.8).
+/// The validators of a representation (RFC 9110 §8.8).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Validators {
     /// A strong entity tag, with its quotes.
     pub(super) entity_tag: String,
-    /// In whole seconds; `None` if the file's time is none that a date can show.
+    /// Time of the last modification in whole seconds. `None` if it cannot be written as a date.
     pub(super) last_modified: Option<SystemTime>,
 }
 
-/// What the preconditions of a request come to.
+/// Result of the preconditions of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     /// The request is answered as if it had no preconditions.
@@ -65,11 +65,11 @@ fn if_unmodified_since(fields: FieldLines<'_>, validators: &Validators) -> Optio
     Some(last_modified <= date)
 }
 
-/// Whether `Range` counts as far as `If-Range` is concerned: step 5 of §13.2.2 (RFC 9110 §13.1.5).
+/// Returns `true` if `If-Range` allows `Range`: step 5 of RFC 9110 §13.2.2 (§13.1.5).
 ///
-/// A date counts if it is the very one that we send. That no file changes twice within a second nobody can
-/// promise; but each of our responses has a strong entity tag, and who has one must not use the date.
-/// Compression takes that tag away, and answers for those who then use the date: it hides `Range` from us.
+/// A date counts only if it equals the one that we send. A file can change twice within a second, but each of
+/// our responses also has a strong entity tag, and a client with a tag must not use the date. Compression
+/// removes the tag; for clients that then use the date, it hides `Range` from this function.
 pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> bool {
     let Some(value) = fields.field("if-range") else { return true };
     match (only(fields, "if-range"), EntityTag::parse(value.as_bytes())) {
@@ -81,7 +81,7 @@ pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> b
     }
 }
 
-/// Whether the field `name` is `*` or one of its tags is as wanted.
+/// Returns `true` if the header `name` is `*`, or if one of its tags matches.
 fn matches_any(
     fields: FieldLines<'_>,
     name: &str,
@@ -92,13 +92,13 @@ fn matches_any(
     Some(values.any(|value| value == "*" || members(value.as_bytes()).any(&is_wanted)))
 }
 
-/// The date in the field `name`. What is no date, or more than one, is passed over (RFC 9110 §13.1.3 and
+/// Returns the date in the header `name`. Ignores invalid dates and repeated headers (RFC 9110 §13.1.3 and
 /// §13.1.4).
 fn only_date(fields: FieldLines<'_>, name: &str) -> Option<SystemTime> {
     parse_http_date(only(fields, name)?.as_str()?).ok()
 }
 
-/// The value of the field `name`, unless it stands there more than once.
+/// Returns the value of the header `name`, unless it occurs more than once.
 fn only<'a>(fields: FieldLines<'a>, name: &str) -> Option<FieldValue<'a>> {
     let mut values = fields.all(name);
     let value = values.next();

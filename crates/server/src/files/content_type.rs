@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// The value of `Content-Type` for the file at `path`. Text is UTF-8, and says so; what XML and JSON are
-/// written in their own specifications say.
+/// Returns the value of `Content-Type` for the file at `path`. Text types name UTF-8; XML and JSON define
+/// their encoding themselves.
 pub(super) fn of_path(path: &[u8]) -> Cow<'static, str> {
     match mime_guess::from_path(OsStr::from_bytes(path)).first_raw() {
         None => UNKNOWN.into(),

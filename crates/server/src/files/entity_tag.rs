@@ -8,7 +8,7 @@ use thruway_message::token::trim_whitespace;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EntityTag<'a> {
     is_weak: bool,
-    /// With its quotes.
+    /// The tag with its quotes.
     opaque_tag: &'a [u8],
 }
 

@@ -20,7 +20,7 @@ mod walk;
 mod content_type;
 mod representation;
 
-// what the request says of it
+// parts of the request
 mod entity_tag;
 mod conditions;
 mod ranges;
@@ -45,14 +45,14 @@ use respond::Policy;
 
 /// Serves the files of a directory to GET and HEAD, by the [path](Request::mounted_path) below its mount.
 ///
-/// - **Nothing outside of the directory** can be reached: not by `..`, not by encoded slashes, not by
-///   symbolic links, and not by exchanging one for the other meanwhile. Only regular files are served. What
-///   may not be served is answered 404 like what is not there; 403 is for what the process may not read.
+/// - **Nothing outside of the directory** is reachable: neither with `..`, nor with encoded slashes, nor with
+///   symbolic links, nor by replacing files during the lookup. Only regular files are served. Forbidden files
+///   get 404 like missing ones; 403 is for files that the process cannot read.
 /// - **Directories** are answered with their [index](Self::index), after a redirect (301) to the path with a
 ///   slash.
 /// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`)
-///   follow RFC 9110 §13. The entity tag is made of the time of the last modification and the size; whoever
-///   changes a file and keeps both is not noticed, as where a packer gives all files the same time.
+///   follow RFC 9110 §13. The entity tag consists of the modification time and the size, so a change that
+///   keeps both is not noticed, for example if a packer gives all files the same time.
 /// - **Ranges** follow RFC 9110 §14. Ranges that overlap become one, more than 64 are passed over, and so are
 ///   several of an encoded file: then the whole is sent.
 /// - **Encoded siblings**: see [`precompressed`](Self::precompressed).
@@ -96,37 +96,36 @@ impl Files {
         self
     }
 
-    /// Whether files beside the one that is asked for, named the same with `.br`, `.zst` or `.gz` behind, are
-    /// sent in its place to clients that accept them (`Accept-Encoding`). Default true. A sibling that is
-    /// older than its original is passed over: it was made of something else. A client that accepts neither
-    /// the codings there are nor the file as it is, gets 406.
+    /// Sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of the file `NAME` to clients that accept the coding
+    /// (`Accept-Encoding`). Default `true`. Ignores an encoded file that is older than its original. A client
+    /// that accepts neither the available codings nor the original gets 406.
     ///
-    /// If false, `Accept-Encoding` is not looked at, and responses do not vary by it.
+    /// If `false`, `Accept-Encoding` is ignored, and responses do not vary by it.
     #[must_use]
     pub const fn precompressed(mut self, is_looked_for: bool) -> Self {
         self.policy.is_negotiated = is_looked_for;
         self
     }
 
-    /// Whether a layer above [compresses](crate::layers::Compression) what has no encoded sibling. Default
-    /// false. If true, clients that do not accept the file as it is get it all the same instead of 406: the
-    /// layer knows better.
+    /// Tells that an outer layer [compresses](crate::layers::Compression) files without an encoded version.
+    /// Default `false`. If `true`, clients that do not accept the unencoded file get it instead of 406,
+    /// because the layer encodes it.
     #[must_use]
     pub const fn encoded_above(mut self, is_encoded: bool) -> Self {
         self.is_encoded_above = is_encoded;
         self
     }
 
-    /// Whether names that begin with a dot are served, of files and of directories. Default false.
-    /// `/.well-known` (RFC 8615) can be served without the others by `Files` of its own, mounted there.
+    /// Serves files and directories with names that begin with a dot. Default `false`. To serve only
+    /// `/.well-known` (RFC 8615), mount a separate `Files` there.
     #[must_use]
     pub const fn hidden_files(mut self, are_served: bool) -> Self {
         self.serves_hidden = are_served;
         self
     }
 
-    /// Whether symbolic links are followed that stay within the directory. Default true. Those that leave it
-    /// never are, and absolute ones count as such.
+    /// Follows symbolic links that stay within the directory. Default `true`. Links that leave the directory
+    /// are never followed, and absolute links count as such.
     #[must_use]
     pub const fn symlinks(mut self, are_followed: bool) -> Self {
         self.root.follows_symlinks = are_followed;

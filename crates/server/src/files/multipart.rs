@@ -46,7 +46,7 @@ impl Multipart {
         (Self { file, segments, length }, format!("multipart/byteranges; boundary={boundary}"))
     }
 
-    /// The next piece of a part; what follows it comes next.
+    /// Reads the next piece of a part.
     fn read(&mut self, range: ByteRange) -> Result<Bytes, BoxError> {
         let length = range.length().min(PIECE_BYTES);
         if length < range.length() {
@@ -83,11 +83,10 @@ impl Segment {
     }
 }
 
-/// A boundary that nobody who writes a file can know beforehand (RFC 2046 §5.1.1: it must not stand in a
-/// part).
+/// Returns a random boundary that a file cannot contain on purpose (RFC 2046 §5.1.1).
 fn new_boundary() -> String {
     unguessable_id().into()
 }
 
-/// How much is read at once.
+/// Number of bytes in one read.
 const PIECE_BYTES: u64 = 64 << 10;

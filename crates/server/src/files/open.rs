@@ -1,7 +1,7 @@
 //! Opens files below a directory, and none elsewhere.
 //!
-//! The kernel is asked to look up the whole path and never to leave the directory on its way (`openat2`), so
-//! nobody can exchange a part of it between a check and its use. Nothing here knows HTTP.
+//! The kernel resolves the whole path and never leaves the directory (`openat2`), so an attacker cannot
+//! replace a part of the path between check and use. This module knows nothing of HTTP.
 
 use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ pub(super) struct Root {
     pub(super) follows_symlinks: bool,
 }
 
-/// Who looks up a path.
+/// Implementation of the lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lookup {
     /// The kernel, with `openat2`: Linux 5.6.
@@ -29,7 +29,7 @@ pub(super) enum Lookup {
     Walk,
 }
 
-/// What was found at a path.
+/// Result of a lookup.
 #[derive(Debug)]
 pub(super) enum Found {
     Directory,
@@ -62,14 +62,14 @@ impl Root {
         Ok(root)
     }
 
-    /// The same directory, in which paths are looked up by `lookup`.
+    /// Returns the same directory with another lookup.
     #[cfg(test)]
     pub(super) const fn with_lookup(mut self, lookup: Lookup) -> Self {
         self.lookup = lookup;
         self
     }
 
-    /// What is at `path`, which is relative.
+    /// Looks up the relative `path`.
     pub(super) fn find(&self, path: &[u8]) -> Result<Found, Errno> {
         let file = File::from(match self.lookup {
             Lookup::Kernel => self.open_beneath(path)?,

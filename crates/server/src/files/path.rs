@@ -24,8 +24,7 @@ pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<
     Some(path)
 }
 
-/// RFC 3986 §2.1: a percent sign is followed by two hexadecimal digits. What is left after one decoding is a
-/// name, whatever it looks like.
+/// Decodes percent-encoding (RFC 3986 §2.1). Decodes once; the result is a name, whatever it looks like.
 fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
     let is_encoded =
         |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
@@ -44,7 +43,7 @@ fn is_name(name: &[u8], serves_hidden: bool) -> bool {
     }
 }
 
-/// What is appended most often: `/index.html.zst`.
+/// Length of the most frequent suffix: `/index.html.zst`.
 const ROOM_FOR_INDEX_AND_SUFFIX: usize = 16;
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::fmt;
 
 use thruway_message::list::members;
 
-/// Octets of a representation, first and last included: the length is at least 1.
+/// A range of bytes, first and last included, so the length is at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ByteRange {
     pub(super) first: u64,
     pub(super) last: u64,
 }
 
-/// What to send.
+/// The bytes to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Selection {
     /// All of it: `Range` does not count.
@@ -21,21 +21,21 @@ pub(super) enum Selection {
     Single(ByteRange),
     /// Parts that do not overlap, in the order in which they were asked for.
     Several(Vec<ByteRange>),
-    /// Nothing: 416.
+    /// No byte: 416.
     Unsatisfiable,
 }
 
-/// What `value` asks for of a representation of `length` octets (RFC 9110 §14.2).
+/// Returns the bytes of a representation of `length` bytes that `value` selects (RFC 9110 §14.2).
 ///
-/// What breaks the grammar does not count, other units do not, and neither does a set of more than
-/// [`RANGES_MAX`] ranges. Ranges that overlap become one (§15.3.7.2), so that no octet is sent twice: more
-/// than the representation itself cannot be asked for.
+/// Invalid syntax, other units, and sets of more than [`RANGES_MAX`] ranges are ignored. Overlapping ranges
+/// become one (§15.3.7.2), so no byte is sent twice and the response is never larger than the representation.
 pub(super) fn select(value: &[u8], length: u64) -> Selection {
     let Some(specs) = parse(value) else { return Selection::Whole };
     let mut ranges = Vec::new();
     for spec in specs {
         match spec {
-            // Satisfiable, and everything; but `Content-Range` has no words for no octets.
+            // The range is satisfiable and selects everything, but `Content-Range` cannot express an empty
+            // range.
             RangeSpec::Suffix { length: 1.. } if length == 0 => return Selection::Whole,
             spec => ranges.extend(spec.of(length)),
         }
@@ -78,7 +78,7 @@ impl RangeSpec {
         }
     }
 
-    /// Which octets that are of `length` octets; `None` if none.
+    /// Returns the selected bytes of `length` bytes. `None` if there are none.
     fn of(self, length: u64) -> Option<ByteRange> {
         let end = length.checked_sub(1)?;
         match self {
@@ -114,7 +114,7 @@ fn coalesce(ranges: &mut Vec<ByteRange>) -> &[ByteRange] {
 }
 
 impl ByteRange {
-    /// How many octets it has.
+    /// Returns the number of bytes.
     pub(super) const fn length(self) -> u64 {
         self.last - self.first + 1
     }
@@ -128,14 +128,15 @@ impl ByteRange {
     }
 }
 
-/// As in `Content-Range` (RFC 9110 §14.4).
+/// Writes the form of `Content-Range` (RFC 9110 §14.4).
 impl fmt::Display for ByteRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.first, self.last)
     }
 }
 
-/// Each part costs a head and a read, though its octets be few. Readers of documents ask for some dozens.
+/// Maximum number of ranges. Each part costs a head and a read, also if it is small. Document viewers ask for
+/// a few dozen.
 const RANGES_MAX: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A file as one representation of a resource: its octets, and what the fields say of them (RFC 9110 §8).
+//! A file as a representation of a resource: its bytes and their metadata (RFC 9110 §8).
 
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -14,7 +14,7 @@ use super::ranges::ByteRange;
 use crate::content_coding::ContentCoding;
 use crate::response::Content;
 
-/// What is sent, if nothing in the request speaks against it.
+/// The representation to send, if the preconditions allow it.
 #[derive(Debug)]
 pub(super) struct Representation {
     pub(super) file: File,
@@ -70,8 +70,8 @@ fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     }
 }
 
-/// A strong entity tag: a file that is written gets another time, exact to a tick of the kernel's clock, and
-/// most get another size. The same octets in another coding are another representation (RFC 9110 §8.8.3.3).
+/// Returns a strong entity tag. A changed file has another time, exact to a tick of the kernel's clock, and
+/// mostly another size. The same bytes in another coding are another representation (RFC 9110 §8.8.3.3).
 fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     let (seconds, nanoseconds, length) = (metadata.mtime(), metadata.mtime_nsec(), metadata.len());
     match coding {
@@ -80,8 +80,8 @@ fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     }
 }
 
-/// Whether the file `encoded` was made of the file `original` as it is now, by their times. Tools that make
-/// it copy the time of the original, some to the second only.
+/// Returns `true` if the file `encoded` was made from the current `original`, by their times. Tools copy the
+/// time of the original, some to the second only.
 pub(super) fn is_fresh(encoded: &Metadata, original: &Metadata) -> bool {
     match encoded.mtime_nsec() {
         0 => encoded.mtime() >= original.mtime(),

@@ -13,15 +13,15 @@ use super::representation::Representation;
 use crate::request::Request;
 use crate::response::{Content, Response};
 
-/// What the responses of one [`Files`](super::Files) have in common.
+/// Settings that the responses of one [`Files`](super::Files) share.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     pub(super) cache_control: Option<String>,
-    /// Whether the representation depends on `Accept-Encoding`.
+    /// `true` if the representation depends on `Accept-Encoding`.
     pub(super) is_negotiated: bool,
 }
 
-/// The response to a GET or HEAD whose resource has `representation`.
+/// Returns the response to a GET or HEAD for `representation`.
 pub(super) fn respond(request: &Request<'_>, representation: Representation, policy: &Policy) -> Response {
     match evaluate(request.field_lines(), &representation.validators) {
         Verdict::NotModified => not_modified(&representation, policy),
@@ -43,8 +43,8 @@ pub(super) fn respond(request: &Request<'_>, representation: Representation, pol
 
 /// Which part of the representation a GET asks for (RFC 9110 §14.2 and step 5 of §13.2.2).
 ///
-/// Several parts of an encoded representation are not sent: whether `Content-Encoding` would mean the parts
-/// or the multipart that holds them, nobody says, and the whole may always be sent instead.
+/// Encoded representations are not sent in several parts: it is undefined if `Content-Encoding` would apply
+/// to the parts or to the multipart body. The whole representation is allowed instead.
 fn selection(request: &Request<'_>, representation: &Representation) -> Selection {
     let mut values = request.field_lines().all("range");
     let (Some(value), None) = (values.next(), values.next()) else { return Selection::Whole };
@@ -72,7 +72,7 @@ fn single_part(representation: Representation, range: ByteRange, policy: &Policy
     with_content(response, representation.into_part(range))
 }
 
-/// 206 with several parts (RFC 9110 §15.3.7.2): the range and the type of the content stand in each of them.
+/// Returns 206 with several parts (RFC 9110 §15.3.7.2). Each part has its range and the type of the content.
 fn several_parts(representation: Representation, ranges: &[ByteRange], policy: &Policy) -> Response {
     let response = with_metadata(&representation, policy).with_status(StatusCode::PARTIAL_CONTENT);
     let (multipart, content_type) = Multipart::new(representation, ranges);
@@ -125,8 +125,8 @@ fn with_content(response: Response, content: io::Result<Content>) -> Response {
     }
 }
 
-/// The response where a file could not be opened. What leads out of the root is no different from what is not
-/// there.
+/// Returns the response if a file could not be opened. Paths that leave the root get the same response as
+/// missing files.
 pub(super) fn unopened(error: Errno) -> Response {
     match error {
         Errno::NOENT

@@ -28,7 +28,7 @@ pub(super) fn open_beneath(root: &OwnedFd, path: &[u8], follows_symlinks: bool) 
     openat(walk.directory(), c".", OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty())
 }
 
-/// How far a walk has come.
+/// State of a walk.
 struct Walk<'a> {
     root: BorrowedFd<'a>,
     /// The directories on the way from the root to here.
@@ -83,12 +83,13 @@ impl Walk<'_> {
 /// To pass through a directory, it need not be readable.
 const PASS_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// As Linux.
+/// Maximum number of symbolic links in a path, as in Linux.
 const SYMLINKS_MAX: usize = 40;
 
 /// Each directory on the way is a descriptor.
 const DEPTH_MAX: usize = 64;
 
-/// For reading. A FIFO would wait for its writer, and a terminal become that of the process, if they could.
+/// Flags to open a file for reading. They prevent a wait for the writer of a FIFO, and taking over a
+/// terminal.
 pub(super) const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);

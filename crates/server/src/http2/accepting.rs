@@ -20,7 +20,7 @@ pub(super) type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
 #[derive(Default)]
 struct Room(Cell<Vec<Accepted>>);
 
-/// Where taking requests has come to.
+/// Result of accepting requests.
 #[derive(Debug)]
 pub(super) enum Accepting {
     /// There are no more now.
@@ -31,7 +31,7 @@ pub(super) enum Accepting {
     Ended(Option<h2::Error>),
 }
 
-/// Takes the requests that are there. What they are in is to be [given back](give_back).
+/// Accepts the requests that have arrived. [Give their buffers back](give_back) afterwards.
 pub(super) fn accept<T: Transport>(
     library: &mut Connection<Wire<T>, Bytes>,
     worker: &Worker,
@@ -59,5 +59,5 @@ pub(super) fn give_back(worker: &Worker, room: Vec<Accepted>) {
     worker.state::<Room>().0.set(room);
 }
 
-/// How many requests are taken before they are answered.
+/// Maximum number of requests that are accepted before the connection answers them.
 const ACCEPTED_MAX: usize = 100;

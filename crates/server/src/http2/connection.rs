@@ -27,7 +27,7 @@ use crate::handler::Answer;
 use crate::request::{Request, RequestContent};
 use crate::response::Response;
 
-/// Drives a connection to its end; the octets `early` were read of it already.
+/// Drives a connection to its end. The bytes `early` were already read.
 pub(crate) fn drive<T: Transport>(
     service: Rc<Service>,
     transport: T,
@@ -55,7 +55,7 @@ pub(super) struct Connection<T: Transport> {
     deadline: Deadline,
 }
 
-/// What the connection is at.
+/// Phase of a connection.
 pub(super) enum Phase<T: Transport> {
     /// The client is to send its preface.
     Begins(h2::server::Handshake<Wire<T>, Bytes>),
@@ -67,14 +67,14 @@ pub(super) enum Phase<T: Transport> {
     },
 }
 
-/// What a turn came to.
+/// Result of a poll iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
     /// Something moved.
     Moved,
-    /// Nothing did; the task will be woken when something can.
+    /// No progress; the task is woken when progress is possible.
     Waits,
-    /// The client has gone, or has been told why nobody talks to it any more.
+    /// The client is gone, or has got the reason for the end.
     IsOver,
 }
 
@@ -130,8 +130,7 @@ impl<T: Transport> Connection<T> {
         Poll::Pending
     }
 
-    /// Writes what the turns have left to be written, all of it at once. Ready if there is nobody any more to
-    /// write to.
+    /// Writes all pending bytes at once. Ready if the client is gone.
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.wire.poll_gathered(cx) {
             Poll::Ready(Err(error)) if matches!(self.phase, Phase::Open(_)) => {
@@ -161,8 +160,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Takes the requests that are there, and lets streams go on; what they have said is written in the next
-    /// turn.
+    /// Accepts requests and polls the streams. The next iteration writes their output.
     fn poll_open(&mut self, cx: &mut Context<'_>, now: Duration) -> Turn {
         if !self.streams.is_empty() {
             self.busy_at = now;
@@ -187,7 +185,7 @@ impl<T: Transport> Connection<T> {
             self.connected.note_moved(true);
         }
         let has_moved = self.connected.has_moved.replace(false);
-        // What it is told then may have to wait until it takes octets, and that wakes the task.
+        // The final frame may have to wait until the client takes bytes, which wakes the task.
         let is_to_be_aborted = self.wire.is_too_odd() && !self.is_aborted;
         if has_moved || is_to_be_aborted { Turn::Moved } else { Turn::Waits }
     }
@@ -202,7 +200,7 @@ impl<T: Transport> Connection<T> {
     ) {
         self.requests += 1;
         self.busy_at = now;
-        // One that was given up already costs nobody anything.
+        // A stream that was already reset costs nothing.
         if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
@@ -237,7 +235,7 @@ impl<T: Transport> Connection<T> {
             to_tunnel = Some(from);
         } else if facts.body_length != BodyLength::NONE {
             let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
-            // What has come together with the head is there from the start.
+            // Content that arrived with the head is available from the start.
             let reading = arriving.poll(cx, service, now);
             incoming = (reading == Reading::GoesOn).then_some(arriving);
             content = Some(to_handler);
@@ -251,7 +249,7 @@ impl<T: Transport> Connection<T> {
         }
         let started = service.record_start();
         let answer = self.call_handler(&mut request, scheme);
-        // What of the content the handler has not taken nobody will.
+        // Content that the handler has not taken is discarded from here on.
         drop(request);
         let log = started.map(|started| Logged::Parsed { head, started }.keep());
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
@@ -307,15 +305,15 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// What is dropped before its end was cut off with the drain: nobody polls it any more, so its requests are
-/// recorded here.
+/// A connection that is dropped before its end was cut off by the drain. No task polls it again, so its
+/// requests are recorded here.
 impl<T: Transport> Drop for Connection<T> {
     fn drop(&mut self) {
         self.break_off_streams();
     }
 }
 
-/// Octets that are no request are answered as if they were one without content.
+/// Bytes that are not a request are answered like a request without content.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http2,
     response_to: ResponseTo::Other,
@@ -325,5 +323,5 @@ const REFUSED: RequestFacts = RequestFacts {
     wants_tunnel: false,
 };
 
-/// How many turns a connection takes before others get theirs.
+/// Maximum number of iterations of one connection in a poll, so that others make progress.
 const TURNS_MAX: usize = 8;

@@ -1,15 +1,15 @@
-//! The frames that pass, as far as their heads tell (RFC 9113 §4.1). What they mean is the library's
-//! business; here they are counted.
+//! Scans the heads of the frames that pass (RFC 9113 §4.1). The HTTP/2 library interprets the frames; this
+//! module counts them.
 
-/// Finds the frames in octets that pass in pieces of any size.
+/// Finds frames in bytes that arrive in pieces of any size.
 #[derive(Debug)]
 pub(super) struct FrameScan {
-    /// Octets that come before the first frame.
+    /// Number of bytes before the first frame.
     preface_left: usize,
-    /// What of the next frame's head has passed, and of the code behind it if it has one.
+    /// The part of the next frame head that has passed, with the error code behind it, if any.
     head: [u8; HEAD_AND_CODE_BYTES],
     head_filled: usize,
-    /// What of the frame is still to pass.
+    /// Remaining bytes of the current frame.
     left: usize,
 }
 
@@ -21,13 +21,13 @@ pub(super) struct Frame {
     flags: u8,
 }
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FrameKind {
     Data,
     Headers,
     Priority,
-    /// With its error code.
+    /// A reset with its error code.
     ResetStream(u32),
     Settings,
     PushPromise,
@@ -39,34 +39,34 @@ pub(super) enum FrameKind {
 }
 
 impl Frame {
-    /// Whether it acknowledges another: of settings and pings.
+    /// Returns `true` if the frame acknowledges another: settings and pings.
     pub(super) const fn is_acknowledgement(self) -> bool {
         self.flags & ACK != 0
     }
 
-    /// Whether it is data.
+    /// Returns `true` for data.
     pub(super) const fn is_content(self) -> bool {
         matches!(self.kind, FrameKind::Data)
     }
 
-    /// Whether its sender sends nothing more on the stream: of data and headers.
+    /// Returns `true` if the frame ends the stream for its sender: data and headers.
     pub(super) const fn ends_stream(self) -> bool {
         matches!(self.kind, FrameKind::Data | FrameKind::Headers) && self.flags & END_STREAM != 0
     }
 
-    /// Whether a header section begins or goes on with it, and does not end.
+    /// Returns `true` if the frame begins or continues a header section without ending it.
     pub(super) const fn leaves_section_open(self) -> bool {
         matches!(self.kind, FrameKind::Headers | FrameKind::Continuation) && self.flags & END_HEADERS == 0
     }
 }
 
 impl FrameScan {
-    /// For octets that begin with so many that are no frame.
+    /// Returns a scan for bytes that begin with a preface of this length.
     pub(super) const fn behind(preface_bytes: usize) -> Self {
         Self { preface_left: preface_bytes, head: [0; HEAD_AND_CODE_BYTES], head_filled: 0, left: 0 }
     }
 
-    /// Calls `found` for each frame whose head ends in `octets`, which are those that come next.
+    /// Calls `found` for each frame head that ends in `octets`, the next bytes.
     pub(super) fn pass(&mut self, mut octets: &[u8], mut found: impl FnMut(Frame)) {
         octets = &octets[take(&mut self.preface_left, octets.len())..];
         while !octets.is_empty() {
@@ -84,12 +84,12 @@ impl FrameScan {
         }
     }
 
-    /// Whether a frame has begun and is not complete.
+    /// Returns `true` in the middle of a frame.
     pub(super) const fn is_within_frame(&self) -> bool {
         self.left > 0 || self.head_filled > 0
     }
 
-    /// How many octets must be there: of a reset, the code too, if it has room for one.
+    /// Returns the number of bytes of the head, including the error code of a reset, if it fits.
     const fn head_bytes(&self) -> usize {
         let is_reset = self.head_filled >= HEAD_BYTES && self.head[3] == RESET_STREAM && self.length() >= 4;
         if is_reset { HEAD_AND_CODE_BYTES } else { HEAD_BYTES }
@@ -118,7 +118,7 @@ impl FrameScan {
     }
 }
 
-/// Passes over what is `left`, at most so many octets. How many that were is returned.
+/// Skips at most this number of the bytes in `left`. Returns the number of skipped bytes.
 fn take(left: &mut usize, octets: usize) -> usize {
     let taken = (*left).min(octets);
     *left -= taken;
@@ -138,7 +138,7 @@ const HEAD_AND_CODE_BYTES: usize = HEAD_BYTES + 4;
 mod tests {
     use super::*;
 
-    /// A preface of three octets, data that ends its stream, a reset, a ping, and the beginning of a header
+    /// A preface of three bytes, data that ends its stream, a reset, a ping, and the beginning of a header
     /// section.
     const OCTETS: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
 

@@ -22,11 +22,11 @@ pub(super) struct Incoming {
     received_bytes: u64,
 }
 
-/// What reading came to.
+/// Result of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reading {
     GoesOn,
-    /// Nothing more comes, or nobody wants it.
+    /// The content has ended, or the handler has dropped it.
     IsOver,
 }
 
@@ -75,12 +75,12 @@ impl Incoming {
         }
         // Fails if it is more than has come, which it is not.
         let _ = self.from.flow_control().release_capacity(data.len());
-        // It is not limited here how much nobody wants: that stays with the client.
+        // Unread content is not limited here: flow control keeps it at the client.
         let _ = self.content.receive(data, &config.timeouts, now);
         Ok(())
     }
 
-    /// The content has ended: what is left is the trailer section.
+    /// Reads the trailer section after the end of the content.
     fn poll_end(&mut self, cx: &mut Context<'_>, service: &Service) -> Reading {
         let limits = &service.config.limits;
         let trailers = match self.from.poll_trailers(cx) {
@@ -96,12 +96,12 @@ impl Incoming {
         Reading::IsOver
     }
 
-    /// How much has come so far.
+    /// Returns the number of received bytes.
     pub(super) const fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Whether the client is to be told now to send the content.
+    /// Returns `true` if `100 (Continue)` must be sent now.
     pub(super) fn take_continue(&mut self, now: Duration) -> bool {
         self.content.take_continue(now)
     }

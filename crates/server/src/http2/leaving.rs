@@ -1,4 +1,4 @@
-//! How a connection ends, and how long it waits before.
+//! The end of a connection, and the wait before it.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::connection::{Connection, Phase, Turn};
 use crate::connection::OVER_LIMIT_PATIENCE;
 
 impl<T: Transport> Connection<T> {
-    /// Tells the client to open no further streams, if that is so: those that it has opened are answered (RFC
-    /// 9113 §6.8).
+    /// Tells the client to open no further streams, if the connection must end. Open streams are still
+    /// answered (RFC 9113 §6.8).
     pub(super) fn leave_if_due(&mut self, now: Duration) {
         let requests_max = self.connected.service.config.limits.requests_per_connection;
         let guard = &self.connected.guard;
@@ -111,5 +111,5 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// What a client may still send while it is given time to read.
+/// Maximum number of bytes that a client may still send while it has time to read.
 const LINGER_BYTES_MAX: usize = 16 << 20;

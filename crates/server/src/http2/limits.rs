@@ -1,28 +1,29 @@
-//! How much a connection of HTTP/2 takes on.
+//! Limits of HTTP/2 connections.
 
-/// Limits on one connection of HTTP/2. How large a message may be is in [`Limits`](crate::Limits), for all
-/// versions; what is waited for and how long, in [`Timeouts`](crate::Timeouts).
+/// Limits of one HTTP/2 connection. [`Limits`](crate::Limits) has the limits of messages for all versions,
+/// and [`Timeouts`](crate::Timeouts) the timeouts.
 ///
-/// What the library does beside them, which has no setting here: a header section that is larger than
-/// `request_target_bytes + header_section_bytes + 32 × field_lines` is answered 431, four times that ends the
-/// connection, and so do more frames for one section than it needs; so do 20 streams that are reset before
-/// they were looked at, or more than a hundred empty frames of data that end no stream, in the whole life of
-/// the connection; so do many small frames of data that are not read: each takes as much as it is shorter
-/// than 256 octets of a budget of half the connection's window.
+/// The HTTP/2 library has further limits without a setting. A header section that is larger than
+/// `request_target_bytes + header_section_bytes + 32 × field_lines` gets 431, and four times that size ends
+/// the connection. These also end the connection: more frames for a header section than it needs; 20 streams
+/// over its lifetime that are reset before they were handled; more than a hundred empty data frames over its
+/// lifetime that end no stream; and many small unread data frames, each of which costs the difference to 256
+/// bytes of a budget of half the connection window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Limits {
-    /// Streams at a time; those beyond are refused (`REFUSED_STREAM`), and may be sent again. Default 100,
-    /// the least that RFC 9113 §6.5.2 recommends. Each may cost as much as a connection of HTTP/1.1.
+    /// Maximum number of streams at a time. Further streams are refused (`REFUSED_STREAM`), and the client
+    /// may send them again. Default 100, the minimum that RFC 9113 §6.5.2 recommends. Each stream may cost as
+    /// much as an HTTP/1.1 connection.
     pub concurrent_streams: u32,
-    /// Octets of content that a client may send on one stream before its handler reads. Default 64 KiB, at
-    /// most 2 GiB; larger is faster for uploads over long distances. The window of the connection is as large
-    /// as all of its streams' together: no handler that does not read can keep content from another.
+    /// Number of content bytes that a client may send on one stream before its handler reads. Default 64 KiB,
+    /// at most 2 GiB; larger values are faster for uploads over long distances. The window of the connection
+    /// is the sum of all stream windows, so a handler that does not read cannot block others.
     pub stream_window_bytes: u32,
-    /// Octets of one frame that a client may send: 16 KiB, the default, to 16 MiB. Larger lets one stream
-    /// keep the others waiting.
+    /// Maximum size of a frame from the client in bytes: 16 KiB (default) to 16 MiB. Larger frames make other
+    /// streams wait.
     pub frame_bytes: u32,
-    /// Octets of an answer that wait on one stream to be written. Default 64 KiB. Smaller costs more turns,
-    /// larger more memory for clients that do not read.
+    /// Maximum number of response bytes that wait on one stream. Default 64 KiB. Smaller values cost poll
+    /// iterations, larger ones memory for clients that do not read.
     pub send_buffer_bytes: usize,
     /// Points for odd behaviour: a stream that the client resets, or makes us reset, takes 10, a frame
     /// without content or new settings 5, any other frame that moves no message 1. Answers give 5 back,
@@ -58,8 +59,8 @@ impl Http2Limits {
             .max_header_list_size(list_bytes)
             .max_send_buffer_size(self.send_buffer_bytes)
             .enable_connect_protocol()
-            // Those that are sent are counted here, and forgotten again; but while the client takes nothing
-            // they pile up unsent.
+            // The library forgets resets that it has sent; but while the client reads nothing, they pile up
+            // unsent.
             .max_local_error_reset_streams(Some(RESETS_MAX));
         builder
     }
@@ -69,7 +70,7 @@ impl Http2Limits {
 /// stream until then; then the connection ends, which costs a client that behaves one more.
 const RESETS_MAX: usize = 4096;
 
-/// As RFC 9113 §6.5.2 counts a field line beyond its name and value.
+/// Size that RFC 9113 §6.5.2 adds to each field line.
 const FIELD_LINE_BYTES: u32 = 32;
 
 /// RFC 9113 §6.5.2 and §6.9.

@@ -6,14 +6,13 @@
 //!                                        │      incoming ──▶ content ──▶ sending            ▲
 //!                                        └──────────────── stream, one future for each ─────┘
 //! ```
-//! Handlers, layers and routes learn nothing of it but the [`Version`](crate::Version) in the head: what they
-//! get and give is what they get and give over HTTP/1.1. All streams of a connection are polled in its task,
-//! and end with it.
+//! Handlers, layers and routes see only the [`Version`](crate::Version) in the head; requests and responses
+//! are the same as over HTTP/1.1. The task of the connection polls all its streams, and they end with it.
 
-// what a connection takes on
+// limits
 mod limits;
 
-// octets
+// bytes
 mod frames;
 mod oddities;
 mod wire;

@@ -1,8 +1,8 @@
-//! How oddly the peer of a connection behaves: one counter for all that costs more than it is good for.
+//! Flood guard: one counter for all behavior of the peer that costs more than it is useful.
 //!
-//! Each oddity takes some points, what is useful gives some back, and so does time. At zero points the
-//! connection ends. Frames that break a rule of the connection are not counted: they end it at once. A
-//! malformed request takes the points of the reset that it causes.
+//! Each such event costs points. Useful work and time give points back. At zero points the connection ends.
+//! Frames that break a rule of the connection are not counted, because they end it at once. A malformed
+//! request costs the points of the reset that it causes.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Oddities {
         }
     }
 
-    /// Whether nothing more is forgiven.
+    /// Returns `true` if no points are left.
     pub(super) const fn is_too_many(&self) -> bool {
         self.left == 0
     }
@@ -57,7 +57,7 @@ impl Oddities {
     /// Counts a frame that goes.
     pub(super) fn sent(&mut self, frame: Frame) {
         match frame.kind {
-            // What we were made to reset: we ourselves have other reasons.
+            // Counts resets that the peer has caused, but not those of our own.
             FrameKind::ResetStream(code) if !OUR_REASONS.contains(&code) => self.take(RESET),
             FrameKind::Data | FrameKind::Headers if frame.ends_stream() => self.give(ANSWER),
             // It may be answered with two updates of windows.
@@ -75,10 +75,10 @@ impl Oddities {
     }
 }
 
-/// For work that was begun, or would have been, for nothing.
+/// Points for work that was or would have been in vain.
 const RESET: u32 = 10;
 
-/// For a frame that says nothing, or makes us answer.
+/// Points for a frame without meaning, or one that requires an answer.
 const WASTE: u32 = 5;
 
 /// Given back for an answer that was sent to its end: half of what a reset takes.
@@ -103,7 +103,7 @@ mod tests {
         found.unwrap()
     }
 
-    /// How many of `frames` are forgiven.
+    /// Returns how many such frames fit into the allowance.
     fn forgiven(frame: Frame) -> usize {
         let mut oddities = Oddities::new(1000, Duration::ZERO);
         (0..10_000).take_while(|_| (oddities.received(frame), !oddities.is_too_many()).1).count()

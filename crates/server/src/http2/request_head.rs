@@ -18,7 +18,7 @@ use thruway_message::token::{is_field_value, is_token};
 use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
 use thruway_net::{Worker, random_bytes};
 
-/// Where a head is put together: its field lines as HTTP/1.1 writes them, and where they stand.
+/// A buffer in which a head is assembled: its field lines in the form of HTTP/1.1, and their positions.
 #[derive(Default)]
 pub(super) struct HeadBuffer {
     octets: Vec<u8>,
@@ -38,7 +38,7 @@ pub(super) enum Refusal {
     Answered(http1::Error),
 }
 
-/// What makes a request malformed.
+/// Reason why a request is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Malformed {
     /// RFC 9113 §8.3.1: `:authority` is no host and port, or of CONNECT not both.
@@ -90,7 +90,7 @@ impl HeadBuffer {
         }
     }
 
-    /// The head of a request whose stream has ended with it or not.
+    /// Reads the head of a request. `has_ended` tells if its stream has ended.
     pub(super) fn read<'a>(
         &'a mut self,
         parts: &'a Parts,
@@ -104,7 +104,7 @@ impl HeadBuffer {
         let method = if protocol.is_some() { Method::Get } else { method };
         let wants_tunnel = method == Method::Connect || protocol.is_some();
         let target = target(parts, method, limits)?;
-        // What is sent to a tunnel is not content.
+        // Bytes for a tunnel are not content.
         let body_length = body_length(parts, has_ended || wants_tunnel, limits)?;
         let host = if method == Method::Connect { authority_of(parts)? } else { host(parts)? };
         self.write_field_lines(parts, host, limits)?;
@@ -210,12 +210,12 @@ fn target<'a>(parts: &'a Parts, method: Method<'_>, limits: &Limits) -> Result<R
     }
 }
 
-/// What `:authority` says, which must be there.
+/// Returns `:authority`, which is required.
 fn authority_of(parts: &Parts) -> Result<&[u8], Malformed> {
     parts.uri.authority().map(|authority| authority.as_str().as_bytes()).ok_or(Malformed::AuthorityMissing)
 }
 
-/// The host that the request is for, with its port: what `:authority` says, and `Host` if it is there.
+/// Returns the host and port of the request from `:authority`, and from `Host` if it exists.
 fn host(parts: &Parts) -> Result<&[u8], Malformed> {
     let mut fields = parts.headers.get_all(HOST).iter();
     let field = fields.next().map(HeaderValue::as_bytes);
@@ -234,7 +234,7 @@ fn host(parts: &Parts) -> Result<&[u8], Malformed> {
     }
 }
 
-/// How the end of the content is found: it has none, or so many octets, or ends where the stream does.
+/// Returns the rule for the end of the content: none, a length, or the end of the stream.
 fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLength, Refusal> {
     let mut fields = parts.headers.get_all(CONTENT_LENGTH).iter();
     let length = fields.next().map(|value| parse_content_length(value.as_bytes()));
@@ -278,5 +278,5 @@ fn websocket_key() -> String {
     STANDARD.encode(random_bytes::<16>())
 }
 
-/// What a worker keeps for the next head.
+/// Maximum size of the buffer that a worker keeps for the next head.
 const KEPT_BYTES_MAX: usize = 64 << 10;

@@ -7,7 +7,7 @@ use thruway_message::{FieldLinesBuf, StatusCode};
 use crate::connection::OriginFields;
 use crate::response::Response;
 
-/// The head of a final response, whose body is this.
+/// Returns the head of a final response with this body length.
 pub(super) fn response_head(
     response: &Response,
     body: ResponseBody,
@@ -76,7 +76,7 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     let mut fields =
         HeaderMap::with_capacity((lines.octets().len() / LINE_BYTES).min(LINES_MAX) + OWN_FIELDS);
     for line in lines {
-        // What is a valid line here is one there too.
+        // Valid lines of HTTP/1.1 are valid in HTTP/2, too.
         let name = HeaderName::from_bytes(line.name.as_bytes());
         let value = HeaderValue::from_bytes(line.value.as_bytes());
         if let (Ok(name), Ok(value)) = (name, value)
@@ -91,9 +91,9 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
 /// `Server`, `Date` and `Content-Length`.
 const OWN_FIELDS: usize = 3;
 
-/// What a line has at least, mostly: to count them would cost more than to be wrong now and then.
+/// Typical minimum length of a line; an exact count would cost more than an occasional reallocation.
 const LINE_BYTES: usize = 16;
 
-/// For how many there is room from the start. A line may be so long that a guess by octets would be more than
-/// a map can hold.
+/// Maximum initial capacity in lines. A line may be so long that an estimate by bytes exceeds the capacity of
+/// a map.
 const LINES_MAX: usize = 100;

@@ -17,14 +17,14 @@ use super::response_head::field_map;
 use crate::connection::{log_failure, poll_meanwhile, poll_piece};
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source, Told};
 
-/// An answer that is being sent: what there is of its content goes as the client's windows allow, and no more
-/// is fetched meanwhile.
+/// A response that is being sent: its content goes out as the windows of the client allow, and no more is
+/// fetched meanwhile.
 pub(super) struct Sending {
     to: SendStream<Bytes>,
     from: From,
-    /// What was fetched and is not sent.
+    /// Fetched content that is not sent yet.
     piece: Bytes,
-    /// How much is still to be fetched, if that was announced.
+    /// Number of bytes to fetch, if announced.
     remaining: Option<u64>,
     trailers: Option<FieldLinesBuf>,
     /// A drain has ended the content.
@@ -36,7 +36,7 @@ pub(super) struct Sending {
     pub(super) told: Option<Told>,
 }
 
-/// Where the content comes from.
+/// Source of the content.
 enum From {
     /// All of it is in the piece.
     Nowhere,
@@ -44,7 +44,7 @@ enum From {
     Stream(Pin<Box<dyn ContentStream>>),
 }
 
-/// How an answer has ended.
+/// Result of sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sent {
     Complete,
@@ -53,7 +53,7 @@ pub(super) enum Sent {
 }
 
 impl Sending {
-    /// Content of `source`, of `length` octets if that was announced.
+    /// Returns the sending state for the content of `source`, with this length if it was announced.
     pub(super) fn new(
         to: SendStream<Bytes>,
         source: Source,
@@ -69,7 +69,7 @@ impl Sending {
             Source::Stream(stream) => (From::Stream(stream), Bytes::new()),
             Source::Empty | Source::LeftOut(_) | Source::Tunnel(_) => (From::Nowhere, Bytes::new()),
         };
-        // What is there already is as long as it was announced to be.
+        // Content that is complete has the announced length.
         let remaining = if matches!(from, From::Nowhere) { None } else { length };
         Self {
             to,
@@ -214,7 +214,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Ends the stream, unless its last octets have.
+    /// Ends the stream, unless its last bytes already have.
     fn finish(&mut self) -> Sent {
         let ended = match (&self.from, self.trailers.take()) {
             (From::Nowhere, _) if self.sent_bytes > 0 => Ok(()),
@@ -225,7 +225,7 @@ impl Sending {
     }
 }
 
-/// What a drain leaves of the stream.
+/// Returns the rest of the stream for a drain.
 fn at_drain(stream: &mut Pin<Box<dyn ContentStream>>, is_draining: bool) -> AtDrain {
     if is_draining { stream.as_mut().at_drain() } else { AtDrain::Finishes }
 }
@@ -248,5 +248,5 @@ fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
     Ok(Some(Bytes::from_owner(octets)))
 }
 
-/// What is read of a file at a time.
+/// Number of bytes in one read of a file.
 const FILE_BYTES: usize = 64 << 10;

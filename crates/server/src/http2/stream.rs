@@ -4,8 +4,7 @@
 //! Awaits ──▶ Sends ──▶ Ended
 //!        └──▶ Tunnels ──▶ Ended
 //! ```
-//! A stream is a future in the task of its connection: when that ends, what is done for it is given up with
-//! it.
+//! A stream is a future in the task of its connection. It is canceled when the connection ends.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -31,7 +30,7 @@ use crate::connection_info::ConnectionInfo;
 use crate::handler::{Answer, Later};
 use crate::response::{Response, Source, Told};
 
-/// What the streams of a connection have in common.
+/// State that the streams of a connection share.
 pub(super) struct Connected {
     pub(super) service: Rc<Service>,
     pub(super) info: ConnectionInfo,
@@ -45,10 +44,10 @@ pub(super) struct Stream {
     connected: Rc<Connected>,
     facts: RequestFacts,
     incoming: Option<Incoming>,
-    /// What the client sends, if it asks for a tunnel.
+    /// The bytes of the client, if it asks for a tunnel.
     to_tunnel: Option<RecvStream>,
     state: State,
-    /// What the record of it needs; `None` if nobody takes records, or it was taken.
+    /// Data for the record. `None` if the server records no requests, or the record was taken.
     log: Option<Box<Log>>,
     /// Wakes the stream when the client has had its time. There once something was waited for.
     deadline: Option<Deadline>,
@@ -140,7 +139,7 @@ impl Stream {
         if let State::Sends(sending) = &mut self.state
             && incoming.received_bytes() > before
         {
-            // Who does not read meanwhile has something else to do.
+            // The client is sending, so its timer for reading does not run.
             sending.stalled_since = None;
         }
         if reading == Reading::IsOver {
@@ -233,7 +232,7 @@ impl Stream {
         false
     }
 
-    /// Has the stream woken when the first of its deadlines has passed, or the drain begins.
+    /// Wakes the stream at its first deadline, or when the drain begins.
     fn wait(&mut self, cx: &Context<'_>) {
         let Service { config, worker, .. } = &*self.connected.service;
         let stalled = match &self.state {
@@ -259,7 +258,7 @@ impl Stream {
         }
     }
 
-    /// The connection has ended: what is not complete will not be.
+    /// Ends the stream with the connection. Incomplete messages stay incomplete.
     pub(super) fn break_off(&mut self) {
         self.end(false);
     }

@@ -11,7 +11,7 @@ use thruway_net::{Http2Stream, PooledBuffer};
 
 use crate::response::{Told, Tunnel, TunnelHandler, TunnelTrace};
 
-/// A stream in the hands of the handler that has made it a tunnel, and what is told of that.
+/// A stream that its handler has turned into a tunnel, and the record of it.
 pub(super) struct HandedOver {
     running: Pin<Box<dyn Future<Output = ()>>>,
     trace: Rc<TunnelTrace>,
@@ -47,17 +47,17 @@ impl HandedOver {
         Poll::Ready(())
     }
 
-    /// Octets that went to the client.
+    /// Returns the number of bytes to the client.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.trace.sent_bytes()
     }
 
-    /// Octets that came from the client.
+    /// Returns the number of bytes from the client.
     pub(super) fn received_bytes(&self) -> u64 {
         self.trace.received_bytes()
     }
 
-    /// Whether one side has broken off.
+    /// Returns `true` if one side has broken off.
     pub(super) fn is_broken_off(&self) -> bool {
         self.trace.is_broken_off()
     }

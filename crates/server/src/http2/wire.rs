@@ -1,5 +1,5 @@
-//! The octets of a connection, between its transport and the library: it reads and writes, and the connection
-//! looks on.
+//! The bytes of a connection between its transport and the HTTP/2 library. The library reads and writes, and
+//! the connection watches.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -23,8 +23,8 @@ struct State<T> {
     service: Rc<Service>,
     transport: T,
 
-    // octets in
-    /// What was read before the library was there.
+    // input
+    /// Bytes that were read before the library took over.
     early: PooledBuffer,
     early_used: usize,
     received: FrameScan,
@@ -33,14 +33,14 @@ struct State<T> {
     /// It is data.
     is_content: bool,
     has_input_ended: bool,
-    /// Nothing more has come: there is no need to look again before the task is woken.
+    /// `true` if there is nothing to read until the task is woken.
     is_dry: bool,
-    /// What may still be read in this turn.
+    /// Number of bytes that this poll iteration may still read.
     turn_left: usize,
 
-    // octets out
+    // output
     output: Gathered,
-    /// What the library flushes waits for the end of the turn.
+    /// `true` if flushes of the library wait for the end of the poll iteration.
     is_gathering: bool,
     sent: FrameScan,
     is_shut_down: bool,
@@ -53,7 +53,7 @@ struct State<T> {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Times {
     now: Duration,
-    /// When the client took octets last.
+    /// Time when the client last took bytes.
     pub(super) written_at: Duration,
     /// Something is to be written and cannot be.
     pub(super) stalled_since: Option<Duration>,
@@ -102,8 +102,8 @@ impl<T: Transport> Wire<T> {
         self.0.borrow().times
     }
 
-    /// Has what the library flushes from now on wait for [`poll_gathered`](Self::poll_gathered): it flushes
-    /// after each request that it gives.
+    /// Delays flushes of the library until [`poll_gathered`](Self::poll_gathered), because it flushes after
+    /// each request.
     pub(super) fn gather(&self) {
         self.0.borrow_mut().is_gathering = true;
     }
@@ -115,7 +115,7 @@ impl<T: Transport> Wire<T> {
         state.poll_written(cx)
     }
 
-    /// Whether the peer has behaved too oddly. Then nothing more is read.
+    /// Returns `true` if the flood guard has no points left. Then nothing more is read.
     pub(super) fn is_too_odd(&self) -> bool {
         self.0.borrow().oddities.is_too_many()
     }
@@ -125,9 +125,8 @@ impl<T: Transport> Wire<T> {
         self.0.borrow_mut().transport.discard_unsent();
     }
 
-    /// Says that nothing more comes, unless the library has, and throws away what the peer still sends,
-    /// `left` octets at most, until it ends or there are no more. To close a socket with octets unread would
-    /// take from its hands what was written last.
+    /// Ends the sending side, unless the library has, and discards up to `left` bytes from the peer until it
+    /// closes. Closing a socket with unread bytes could destroy the last response.
     pub(super) fn poll_linger(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
         let state = &mut *self.0.borrow_mut();
         if ready!(state.poll_shutdown(cx)).is_err() {
@@ -166,8 +165,8 @@ impl<T: Transport> State<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what has come, by way of the worker's buffer: to fill `buffer` with zeros, as must be done
-    /// before it can be read into, costs more than to copy what are a few octets mostly.
+    /// Reads available bytes through the buffer of the worker. Filling `buffer` with zeros first, as a direct
+    /// read requires, costs more than copying the usual few bytes.
     fn poll_transport(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         let Self { transport, service, turn_left, is_dry, .. } = self;
         if *is_dry {
@@ -253,7 +252,7 @@ impl<T: Transport> AsyncRead for Wire<T> {
     }
 }
 
-/// What is written is kept until it is flushed, or much: the library writes frame by frame.
+/// Writes are collected until a flush or a large size, because the library writes frame by frame.
 impl<T: Transport> AsyncWrite for Wire<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.borrow_mut();
@@ -289,11 +288,11 @@ impl<T: Transport> AsyncWrite for Wire<T> {
     }
 }
 
-/// What a client sends first (RFC 9113 §3.4).
+/// The first bytes of a client (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PREFACE_BYTES: usize = PREFACE.len();
 
-/// How much one turn reads: there are other connections.
+/// Maximum number of bytes that one poll iteration reads, so that other connections make progress.
 const TURN_BYTES: usize = 256 << 10;
 
 const LINGER_READ_BYTES: usize = 4 << 10;

@@ -77,7 +77,7 @@ impl Cors {
         self
     }
 
-    /// How long a browser may remember the answer to a preflight request. Default an hour.
+    /// Time for which a browser may remember the response to a preflight request. Default one hour.
     #[must_use]
     pub const fn max_age(mut self, max_age: Duration) -> Self {
         self.max_age = max_age;

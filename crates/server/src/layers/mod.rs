@@ -1,4 +1,4 @@
-//! Layers around handlers: what many handlers have in common, written once.
+//! Layers around handlers, for behavior that many handlers share.
 
 mod compression;
 mod cors;
@@ -31,7 +31,7 @@ impl Layered {
         Self(handler.into_handler())
     }
 
-    /// The same with one more layer.
+    /// Adds a layer.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Self {
         Self(layer.wrap(self.0))

@@ -65,7 +65,7 @@ impl Handler for WithRequestId {
     }
 }
 
-/// Whether an id from outside may go into logs and responses.
+/// Returns `true` if an id from a client may go into logs and responses.
 fn is_sensible(id: &str) -> bool {
     (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|octet| octet.is_ascii_graphic())
 }

@@ -11,20 +11,19 @@ use thruway_http1 as http1;
 use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
 use thruway_net::Pipe;
 
-/// The content of a request. What the handler has not taken yet stays with the client: the connection reads
-/// no further than a small window ahead.
+/// The content of a request. Unread content stays with the client: the connection reads only a small window
+/// ahead.
 ///
-/// If it is dropped before its end, what is still to come is read and thrown away up to a limit; beyond that
-/// the connection ends.
+/// If it is dropped before its end, the connection discards the rest up to a limit; beyond that, it closes.
 #[derive(Debug)]
 pub struct RequestContent(Source);
 
-/// Some of the content, for those who can take it unread.
+/// A piece of content, which may be in a pipe.
 #[derive(Debug)]
 pub enum RequestPiece {
-    /// Octets, at least one.
+    /// Bytes, at least one.
     Data(Bytes),
-    /// A pipe with octets in it that the kernel has moved there from the client's socket.
+    /// A pipe with bytes that the kernel has moved there from the socket of the client.
     Piped(Pipe),
 }
 
@@ -47,19 +46,19 @@ struct Channel(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// How much the handler has still to take, if that is known.
+    /// Number of remaining bytes, if known.
     length: Option<u64>,
     pieces: VecDeque<Bytes>,
-    /// What came after the pieces and is too small to be one: a client that sends octet by octet must not be
-    /// given an allocation for each.
+    /// Bytes that are too few for a piece of their own: a client that sends byte by byte must not cause an
+    /// allocation for each.
     small: BytesMut,
     queued_bytes: usize,
-    /// What comes before the pieces, if it was not read.
+    /// Bytes before the pieces, in a pipe.
     piped: Option<Pipe>,
     asked: Asked,
-    /// How much the handler may still take, if that is limited.
+    /// Maximum number of remaining bytes, if limited.
     allowed: Option<u64>,
-    /// Nobody is given the trailer section.
+    /// `true` if the trailer section is dropped.
     drops_trailers: bool,
     end: Option<Result<FieldLinesBuf, ContentError>>,
     /// The handler's task, if it waits for content.
@@ -69,13 +68,13 @@ struct State {
     is_abandoned: bool,
 }
 
-/// What the handler has asked for last.
+/// The last request of the handler.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Asked {
     #[default]
     Nothing,
     Octets,
-    /// Or octets, where there are no pipes.
+    /// Pipes, or bytes where pipes are not possible.
     Pipes,
 }
 
@@ -119,7 +118,7 @@ impl RequestContent {
         }
     }
 
-    /// Ends in [`ContentError::TooLarge`] when what arrives is more than so many octets.
+    /// Makes reading fail with [`ContentError::TooLarge`] after this number of bytes.
     pub(super) fn limit(&mut self, octets: u64) {
         if let Source::Arriving(reader) = &self.0 {
             let mut state = reader.0.lock();
@@ -127,7 +126,7 @@ impl RequestContent {
         }
     }
 
-    /// Gives nobody the trailer section.
+    /// Drops the trailer section.
     pub(super) fn drop_trailers(&mut self) {
         if let Source::Arriving(reader) = &self.0 {
             reader.0.lock().drops_trailers = true;
@@ -140,7 +139,7 @@ impl RequestContent {
     /// The content will never be complete, or breaks a rule or a limit.
     ///
     /// # Cancel safety
-    /// Nothing is lost if the future is dropped.
+    /// Cancel safe: no content is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Bytes, ContentError>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -151,7 +150,7 @@ impl RequestContent {
     /// As [`next`](Self::next), and [`ContentError::TooLarge`].
     ///
     /// # Cancel safety
-    /// What was read is lost if the future is dropped.
+    /// Not cancel safe: content that was read is lost if the future is dropped.
     pub async fn collect(&mut self, limit_bytes: usize) -> Result<Bytes, ContentError> {
         let mut first = Bytes::new();
         let mut all = BytesMut::new();
@@ -182,7 +181,7 @@ impl RequestContent {
         (!trailers.octets().is_empty() && !state.drops_trailers).then_some(trailers)
     }
 
-    /// As [`next`](Self::next), for those who write futures by hand.
+    /// Polls for the next piece, like [`next`](Self::next).
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ContentError>>> {
         match &mut self.0 {
             Source::Whole(content) if content.is_empty() => Poll::Ready(None),
@@ -191,8 +190,8 @@ impl RequestContent {
         }
     }
 
-    /// The same, also in pipes if `takes_pipes`: from the next time on that the connection reads large
-    /// content. Whoever takes pipes empties them soon, as there are few.
+    /// Polls for the next piece, which may be a pipe if `takes_pipes`, from the next read of large content
+    /// on. Empty pipes soon, because there are few.
     pub fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -206,7 +205,7 @@ impl RequestContent {
         }
     }
 
-    /// How many octets are left, if that is known beforehand.
+    /// Returns the number of remaining bytes, if known.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
             Source::Whole(content) => Some(content.len() as u64),
@@ -214,7 +213,7 @@ impl RequestContent {
         }
     }
 
-    /// Whether nothing is left, not even a trailer section.
+    /// Returns `true` if nothing is left, not even a trailer section.
     pub fn is_end(&self) -> bool {
         match &self.0 {
             Source::Whole(content) => content.is_empty(),
@@ -297,7 +296,7 @@ impl State {
         self.pieces.push_back(Bytes::copy_from_slice(content));
     }
 
-    /// Whether so many octets more may be taken.
+    /// Returns `true` if this number of bytes may still be taken.
     const fn allow(&mut self, octets: u64) -> bool {
         let Some(allowed) = self.allowed else { return true };
         let Some(left) = allowed.checked_sub(octets) else { return false };
@@ -315,7 +314,7 @@ impl State {
         piece.map(RequestPiece::Data)
     }
 
-    /// What is in a pipe: the pipe, or some of its octets for a handler that takes none any more.
+    /// Takes the pipe, or some of its bytes for a handler that no longer takes pipes.
     fn take_piped(&mut self) -> Option<RequestPiece> {
         let mut pipe = self.piped.take()?;
         if self.asked == Asked::Pipes {
@@ -327,7 +326,7 @@ impl State {
                 Some(RequestPiece::Data(Bytes::from_owner(octets)))
             }
             Ok(_) | Err(_) => {
-                // What was in it is lost: the content will never be complete.
+                // The bytes in the pipe are lost, so the content can never be complete.
                 self.queued_bytes = 0;
                 self.end = Some(Err(ContentError::Incomplete));
                 None
@@ -353,7 +352,7 @@ impl Drop for Reader {
 }
 
 impl ContentSender {
-    /// Hands a copy of `content` to the handler, or drops it if nobody wants it any more.
+    /// Copies `content` for the handler, or drops it if the handler no longer reads.
     pub(crate) fn send(&self, content: &[u8]) {
         let mut state = self.0.lock();
         if state.is_abandoned {
@@ -364,13 +363,13 @@ impl ContentSender {
         wake(state);
     }
 
-    /// Whether the handler takes pipes, and has taken all that came before.
+    /// Returns `true` if the handler takes pipes and has taken everything before.
     pub(crate) fn wants_pipe(&self) -> bool {
         let state = self.0.lock();
         state.asked == Asked::Pipes && state.queued_bytes == 0 && !state.is_abandoned
     }
 
-    /// Hands what is in `pipe` to the handler, or drops it if nobody wants it any more.
+    /// Passes the bytes in `pipe` to the handler, or drops them if the handler no longer reads.
     pub(crate) fn send_pipe(&self, pipe: Pipe) {
         let mut state = self.0.lock();
         if state.is_abandoned {
@@ -388,7 +387,7 @@ impl ContentSender {
         self.finish_with(kept);
     }
 
-    /// The same with a trailer section that needs no copy.
+    /// Ends the content with a trailer section that needs no copy.
     pub(crate) fn finish_with(&self, trailers: FieldLinesBuf) {
         self.end(Ok(trailers));
     }
@@ -398,7 +397,7 @@ impl ContentSender {
         self.end(Err(error));
     }
 
-    /// How many octets may be sent. If none, the connection is woken when that changes.
+    /// Returns the number of bytes that may be sent. If it is 0, the connection is woken when that changes.
     pub(crate) fn poll_room(&self, window_bytes: usize, cx: &mut Context<'_>) -> Poll<usize> {
         let mut state = self.0.lock();
         match window_bytes.saturating_sub(state.queued_bytes) {
@@ -410,12 +409,12 @@ impl ContentSender {
         }
     }
 
-    /// Whether the handler has asked for content.
+    /// Returns `true` if the handler has asked for content.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.lock().asked != Asked::Nothing
     }
 
-    /// Whether the handler has let go of the content.
+    /// Returns `true` if the handler has dropped the content.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.0.lock().is_abandoned
     }
@@ -487,5 +486,5 @@ impl fmt::Display for ContentError {
 
 impl std::error::Error for ContentError {}
 
-/// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.
+/// Maximum size of content that is collected for a handler without a limit of its own: 2 MiB, as in axum.
 pub const CONTENT_BYTES_MAX: usize = 2 << 20;

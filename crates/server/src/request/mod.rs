@@ -1,4 +1,4 @@
-//! What a handler is given.
+//! The request that a handler gets.
 
 mod content;
 mod extract;
@@ -37,7 +37,7 @@ pub struct Request<'a> {
     connection: &'a ConnectionInfo,
     worker: &'a Rc<Worker>,
     wants_tunnel: bool,
-    /// How many octets of the path are the concern of the routers above.
+    /// Number of bytes of the path that outer routers have matched.
     mount_prefix: usize,
     /// There if it came from one of these.
     proxies: Option<&'a TrustedProxies>,
@@ -112,8 +112,8 @@ impl<'a> Request<'a> {
         self.parameters = parameters;
     }
 
-    /// The next `prefix` octets of the path are not the concern of those below: for handlers that, as routers
-    /// do, pass the request on.
+    /// Hides the next `prefix` bytes of the path from the next handler, for handlers that pass requests on
+    /// like a router.
     pub const fn mount_below(&mut self, prefix: usize) {
         self.mount_prefix += prefix;
     }
@@ -144,7 +144,7 @@ impl<'a> Request<'a> {
         below(self.path(), self.mount_prefix)
     }
 
-    /// How many octets of the path are the concern of those above.
+    /// Returns the number of bytes of the path that outer routers have matched.
     pub const fn mount_prefix(&self) -> usize {
         self.mount_prefix
     }
@@ -174,8 +174,8 @@ impl<'a> Request<'a> {
         &self.parameters
     }
 
-    /// The parameter `name` of the route, decoded; empty if the route has none of that name, or if it is
-    /// not UTF-8: see [`parameters`](Self::parameters) to tell.
+    /// Returns the decoded parameter `name` of the route. Empty if the route has no such parameter, or if it
+    /// is not UTF-8; see [`parameters`](Self::parameters) for the difference.
     pub fn parameter(&self, name: &str) -> Cow<'a, str> {
         self.parameters.get(name).unwrap_or_default()
     }
@@ -189,7 +189,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// How many octets of content there are, or will be, if that is known.
+    /// Returns the length of the content in bytes, if known.
     pub fn content_length(&self) -> Option<u64> {
         match &self.content {
             Incoming::Whole(content) => Some(content.len() as u64),
@@ -197,12 +197,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether all content has arrived.
+    /// Returns `true` if all content has arrived.
     pub const fn has_whole_content(&self) -> bool {
         matches!(self.content, Incoming::Whole(_))
     }
 
-    /// What is known of the connection.
+    /// Returns the properties of the connection.
     pub const fn connection(&self) -> &'a ConnectionInfo {
         self.connection
     }
@@ -212,8 +212,9 @@ impl<'a> Request<'a> {
         self.worker
     }
 
-    /// Who asks: the other end of the connection, or, if that is a [trusted
-    /// proxy](crate::Config::trusted_proxies), who it says. The port is 0 where that is not told.
+    /// Returns the address of the client: the other end of the connection, or, if that is a [trusted
+    /// proxy](crate::Config::trusted_proxies), the client that the proxy names. The port is 0 if it is
+    /// unknown.
     #[inline]
     pub fn client(&self) -> ClientAddr {
         self.origin().map_or(self.connection.client, |origin| origin.client)
@@ -231,13 +232,13 @@ impl<'a> Request<'a> {
         said.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
     }
 
-    /// The fields in which a trusted proxy says who asks, if the request came from one.
+    /// Returns the kind of forwarding headers that count, if the request came from a trusted proxy.
     pub fn proxy_fields(&self) -> Option<ProxyFields> {
         self.proxies.map(TrustedProxies::fields)
     }
 
-    /// What trusted proxies have written into the list of [`proxy_fields`](Self::proxy_fields), from the
-    /// client's address on. What stands left of that the client may have made up.
+    /// Returns the entries of [`proxy_fields`](Self::proxy_fields) that trusted proxies have written,
+    /// beginning with the address of the client. Entries before that may be forged by the client.
     pub fn proxy_chain(&self) -> Vec<&'a [u8]> {
         let chain = |proxies: &TrustedProxies| proxies.chain(self.connection.client, self.head.field_lines);
         self.proxies.map(chain).unwrap_or_default()
@@ -248,19 +249,19 @@ impl<'a> Request<'a> {
         self.proxies.map(|proxies| proxies.origin(self.connection.client, self.head.field_lines))
     }
 
-    /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with
-    /// [`Response::upgrade`](crate::Response::upgrade).
+    /// Returns `true` if the client asks for another protocol or a tunnel, and
+    /// [`Response::upgrade`](crate::Response::upgrade) can accept it.
     pub const fn wants_tunnel(&self) -> bool {
         self.wants_tunnel
     }
 
-    /// Whether the client asks for `protocol` in a way that can be answered with
-    /// [`Response::upgrade`](crate::Response::upgrade). No other may be switched to (RFC 9110 §7.8).
+    /// Returns `true` if the client asks for `protocol`, and [`Response::upgrade`](crate::Response::upgrade)
+    /// can accept it. The server must not switch to any other protocol (RFC 9110 §7.8).
     pub fn wants_upgrade_to(&self, protocol: &str) -> bool {
         self.wants_tunnel && offers(self.field_lines(), protocol)
     }
 
-    /// The octets of the path below the prefix at which the handler is mounted.
+    /// Returns the bytes of the path below the prefix of the handler.
     pub(crate) fn mounted_path_octets(&self) -> Option<&'a [u8]> {
         match self.head.target {
             RequestTarget::Origin(origin) if self.mount_prefix == 0 => Some(origin.path_octets()),
@@ -268,16 +269,16 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Has content end in [`ContentError::TooLarge`] for whoever reads it when it turns out to be more than
-    /// `octets`. What has a [length](Self::content_length) is better looked at before.
+    /// Makes reading of the content fail with [`ContentError::TooLarge`] after this number of bytes. If the
+    /// content has a [length](Self::content_length), check that first.
     pub fn limit_content(&mut self, octets: u64) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.limit(octets);
         }
     }
 
-    /// Gives nobody the trailer section of content that arrives: for layers that own fields which must not
-    /// come in there.
+    /// Drops the trailer section of arriving content, for layers that own headers which must not arrive
+    /// there.
     pub fn drop_trailers(&mut self) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.drop_trailers();
@@ -292,7 +293,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Has `answer` use this request with another head; the content that it leaves comes back.
+    /// Calls `answer` with this request and another head. Unread content returns to this request.
     pub(crate) fn with_head<'s, R>(
         &mut self,
         head: &'s RequestHead<'s>,
@@ -408,8 +409,8 @@ impl OwnedRequest {
         self.parameters.as_parameters()
     }
 
-    /// The parameter `name` of the route, decoded; empty if the route has none of that name, or if it is
-    /// not UTF-8: see [`parameters`](Self::parameters) to tell.
+    /// Returns the decoded parameter `name` of the route. Empty if the route has no such parameter, or if it
+    /// is not UTF-8; see [`parameters`](Self::parameters) for the difference.
     pub fn parameter(&self, name: &str) -> Cow<'_, str> {
         self.parameters().get(name).unwrap_or_default()
     }
@@ -424,7 +425,7 @@ impl OwnedRequest {
         std::mem::replace(&mut self.content, RequestContent::whole(Bytes::new()))
     }
 
-    /// What is known of the connection.
+    /// Returns the properties of the connection.
     pub const fn connection(&self) -> &ConnectionInfo {
         &self.connection
     }
@@ -434,27 +435,27 @@ impl OwnedRequest {
         &self.worker
     }
 
-    /// Who asks: the other end of the connection, or who a [trusted proxy](crate::Config::trusted_proxies)
-    /// says.
+    /// Returns the address of the client: the other end of the connection, or the client that a [trusted
+    /// proxy](crate::Config::trusted_proxies) names.
     pub fn client(&self) -> ClientAddr {
         let client = self.connection.client;
         self.proxies.as_ref().map_or(client, |proxies| proxies.origin(client, self.head().field_lines).client)
     }
 
-    /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with
-    /// [`Response::upgrade`](crate::Response::upgrade).
+    /// Returns `true` if the client asks for another protocol or a tunnel, and
+    /// [`Response::upgrade`](crate::Response::upgrade) can accept it.
     pub const fn wants_tunnel(&self) -> bool {
         self.wants_tunnel
     }
 
-    /// Whether the client asks for `protocol` in a way that can be answered with
-    /// [`Response::upgrade`](crate::Response::upgrade). No other may be switched to (RFC 9110 §7.8).
+    /// Returns `true` if the client asks for `protocol`, and [`Response::upgrade`](crate::Response::upgrade)
+    /// can accept it. The server must not switch to any other protocol (RFC 9110 §7.8).
     pub fn wants_upgrade_to(&self, protocol: &str) -> bool {
         self.wants_tunnel && offers(self.head().field_lines, protocol)
     }
 }
 
-/// Whether `protocol`, with its version if it has one, is among those that the `Upgrade` fields list.
+/// Returns `true` if the `Upgrade` header lists `protocol`, with its version if it has one.
 fn offers(field_lines: FieldLines<'_>, protocol: &str) -> bool {
     field_lines.all("upgrade").any(|value| list::contains_token(value.as_bytes(), protocol))
 }

@@ -1,4 +1,4 @@
-//! What stood in the path where the route has `{name}`.
+//! Parameters: the parts of the path in place of `{name}` of the route.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The content of a response: what is ready, a file, or what comes piece by piece.
+//! The content of a response: complete, from a file, or piece by piece.
 
 use std::any::Any;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::request::RequestContent;
 #[derive(Default)]
 pub struct Content(pub(crate) Source);
 
-/// Where the octets come from.
+/// Source of the bytes.
 #[derive(Default)]
 pub(crate) enum Source {
     #[default]
@@ -27,9 +27,9 @@ pub(crate) enum Source {
     Bytes(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
-    /// None, because the request was HEAD; its length, if that is known.
+    /// No content, because the request was HEAD; its length, if known.
     LeftOut(Option<u64>),
-    /// None, and no more HTTP after the head.
+    /// No content, and no HTTP after the head.
     Tunnel(TunnelHandler),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct FileRange {
     pub(crate) file: File,
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// What is kept until the part is sent.
+    /// A value that is kept until the part is sent.
     pub(crate) held: Option<Box<dyn Any + Send>>,
 }
 
@@ -50,9 +50,9 @@ pub trait ContentStream {
     /// The next piece; `None` at the end.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
 
-    /// What comes next, in a pipe, if that is where it can be put: asked before
-    /// [`poll_next`](Self::poll_next) when the client's socket takes octets from pipes and the content has a
-    /// [length](Self::length). `None` if there are no such octets now: then `poll_next` is called.
+    /// Polls for the next bytes in a pipe. The connection calls it before [`poll_next`](Self::poll_next) if
+    /// the socket of the client accepts pipes and the content has a [length](Self::length). `None` if no pipe
+    /// is available now; then the connection calls `poll_next`.
     fn poll_pipe(self: Pin<&mut Self>, _: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
         None
     }
@@ -68,31 +68,31 @@ pub trait ContentStream {
         Ok(())
     }
 
-    /// How many octets there are in all, if that is known. They must come to exactly as many.
+    /// Returns the total length in bytes, if known. The stream must yield exactly this number.
     fn length(&self) -> Option<u64> {
         None
     }
 
-    /// What becomes of the stream when the server drains.
+    /// Returns the behavior of the stream when the server drains.
     fn at_drain(self: Pin<&mut Self>) -> AtDrain {
         AtDrain::Finishes
     }
 }
 
-/// What becomes of a stream when the server drains.
+/// Behavior of a stream when the server drains.
 #[derive(Clone, Debug)]
 pub enum AtDrain {
     /// It is sent to its end, which the drain waits for.
     Finishes,
-    /// It is over after these octets, or at once if there are none: for a stream that would never end by
-    /// itself and that clients know how to take up again.
+    /// The stream ends after these bytes, or at once if there are none. For endless streams that clients know
+    /// how to resume.
     Ends(Bytes),
 }
 
 /// A piece of streamed content.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// Octets of content.
+    /// Bytes of content.
     Data(Bytes),
     /// The trailer section, after the last data. Sent only where the framing has room for it.
     Trailers(FieldLinesBuf),
@@ -112,12 +112,12 @@ impl Content {
         Self(Source::Pooled(PooledBuffer::copy_of(octets)))
     }
 
-    /// `length` octets of `file` from `offset` on, sent by the kernel where it can.
+    /// Returns `length` bytes of `file` from `offset` on. The kernel sends them where it can.
     pub const fn file(file: File, offset: u64, length: u64) -> Self {
         Self(Source::File(FileRange { file, offset, length, held: None }))
     }
 
-    /// What `stream` yields.
+    /// Returns content with the items of `stream`.
     pub fn stream<S, E>(stream: S) -> Self
     where
         S: futures_core::Stream<Item = Result<Bytes, E>> + 'static,
@@ -126,7 +126,7 @@ impl Content {
         Self::from_content_stream(DataStream(Box::pin(stream)))
     }
 
-    /// What `stream` yields.
+    /// Returns content with the items of `stream`.
     pub fn from_content_stream(stream: impl ContentStream + 'static) -> Self {
         Self(Source::Stream(Box::pin(stream)))
     }
@@ -136,7 +136,7 @@ impl Content {
         Self(Source::LeftOut(length))
     }
 
-    /// How many octets there are, if that is known.
+    /// Returns the length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
             Source::Empty | Source::Tunnel(_) => Some(0),

@@ -28,22 +28,22 @@ impl Event {
         event
     }
 
-    /// The same with a type, which is `message` if none is given. Line ends in it are dropped.
+    /// Sets the type of the event. Default `message`. Line ends are removed.
     #[must_use]
     pub fn with_type(mut self, name: &str) -> Self {
         self.push("event", &without_line_ends(name));
         self
     }
 
-    /// The same with an id, which a client that reconnects sends as `Last-Event-ID`. Line ends and NUL in it
-    /// are dropped.
+    /// Sets the id of the event, which a client sends as `Last-Event-ID` when it reconnects. Line ends and
+    /// NUL are removed.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
         self.push("id", &without_line_ends(id));
         self
     }
 
-    /// The same with the time a client is to wait before it reconnects.
+    /// Sets the time that a client waits before it reconnects.
     #[must_use]
     pub fn with_retry(mut self, after: Duration) -> Self {
         self.push("retry", &after.as_millis().to_string());
@@ -79,7 +79,7 @@ impl EventSender {
     /// Sends `event` when the client has room for it.
     ///
     /// # Cancel safety
-    /// Nothing was sent if the future is dropped before it ends.
+    /// Cancel safe: if the future is dropped before its end, nothing was sent.
     pub async fn send(&mut self, event: Event) {
         self.0.write(event.into_octets()).await;
     }

@@ -1,4 +1,4 @@
-//! What is kept until a response is over: permits, and whatever else frees something when it is dropped.
+//! Values that are kept until a response is complete, such as permits.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,9 +11,8 @@ use super::content::{AtDrain, BoxError, Content, ContentStream, Piece, Source};
 use super::tunnel::TunnelHandler;
 
 impl Response {
-    /// The same, with `guard` kept until the last of the content is in the hands of the system, or until
-    /// nobody is there any more to read it; of a tunnel, until that is closed. Without content it is dropped
-    /// at once.
+    /// Keeps `guard` until the system has the last bytes of the content, or the client is gone; for a tunnel,
+    /// until it closes. Without content, it is dropped at once.
     #[must_use]
     pub fn holding(mut self, guard: impl Send + 'static) -> Self {
         let source = match self.take_content() {
@@ -66,7 +65,7 @@ impl<G> ContentStream for Held<G> {
     }
 }
 
-/// Octets, and what is kept as long as they are.
+/// Bytes, and a value that is kept as long as they are.
 struct HeldOctets<G> {
     octets: Bytes,
     _guard: G,

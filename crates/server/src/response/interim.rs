@@ -1,4 +1,4 @@
-//! Interim responses: what a handler says before its answer.
+//! Interim responses, which a handler sends before its answer.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -50,9 +50,9 @@ impl InterimSender {
     /// Sends the status and the fields of `response` ahead of the final response.
     ///
     /// Call it in the future of an [`Answer::Later`](crate::Answer::Later), in its own task: the interim
-    /// response belongs to the request whose future the worker polls. At any other time the call has no
-    /// effect. It also has no effect for HTTP/1.0 clients, which do not know interim responses, for 101, which
-    /// ends HTTP on the connection, and when 16 KiB of interim responses wait for a client that does not read.
+    /// response belongs to the request that the worker polls. At any other time the call has no effect. It
+    /// also has no effect for HTTP/1.0 clients, for 101, and when 16 KiB of interim responses wait for a slow
+    /// client.
     pub fn send(&self, response: &Response) {
         let status = response.status();
         if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
@@ -75,12 +75,12 @@ pub fn send_interim(response: &Response) {
     }
 }
 
-/// About how many octets it takes.
+/// Returns its approximate size in bytes.
 fn room(interim: &InterimResponse) -> usize {
     STATUS_LINE_BYTES + interim.field_lines.octets().len()
 }
 
-/// What of interim responses may wait behind other answers, or for a client that does not read.
+/// Maximum size of interim responses that wait behind other answers or for a slow client.
 const WAITING_BYTES_MAX: usize = 16 << 10;
 
 const STATUS_LINE_BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! What a handler may return.
+//! Return values of handlers.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use thruway_message::{FieldLinesBuf, StatusCode};
 
 use super::{Content, Response};
 
-/// What can be made into a response: the return values of handlers.
+/// Conversion of a return value of a handler into a response.
 ///
 /// | value | response |
 /// |---|---|

@@ -1,9 +1,9 @@
-//! What a handler says about its response beside the response: for access logs and metrics.
+//! Metadata that a handler adds to its response, for access logs and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a gateway has forwarded a request: a handler gives it to its response, with
+/// The way of a forwarded request. A gateway adds it to its response with
 /// [`set_forwarded`](crate::Response::set_forwarded).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forwarded {
@@ -11,21 +11,21 @@ pub struct Forwarded {
     pub upstream: Arc<str>,
     /// Which of its servers had the request last.
     pub server: Option<Arc<str>>,
-    /// How many times it was sent again.
+    /// Number of retries.
     pub retries: u32,
-    /// How long it waited for servers.
+    /// Time in queues.
     pub queue: Duration,
-    /// How long the last connection took; `None` if one was used again, or none could be made.
+    /// Time to open the last connection. `None` if a connection was reused or none could be opened.
     pub connect: Option<Duration>,
-    /// How long the last server took from then on until the head of its response was there.
+    /// Time from then until the response head of the last server.
     pub head: Option<Duration>,
     /// Why there is no response of a server.
     pub failure: Option<&'static str>,
-    /// What it is called in logs here and there, if somebody was told.
+    /// Request id, if the client or the upstream gets it.
     pub request_id: Option<Box<str>>,
 }
 
-/// What has refused a request: a handler gives it to its response, with
+/// The policy that refused a request. It adds this to its response with
 /// [`set_refused`](crate::Response::set_refused).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
@@ -35,7 +35,7 @@ pub struct Refused {
     pub reason: &'static str,
 }
 
-/// What a handler tells of a request, for the record of it.
+/// Metadata of a handler about a request, for the record.
 #[derive(Debug)]
 pub(crate) enum Told {
     Forwarded(Box<Forwarded>),

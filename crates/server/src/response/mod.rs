@@ -1,4 +1,4 @@
-//! What a handler gives back.
+//! The response that a handler returns.
 
 mod content;
 mod events;
@@ -40,9 +40,9 @@ pub struct Response {
     status: StatusCode,
     field_lines: FieldLinesBuf,
     content: Content,
-    /// What the fields set so far mean for the server.
+    /// Headers with a meaning for the server, as set so far.
     marks: Marks,
-    /// For the record of it.
+    /// Metadata for the record.
     told: Option<Told>,
 }
 
@@ -116,8 +116,8 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Ends(Bytes::new()), send))
     }
 
-    /// The same, with a last event for clients that are left because the server drains; while there is
-    /// `None`, the stream goes on.
+    /// Returns a stream of events with a last event for clients that are connected when the server drains.
+    /// With `None`, the stream continues.
     pub fn events_with_farewell<F>(
         keep_alive: Duration,
         mut farewell: impl FnMut() -> Option<Event> + Unpin + 'static,
@@ -131,7 +131,7 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, at_drain, send))
     }
 
-    /// The same for a stream that comes to an end by itself: a drain waits for it.
+    /// Returns a stream of events that ends on its own. A drain waits for it.
     pub fn finite_events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -150,7 +150,8 @@ impl Response {
             .with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// 426: what is here can be had over `protocol` only, for which the client is to ask (RFC 9110 §15.5.22).
+    /// Returns 426: the resource is available only over `protocol`, and the client must ask for it (RFC 9110
+    /// §15.5.22).
     pub fn upgrade_required(protocol: &str) -> Self {
         Self::new(StatusCode::UPGRADE_REQUIRED).with_field("Upgrade", protocol).with_connection_upgrade()
     }
@@ -163,8 +164,8 @@ impl Response {
         Self::new(StatusCode::OK).with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// The same, with the connection handed over to `run`: for who relays an upgrade, or a success of
-    /// CONNECT, with the status and fields that came.
+    /// Turns the response into one that hands the connection over to `run`, for relays of an upgrade or of a
+    /// successful CONNECT. Status and headers stay.
     #[must_use]
     pub fn into_tunnel<F>(self, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
@@ -173,22 +174,22 @@ impl Response {
         self.with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// The same with another status.
+    /// Sets the status.
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
 
-    /// The same with another content.
+    /// Sets the content.
     #[must_use]
     pub fn with_content(mut self, content: impl Into<Content>) -> Self {
         self.content = content.into();
         self
     }
 
-    /// The same with one more field line. If it is invalid, which is a mistake of the program or an attempt
-    /// to split the response, it becomes 500 without content.
+    /// Appends a header. An invalid header, which is a mistake of the program or an attempt to split the
+    /// response, turns the response into 500 without content.
     #[must_use]
     pub fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.append_field(name, value) {
@@ -200,7 +201,7 @@ impl Response {
         }
     }
 
-    /// The same with a `Set-Cookie` field (RFC 6265 §4.1).
+    /// Appends a `Set-Cookie` header (RFC 6265 §4.1).
     #[must_use]
     pub fn with_cookie(self, cookie: &Cookie<'_>) -> Self {
         self.with_field("Set-Cookie", cookie.to_string())
@@ -234,7 +235,7 @@ impl Response {
         field_lines.append_kept(lines, |line| is_kept(line) && marks.take_in(line));
     }
 
-    /// Makes room for field lines of so many octets.
+    /// Reserves memory for headers of this number of bytes.
     pub fn reserve_fields(&mut self, octets: usize) {
         self.field_lines.reserve(octets);
     }
@@ -287,7 +288,7 @@ impl Response {
         &self.content
     }
 
-    /// Whether the connection is to be handed over.
+    /// Returns `true` if the connection becomes a tunnel.
     #[inline]
     pub(crate) const fn has_tunnel(&self) -> bool {
         matches!(self.content.0, Source::Tunnel(_))
@@ -304,8 +305,8 @@ impl Response {
         required.with_connection_upgrade()
     }
 
-    /// The same with the connection option that goes with `Upgrade` (RFC 9110 §7.8): for who relays an answer
-    /// that names other protocols.
+    /// Adds the connection option `upgrade` that belongs to `Upgrade` (RFC 9110 §7.8), for relays of a
+    /// response that names other protocols.
     #[must_use]
     pub fn with_connection_upgrade(mut self) -> Self {
         // Past the check for fields that are the server's own: here the server itself speaks.
@@ -313,7 +314,7 @@ impl Response {
         self
     }
 
-    /// What the fields mean for the server.
+    /// Returns the headers with a meaning for the server.
     #[inline]
     pub(crate) const fn marks(&self) -> Marks {
         self.marks

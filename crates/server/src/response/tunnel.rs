@@ -12,14 +12,14 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run
-/// on it. In TLS, octets of a write that had to wait may be on their way: what is written next must begin
-/// with the same, so a write is not to be given up for another.
+/// The bytes of a connection in both directions. It implements the traits of tokio, so crates for other
+/// protocols can use it. Over TLS, bytes of a pending write may already be on their way: the next write must
+/// begin with the same bytes, so do not replace a pending write by another one.
 ///
-/// What was written and not taken by the peer when it is dropped is still sent, and in TLS the peer is told
-/// that it was all, unless it was [discarded](Transport::discard_unsent).
+/// Bytes that the peer has not taken when the tunnel is dropped are still sent. Over TLS, the peer also gets
+/// the end of the stream, unless the bytes were [discarded](Transport::discard_unsent).
 pub struct Tunnel {
-    /// What came together with the head.
+    /// Bytes that arrived with the head.
     early: PooledBuffer,
     early_used: usize,
     /// There until it is dropped.
@@ -27,7 +27,7 @@ pub struct Tunnel {
     trace: Rc<TunnelTrace>,
 }
 
-/// What is known of a tunnel from outside, and what is left of it.
+/// The state of a tunnel for its connection.
 #[derive(Default)]
 pub(crate) struct TunnelTrace {
     received_bytes: Cell<u64>,
@@ -38,17 +38,17 @@ pub(crate) struct TunnelTrace {
 }
 
 impl Tunnel {
-    /// The octets of `transport`, behind those that came `early`, together with a head.
+    /// Returns the tunnel of `transport`. The bytes `early` arrived with a head and come first.
     pub fn new(transport: Box<dyn Transport>, early: PooledBuffer) -> Self {
         Self::traced(transport, early, Rc::default())
     }
 
-    /// The same, of which `trace` tells.
+    /// Returns a tunnel that reports to `trace`.
     pub(crate) fn traced(transport: Box<dyn Transport>, early: PooledBuffer, trace: Rc<TunnelTrace>) -> Self {
         Self { early, early_used: 0, transport: Some(transport), trace }
     }
 
-    /// Has `act` do something with the connection. If that fails, so has the tunnel.
+    /// Calls `act` with the transport. If it fails, the tunnel has failed.
     fn poll_with<R>(
         &mut self,
         act: impl FnOnce(&mut dyn Transport) -> Poll<io::Result<R>>,
@@ -88,27 +88,27 @@ impl Tunnel {
 }
 
 impl TunnelTrace {
-    /// Octets that came from the peer and were taken.
+    /// Returns the number of bytes that the peer has sent and the handler has read.
     pub(crate) const fn received_bytes(&self) -> u64 {
         self.received_bytes.get()
     }
 
-    /// Octets that were written to the peer.
+    /// Returns the number of bytes that were written to the peer.
     pub(crate) const fn sent_bytes(&self) -> u64 {
         self.sent_bytes.get()
     }
 
-    /// Nobody goes on with it, though it has not come to its end.
+    /// Marks the tunnel as broken off before its end.
     pub(crate) fn break_off(&self) {
         self.is_broken_off.set(true);
     }
 
-    /// Whether the connection has failed, what was unsent was given up, or it was broken off.
+    /// Returns `true` if the connection failed, unsent bytes were discarded, or the tunnel was broken off.
     pub(crate) const fn is_broken_off(&self) -> bool {
         self.is_broken_off.get()
     }
 
-    /// The connection, if nobody has the tunnel any more.
+    /// Returns the connection if the tunnel was dropped.
     pub(crate) fn take_left(&self) -> Option<Box<dyn Transport>> {
         self.left.take()
     }
@@ -214,7 +214,7 @@ impl AsyncWrite for Tunnel {
     }
 }
 
-/// Gives the connection back to who has handed it over, and still counts it.
+/// Returns the connection to its former owner, which still counts it.
 impl Drop for Tunnel {
     fn drop(&mut self) {
         self.trace.left.set(self.transport.take());
@@ -229,7 +229,7 @@ impl fmt::Debug for Tunnel {
 
 type BoxedRun = Box<dyn FnOnce(Tunnel) -> Pin<Box<dyn Future<Output = ()>>>>;
 
-/// What to do with a connection that has become a tunnel.
+/// The handler of a connection that has become a tunnel.
 pub(crate) struct TunnelHandler(BoxedRun);
 
 impl TunnelHandler {

@@ -22,7 +22,7 @@ impl ContentWriter {
     /// Writes `octets` when the connection has room for them.
     ///
     /// # Cancel safety
-    /// Nothing was written if the future is dropped before it ends.
+    /// Cancel safe: if the future is dropped before its end, nothing was written.
     pub async fn write(&mut self, octets: impl Into<Bytes>) {
         let mut octets = Some(octets.into());
         poll_fn(|_| {
@@ -69,8 +69,8 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for Written<F> {
 }
 
 impl Content {
-    /// What `write` writes. It runs as part of the connection, and waits in
-    /// [`ContentWriter::write`] while the client is slower; if the client goes, it is dropped.
+    /// Returns content that `write` writes. It runs as part of the connection, and waits in
+    /// [`ContentWriter::write`] while the client is slower. It is dropped if the client leaves.
     pub fn written_by<F>(write: impl FnOnce(ContentWriter) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,

@@ -24,7 +24,7 @@ use fixed_paths::FixedPaths;
 pub struct Router {
     /// From paths to places in `routes`.
     paths: matchit::Router<usize>,
-    /// The same for paths without parameters, which most requests have: to look them up costs a quarter.
+    /// Routes for paths without parameters, which most requests have: their lookup costs a quarter.
     fixed_paths: FixedPaths,
     routes: Vec<Route>,
     fallback: Arc<dyn Handler>,
@@ -37,7 +37,7 @@ struct Route {
     any: Option<Arc<dyn Handler>>,
     /// The value of `Allow`.
     allow: String,
-    /// If `any` is mounted, how many octets of the path are not its concern.
+    /// If `any` is mounted, the number of bytes of the path that it does not see.
     mount_prefix: Option<usize>,
 }
 
@@ -193,7 +193,7 @@ impl Router {
     pub fn try_mount<M>(&mut self, prefix: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
         let prefix = prefix.trim_end_matches('/');
         if prefix.contains(['{', '}']) {
-            return Err(RouteError::new(prefix, "what is mounted cannot be below a parameter".to_owned()));
+            return Err(RouteError::new(prefix, "a mount cannot be below a parameter".to_owned()));
         }
         let handler = handler.into_handler();
         let paths = [prefix.to_owned(), format!("{prefix}/"), format!("{prefix}/{{*mounted}}")];

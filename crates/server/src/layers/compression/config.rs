@@ -17,22 +17,21 @@ use crate::content_coding::ContentCoding;
 /// let handler = Layered::new(router).layer(Compression::new().minimum_bytes(1000));
 /// ```
 ///
-/// What is compressed: content of one of the [types](Self::types), of at least
-/// [`minimum_bytes`](Self::minimum_bytes) or of unknown length. What is not: what has a `Content-Encoding`
-/// already, as files with [encoded siblings](crate::Files::precompressed) do; what says `Cache-Control:
-/// no-transform`, or whose request does; parts (206); what carries a digest of its octets; responses without
-/// content; tunnels; and all to clients of HTTP/1.0, who could not tell where it ends.
+/// Compresses content of one of the [types](Self::types), of at least [`minimum_bytes`](Self::minimum_bytes)
+/// or of unknown length. Never compresses encoded content (`Content-Encoding`), such as files with [encoded
+/// versions](crate::Files::precompressed); messages with `Cache-Control: no-transform` in request or
+/// response; partial content (206); content with a digest of its bytes; responses without content; tunnels;
+/// and responses to HTTP/1.0 clients, which could not find the end.
 ///
-/// Responses that another client might get compressed have `Vary: Accept-Encoding`. Compressed ones lose
-/// `Accept-Ranges`, and a strong entity tag becomes a weak one (RFC 9110 §8.8.3.3), in a 304 too. HEAD is
-/// answered with the fields of GET, but without `Content-Length`. Who accepts a coding and wants the rest of
-/// what it has, which it knows by its date (`If-Range`), gets the whole: what it has may be encoded, and
-/// parts are not.
+/// Responses that another client might get compressed have `Vary: Accept-Encoding`. Compressed responses lose
+/// `Accept-Ranges`, and a strong entity tag becomes a weak one (RFC 9110 §8.8.3.3), also in a 304. HEAD gets
+/// the headers of GET without `Content-Length`. A client that accepts a coding and asks for the rest of a
+/// file by its date (`If-Range`) gets the whole file: its part may be encoded, and ranges are not.
 ///
-/// Content up to 64 KiB that is all there is compressed at once. Otherwise it is compressed as it comes,
-/// never further ahead than the client reads; what has come is sent after a tenth of a second of silence, and
-/// each event of a stream at once. Each such stream has a compressor of its own, of which there are [so
-/// many](Self::streams_max) for each worker.
+/// Complete content of up to 64 KiB is compressed at once. Other content is compressed as it arrives, but
+/// never ahead of the client. After a tenth of a second of silence, the compressed bytes so far are sent;
+/// each event of a stream is sent at once. Each such stream has its own compressor;
+/// [`streams_max`](Self::streams_max) limits them for each worker.
 ///
 /// **Secrets**: where a response has both a secret, as a token against forged requests, and something that an
 /// attacker chose, as a term that was searched for, its compressed length gives the secret away bit by bit
@@ -52,7 +51,7 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// The codings that there are unless others are given, in this order: what takes the least time first.
+    /// Default codings in order of preference, fastest first.
     pub const DEFAULT_CODINGS: [ContentCoding; 3] =
         [ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip];
 
@@ -81,8 +80,8 @@ impl Compression {
         self
     }
 
-    /// The levels of `coding`. There are higher ones elsewhere, which would hold up everybody else on the
-    /// worker and take much memory: content that is worth them is compressed beforehand.
+    /// Returns the allowed levels of `coding`. Higher levels exist, but they would delay other requests of
+    /// the worker and need much memory. Compress such content in advance.
     pub const fn levels(coding: ContentCoding) -> RangeInclusive<u8> {
         match coding {
             ContentCoding::Brotli => 1..=6,
@@ -115,15 +114,16 @@ impl Compression {
         Ok(self)
     }
 
-    /// Content of fewer octets is left as it is, if its length is known. Default 512.
+    /// Minimum length of compressed content in bytes, if its length is known. Default 512.
     #[must_use]
     pub const fn minimum_bytes(mut self, octets: u64) -> Self {
         self.minimum_bytes = octets;
         self
     }
 
-    /// How many streams of a worker are compressed at a time; those beyond are sent as they are. Default 128.
-    /// One takes 0.4 MiB with gzip, 1.5 MiB with zstd, and with br 3.5 MiB at level 4, 5 MiB at level 6.
+    /// Maximum number of streams that a worker compresses at a time. Further streams are sent uncompressed.
+    /// Default 128. A stream needs 0.4 MiB with gzip, 1.5 MiB with zstd, and with br 3.5 MiB at level 4 or 5
+    /// MiB at level 6.
     #[must_use]
     pub const fn streams_max(mut self, streams: usize) -> Self {
         self.streams_max = streams;
@@ -153,16 +153,15 @@ impl Coder {
     }
 }
 
-/// How responses are compressed that go out by one listener: see
-/// [`Listener::compression`](crate::Listener::compression).
+/// Compression of responses for one listener: see [`Listener::compression`](crate::Listener::compression).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum ListenerCompression {
-    /// As elsewhere.
+    /// The setting of the server.
     #[default]
     AsElsewhere,
     /// They are not.
     Off,
-    /// As this says.
+    /// This setting.
     As(Arc<Compression>),
 }
 

@@ -26,15 +26,15 @@ pub(super) struct Encoded {
     source: Plain,
     encoder: PooledEncoder,
     state: State,
-    /// What has come and is not encoded.
+    /// Input that is not encoded yet.
     input: Bytes,
-    /// How much is still to come, if that was said: the framing of the encoded content does not tell any
-    /// more.
+    /// Number of bytes that are still missing, if the length was announced: the framing of encoded content no
+    /// longer shows it.
     remaining: Option<u64>,
-    /// Whether each piece is to be decodable at once.
+    /// `true` if the client must be able to decode each piece at once.
     flushes: bool,
     silence: Silence,
-    /// How much was encoded since others had their turn.
+    /// Number of bytes encoded since other tasks could run.
     burst_bytes: usize,
 }
 
@@ -125,7 +125,7 @@ impl Encoded {
         piece(output)
     }
 
-    /// What comes out when nothing comes in.
+    /// Flushes the encoder if no input arrives.
     fn poll_silence(
         &mut self,
         cx: &mut Context<'_>,
@@ -240,16 +240,16 @@ fn piece(output: PooledBuffer) -> Poll<Option<Result<Piece, BoxError>>> {
     Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(output)))))
 }
 
-/// What is encoded at once: a millisecond or less at the default levels.
+/// Number of bytes that are encoded at once: a millisecond or less at the default levels.
 const STEP_BYTES: usize = 16 << 10;
 
-/// What is encoded before others have their turn.
+/// Number of bytes that are encoded before other tasks can run.
 const BURST_BYTES: usize = 64 << 10;
 
-/// What comes out together, if it comes: more is more memory for each stream.
+/// Maximum size of an output piece; larger pieces need more memory for each stream.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// After this, nobody waits any more for what would make the content shorter.
+/// Time without input after which the encoder is flushed.
 const SILENCE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Nothing comes out of zeros for long, and a source that is always ready never makes the stream wait.
+    /// Zeros give no output for long, and a source that is always ready never makes the stream wait.
     #[test]
     fn others_have_their_turn_while_nothing_comes_out() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstandard, ContentCoding::Brotli] {

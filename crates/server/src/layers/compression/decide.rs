@@ -1,4 +1,4 @@
-//! Which responses are compressed: what the request and the response say, against the rules.
+//! Decides if a response is compressed, from the request, the response and the rules.
 
 use thruway_message::list::{contains_token, members};
 use thruway_message::{FieldLines, FieldValue, Method, StatusCode, Version};
@@ -9,23 +9,24 @@ use crate::content_coding::choose;
 use crate::request::Request;
 use crate::response::Response;
 
-/// What a request says of the content that it asks for.
+/// The codings that a request accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wishes {
-    /// What its client likes best; `None` for content as it is.
+    /// The coding that the client prefers. `None` for unencoded content.
     coder: Option<Coder>,
     /// It wants the head only.
     pub(super) is_head: bool,
     /// It has a weak entity tag to compare with, as compression makes of strong ones.
     pub(super) revalidates_weakly: bool,
-    /// The part that it asks for might be put behind encoded octets: only the whole may be sent.
+    /// `true` if the client might append the requested part to encoded bytes. Then only the whole may be
+    /// sent.
     pub(super) may_join_codings: bool,
 }
 
-/// What is done with a response.
+/// Decision about a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Nothing: everybody gets it as it is.
+    /// The response is never compressed.
     Leave,
     /// This client gets it as it is, another might not.
     Vary,
@@ -47,11 +48,12 @@ impl Wishes {
 }
 
 impl Compression {
-    /// What the client of `request` likes best of what there is.
+    /// Returns the coding that the client of `request` prefers.
     fn coder_for(&self, request: &Request<'_>) -> Option<Coder> {
         let fields = request.field_lines();
         fields.field("accept-encoding")?;
-        // HTTP/1.0 has no chunks: where content ends with the connection, nobody knows whether it is whole.
+        // HTTP/1.0 has no chunked coding: if the connection ends the content, the client cannot tell if it is
+        // complete.
         if request.version() == Version::Http10 || fields.all("cache-control").any(forbids_transformation) {
             return None;
         }
@@ -74,8 +76,8 @@ impl Compression {
         }
     }
 
-    /// Whether some clients get `response` compressed, if it is whole and not compressed already. Tunnels
-    /// have a length of 0.
+    /// Returns `true` if some clients get `response` compressed, provided that it is complete and unencoded.
+    /// Tunnels have a length of 0.
     fn is_worth_it(&self, response: &Response) -> bool {
         let Some(content_type) = response.field("content-type") else { return false };
         let name = name_of(content_type.as_bytes());
@@ -88,14 +90,14 @@ impl Compression {
     }
 }
 
-/// Whether the content of `response` is neither encoded nor a part of something.
+/// Returns `true` if the content of `response` is neither encoded nor partial.
 fn is_plain_and_whole(response: &Response) -> bool {
     response.status() != StatusCode::PARTIAL_CONTENT
         && response.field("content-range").is_none()
         && response.field("content-encoding").is_none()
 }
 
-/// Whether `response` is a stream whose events must not wait for each other.
+/// Returns `true` if `response` is an event stream. Its events must not wait.
 pub(super) fn is_event_stream(response: &Response) -> bool {
     let content_type = response.field("content-type");
     content_type.is_some_and(|value| name_of(value.as_bytes()).eq_ignore_ascii_case(EVENT_STREAM))
@@ -106,9 +108,9 @@ fn forbids_transformation(cache_control: FieldValue<'_>) -> bool {
     contains_token(cache_control.as_bytes(), "no-transform")
 }
 
-/// Whether the client would put the part that it asks for behind octets of which it does not know the strong
-/// entity tag (RFC 9110 §13.1.5). By their date, the whole in a coding and its parts without one are the
-/// same; strong tags are of those without one only.
+/// Returns `true` if the client might append the requested part to bytes with an unknown strong entity tag
+/// (RFC 9110 §13.1.5). By date, the encoded whole and unencoded parts look the same; only unencoded
+/// representations have strong tags.
 fn resumes_without_strong_tag(fields: FieldLines<'_>) -> bool {
     fields.field("range").is_some()
         && fields.all("if-range").any(|validator| !validator.as_bytes().starts_with(b"\""))
@@ -118,6 +120,6 @@ fn has_weak_tag(if_none_match: FieldValue<'_>) -> bool {
     members(if_none_match.as_bytes()).any(|tag| tag.starts_with(b"W/"))
 }
 
-/// Fields with a digest of the octets as they are: of content (RFC 9530 §2), of the representation (§3), and
+/// Headers with a digest of the unencoded bytes: of content (RFC 9530 §2), of the representation (§3), and
 /// their predecessors.
 const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];

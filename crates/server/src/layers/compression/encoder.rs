@@ -1,5 +1,4 @@
-//! One content coding at work. Nothing here waits: octets come in as arguments, and what becomes of them is
-//! appended.
+//! Encoders for the content codings. They do not wait: input arrives as an argument, and output is appended.
 
 use std::fmt;
 
@@ -20,10 +19,10 @@ pub(super) enum Encoder {
     Zstandard(CStream<'static>),
 }
 
-/// How much of what went in is to come out.
+/// Amount of output to produce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
-    /// As much as gives the least octets in the end.
+    /// As little as possible now, for the best compression.
     Continue,
     /// All so far, to be decoded without what comes later.
     Flush,
@@ -31,7 +30,7 @@ pub(super) enum Operation {
     Finish,
 }
 
-/// What a library says that does not do what it is for. Not caused by any content.
+/// An internal error of a compression library. No content can cause it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EncodeError(pub(super) ContentCoding);
 
@@ -49,12 +48,12 @@ impl Encoder {
         }
     }
 
-    /// Whether it can be used for another stream.
+    /// Returns `true` if the encoder can be reused for another stream.
     pub(super) const fn can_restart(&self) -> bool {
         !matches!(self, Self::Brotli(_))
     }
 
-    /// The same at its start, wherever it was.
+    /// Returns the encoder in its initial state.
     pub(super) fn restarted(mut self) -> Option<Self> {
         match &mut self {
             Self::Brotli(_) => return None,
@@ -101,7 +100,7 @@ fn encode_brotli(
     };
     let (mut left, mut used) = (input.len(), 0);
     loop {
-        // With no room given, what comes out stays inside and is lent from there.
+        // Without an output buffer, the library keeps its output and lends it.
         let is_done = state.compress_stream(
             operation,
             &mut left,
@@ -208,9 +207,9 @@ pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
     }
 }
 
-/// 128 KiB, for brotli and zstd: what is further back is not referred to. More gains little on pages and
-/// JSON, and each stream would have that much more memory. Clients need not take more than 8 MiB of zstd (RFC
-/// 9659).
+/// Window of 128 KiB for brotli and zstd: references reach no further back. A larger window gains little for
+/// pages and JSON, and each stream would need as much more memory. Clients may refuse zstd windows over 8 MiB
+/// (RFC 9659).
 const WINDOW_BITS: u32 = 17;
 
 /// From this level on, tables are larger than what is in the window is worth: 42 MiB at level 12.
@@ -222,7 +221,7 @@ const ZSTANDARD_TABLE_BITS: u32 = 16;
 /// 32 KiB, the most that gzip has.
 const GZIP_WINDOW_BITS: u8 = 15;
 
-/// How much room there is at least for what comes out of one call.
+/// Minimum free space for the output of one call.
 const ROOM_BYTES: usize = 16 << 10;
 
 #[cfg(test)]
@@ -230,8 +229,8 @@ mod tests {
     use super::*;
     use crate::layers::Compression;
 
-    /// What the documentation says of the memory of a stream; the other codings are counted with the
-    /// allocations.
+    /// Checks the documented memory of a stream for zstd; other tests count allocations for the other
+    /// codings.
     #[test]
     fn zstandard_takes_as_much_memory_as_is_said() {
         for level in Compression::levels(ContentCoding::Zstandard) {

@@ -36,7 +36,7 @@ impl Handler for WithCompression {
     }
 }
 
-/// Has the request answered as if it did not ask for a part, which any server may do (RFC 9110 §14.2).
+/// Handles the request as if it did not ask for a part, which any server may do (RFC 9110 §14.2).
 fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
     let mut spans = Vec::new();
     let field_lines = request.field_lines().without("range", &mut spans);
@@ -45,7 +45,7 @@ fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
 }
 
 impl Compression {
-    /// Has `inner` answer a request.
+    /// Lets `inner` answer the request, and compresses the response.
     fn handle<'a>(this: &Arc<Self>, inner: &'a dyn Handler, request: &mut Request<'a>) -> Answer {
         let (wishes, worker) = (Wishes::of(request, this), request.worker());
         let answer =
@@ -162,7 +162,7 @@ impl Handler for WithListeners {
     }
 }
 
-/// Says that the response depends on `Accept-Encoding` (RFC 9110 §12.5.5), unless it says so already.
+/// Adds `Vary: Accept-Encoding` (RFC 9110 §12.5.5), unless it exists.
 fn vary(response: &mut Response) {
     let mut lines = response.field_lines().iter().filter(|line| line.name.is("vary"));
     let is_said = lines.any(|line| {
@@ -181,7 +181,8 @@ fn mark(response: &mut Response, coding: ContentCoding) {
     weaken_entity_tag(response);
 }
 
-/// The same representation in other octets has no strong entity tag in common with it (RFC 9110 §8.8.1).
+/// Turns a strong entity tag into a weak one: other bytes of the same representation share no strong tag (RFC
+/// 9110 §8.8.1).
 fn weaken_entity_tag(response: &mut Response) {
     let strong = response.field("etag").filter(|tag| tag.as_bytes().starts_with(b"\""));
     if let Some(tag) = strong {

@@ -9,13 +9,13 @@ use thruway_message::token::{is_token, trim_whitespace};
 pub(super) enum MediaType {
     /// `text/html`, in small letters.
     Exact(String),
-    /// `text/*`: what begins with `text/`.
+    /// `text/*`: all types that begin with `text/`.
     Below(String),
-    /// `*+json`: what ends with `+json` (RFC 6839).
+    /// `*+json`: all types that end with `+json` (RFC 6839).
     Ending(String),
 }
 
-/// What is no media type: neither `text/html` nor `text/*` nor `*+json`.
+/// The text is not a media type: neither `text/html` nor `text/*` nor `*+json`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidMediaType;
 
@@ -33,7 +33,7 @@ impl MediaType {
         }
     }
 
-    /// Whether `name`, the type and subtype of a response, is meant.
+    /// Returns `true` if `name`, the type and subtype of a response, matches.
     pub(super) fn includes(&self, name: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => name.eq_ignore_ascii_case(exact.as_bytes()),
@@ -59,7 +59,7 @@ pub(super) fn name_of(content_type: &[u8]) -> &[u8] {
     trim_whitespace(&content_type[..end])
 }
 
-/// What is worth it everywhere.
+/// Returns the types that are compressed by default.
 pub(super) fn defaults() -> Vec<MediaType> {
     let below = ["text/"].map(|start| MediaType::Below(start.to_owned()));
     let ending = ["+json", "+xml", "+yaml"].map(|end| MediaType::Ending(end.to_owned()));

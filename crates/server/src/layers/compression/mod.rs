@@ -7,7 +7,7 @@ mod config;
 mod media_type;
 mod decide;
 
-// octets in, fewer octets out
+// encoding
 mod encoder;
 mod pool;
 mod source;

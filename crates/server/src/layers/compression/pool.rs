@@ -70,7 +70,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Whether there may be one more; then it is counted.
+    /// Counts one more compressor. Returns `false` if the limit is reached.
     const fn count_one_more(&mut self, in_use_max: usize) -> bool {
         let has_room = self.in_use < in_use_max;
         if has_room {
@@ -95,5 +95,5 @@ impl Pool {
     }
 }
 
-/// How many wait to be used again.
+/// Maximum number of compressors that wait for reuse.
 const KEPT_MAX: usize = 8;

@@ -18,7 +18,7 @@ pub(super) enum Plain {
 }
 
 impl Plain {
-    /// What of `source` can be encoded; that which has no content is given back.
+    /// Returns the content of `source` that can be encoded. A source without content is returned unchanged.
     pub(super) fn of(source: Source) -> Result<Self, Source> {
         match source {
             Source::Static(octets) => Ok(Self::Octets(Bytes::from_static(octets))),
@@ -30,7 +30,7 @@ impl Plain {
         }
     }
 
-    /// The same as it was.
+    /// Returns the original source.
     pub(super) fn into_source(self) -> Source {
         match self {
             Self::Octets(octets) => Source::Bytes(octets),
@@ -74,7 +74,8 @@ impl Plain {
     }
 }
 
-/// The next octets of a file. One that has become shorter is an error, and the answer stays incomplete.
+/// Reads the next bytes of a file. A file that has become shorter is an error, and the response stays
+/// incomplete.
 fn read(FileRange { file, offset, length, .. }: &mut FileRange) -> Result<Bytes, BoxError> {
     let octets =
         read_at(file, *offset, usize::try_from(*length).map_or(READ_BYTES, |left| left.min(READ_BYTES)))?;
@@ -90,5 +91,5 @@ fn read_at(file: &File, offset: u64, length: usize) -> std::io::Result<PooledBuf
     Ok(octets)
 }
 
-/// What is read at once.
+/// Number of bytes in one read.
 const READ_BYTES: usize = 64 << 10;
