@@ -3,26 +3,26 @@
 use super::rewrite::Rewrite;
 use super::timeouts::ForwardTimeouts;
 
-/// What is done with requests on their way.
+/// Changes of requests and responses on their way.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
     /// Which fields tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
     pub forwarded: ForwardedFields,
-    /// Whether `X-Forwarded-Port` is said beside the other fields of that kind: the port that the client has
-    /// asked. Default no.
+    /// Adds `X-Forwarded-Port`, the port that the client used, to the other headers of this kind. Default
+    /// `false`.
     pub forwarded_port: bool,
-    /// What `Host` says. Default what the client said.
+    /// `Host` of forwarded requests. Default: the host of the client.
     pub host: HostRewrite,
-    /// Whether `Via` says that there is a gateway (RFC 9110 §7.6.3). Default yes.
+    /// Adds `Via` (RFC 9110 §7.6.3). Default `true`.
     pub via: bool,
-    /// What else is changed. Default nothing.
+    /// Other changes. Default: none.
     pub rewrite: Rewrite,
-    /// How long to wait for what, where that is not as the upstream says.
+    /// Timeouts that override those of the upstream.
     pub timeouts: ForwardTimeouts,
 }
 
-/// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to
-/// what [trusted proxies](thruway_server::TrustedProxies) say in them is added.
+/// Headers that tell the upstream about the client. Such headers from clients are removed; the gateway
+/// extends those from [trusted proxies](thruway_server::TrustedProxies).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ForwardedFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -32,17 +32,17 @@ pub enum ForwardedFields {
     Forwarded,
     /// All of these.
     Both,
-    /// None.
+    /// No headers.
     None,
 }
 
-/// What `Host` says to the upstream.
+/// `Host` of requests to the upstream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum HostRewrite {
-    /// What the client said.
+    /// The host of the client.
     #[default]
     Preserve,
-    /// What the config calls the server: its address, or its name and port.
+    /// The name of the server in the config: its address, or its name and port.
     Server,
     /// This.
     Fixed(String),

@@ -20,7 +20,7 @@ impl<'a> ConnectionOptions<'a> {
         Self { field_lines, has_names }
     }
 
-    /// Whether the field `name` goes no further than this connection.
+    /// Returns `true` if the field `name` belongs to this connection only.
     #[inline]
     pub(super) fn include(&self, name: FieldName<'_>) -> bool {
         is_connection_field(name) || (self.has_names && self.name(name))
@@ -33,8 +33,8 @@ impl<'a> ConnectionOptions<'a> {
     }
 }
 
-/// Those that always concern the connection, and those that frame the message: whoever sends it on frames it
-/// anew.
+/// Returns `true` for fields that always belong to the connection, and for fields that frame the message,
+/// which the gateway writes anew.
 #[inline]
 fn is_connection_field(name: FieldName<'_>) -> bool {
     let name = name.as_bytes();
@@ -49,8 +49,9 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
     }
 }
 
-/// Whether a server may read `name` as `known`. Those that hand fields to programs as variables, as CGI does,
-/// make an underscore of a hyphen: what would be no field of the gateway on its way is one there.
+/// Returns `true` if a server may read `name` as `known`. Servers that pass fields to programs as variables,
+/// like CGI, replace hyphens by underscores, so another spelling can reach the program as a field of the
+/// gateway.
 #[inline]
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
@@ -58,7 +59,7 @@ pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     name.iter().zip(known).fold(true, |is_same, (octet, known)| is_same & (folded(*octet) == folded(*known)))
 }
 
-/// Whether a server may read both names as one.
+/// Returns `true` if a server may read both names as the same.
 pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && name.iter().zip(other).all(|(octet, other)| folded(*octet) == folded(*other))
 }
@@ -77,7 +78,7 @@ fn is_decided_by(name: &[u8]) -> bool {
     NAMES.iter().any(|known| read_alike(name, known.as_bytes())) || x_forwarded(name).is_some()
 }
 
-/// What stands behind `X-Forwarded-` in the name of a field.
+/// Returns the part of a field name after `X-Forwarded-`.
 #[inline]
 pub(super) fn x_forwarded(name: &[u8]) -> Option<&[u8]> {
     let (start, rest) = name.split_at_checked(12)?;

@@ -1,7 +1,7 @@
 //! The fields that tell the upstream about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
 //!
-//! What a client says in them itself is not passed on. What trusted proxies have written is, and the proxy
-//! that the request came from is added to it.
+//! The gateway removes such headers from clients. It keeps the entries of trusted proxies and appends the
+//! proxy that the request came from.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ use thruway_server::{ProxyFields, Request};
 
 use super::config::{ForwardConfig, ForwardedFields};
 
-/// Says who the client is, and what it asked; the request itself is for `host`.
+/// Writes the headers about the client and its request. `host` is the host of the request.
 pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8], config: &ForwardConfig) {
     let fields = config.forwarded;
     if matches!(fields, ForwardedFields::XForwarded | ForwardedFields::Both) {
@@ -63,7 +63,7 @@ fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// What trusted proxies have written, with a comma behind each.
+/// Writes the entries of trusted proxies, each with a comma.
 fn write_chain(lines: &mut Vec<u8>, request: &Request<'_>) {
     for member in request.proxy_chain() {
         lines.extend_from_slice(member);
@@ -86,8 +86,8 @@ fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// The port that the client has asked: what a trusted proxy says, or else where its connection leads; or else
-/// that of the host that it asked for.
+/// Returns the port that the client used: from a trusted proxy, or else from its connection, or else from its
+/// host.
 fn asked_port(request: &Request<'_>, host: &[u8]) -> u16 {
     let known = match request.proxy_fields() {
         None => request.connection().destination.map(|destination| destination.port()),
@@ -116,7 +116,7 @@ fn write_element(lines: &mut Vec<u8>, client: ClientAddr, scheme: &str, host: &[
     lines.push(b'"');
 }
 
-/// An IPv6 address stands in brackets and quotes (RFC 7239 §6).
+/// Writes an address. IPv6 addresses have brackets and quotes (RFC 7239 §6).
 fn write_node(lines: &mut Vec<u8>, client: ClientAddr) {
     match client {
         // Writing to a vector cannot fail.

@@ -19,9 +19,9 @@ pub(super) struct Forwarding {
     pub(super) upstream: Arc<Upstream>,
     pub(super) key: RequestKey,
     pub(super) request: OutgoingRequest,
-    /// What of the content was not there when the request came.
+    /// The part of the body that had not arrived with the head.
     pub(super) body: Option<Box<RequestBody>>,
-    /// What it is called, if the response is to tell how it was forwarded.
+    /// The request id, if the access log records the forwarding.
     pub(super) recorded: Option<RequestId>,
     pub(super) timeouts: ForwardTimeouts,
     /// When its time is over; known when it sets out.
@@ -31,7 +31,7 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    /// How long is left of its time, if it has an end.
+    /// Returns the remaining time of the request, if it is limited.
     #[inline]
     pub(super) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_sub(self.worker.clock().now()))
@@ -65,8 +65,8 @@ impl Forwarding {
         body
     }
 
-    /// Has the upstream and the server count how long the response took, of which the server was `asked`
-    /// then.
+    /// Records the response time for the upstream and the server. `asked` is the time when the server got the
+    /// request.
     #[inline]
     pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>) {
         let Some((came, asked)) = self.timed.zip(asked) else { return };

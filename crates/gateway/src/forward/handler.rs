@@ -35,7 +35,7 @@ impl Forward {
         Self::with_config(upstream, ForwardConfig::default())
     }
 
-    /// The same, with something changed on the way.
+    /// Forwards to `upstream` with these changes.
     ///
     /// # Panics
     /// A fixed host cannot be the value of a field.
@@ -53,27 +53,26 @@ impl Forward {
         }
     }
 
-    /// Has `meter` count the requests: their response times end with the head of the response.
+    /// Lets `meter` count the requests. Response times end with the head of the response.
     #[must_use]
     pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
         Self { meter: Some(meter), ..self }
     }
 
-    /// Whether the upstream and its servers count how long responses take: [`Upstream::response_counts`],
-    /// [`ServerStatus`](crate::ServerStatus). Default no.
+    /// Sets whether the upstream and its servers record response times: [`Upstream::response_counts`],
+    /// [`ServerStatus`](crate::ServerStatus). Default `false`.
     #[must_use]
     pub fn timed(self, is_timed: bool) -> Self {
         Self { is_timed, ..self }
     }
 
-    /// Has `mirror` send copies of some requests elsewhere.
+    /// Lets `mirror` copy some requests.
     #[must_use]
     pub fn mirrored_by(self, mirror: Arc<Mirror>) -> Self {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs
-    /// that say so. Default no.
+    /// Sets whether responses carry their [way](thruway_server::Forwarded) for access logs. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
@@ -81,7 +80,7 @@ impl Forward {
 }
 
 impl Forward {
-    /// The answer to a request that goes nowhere, changed as the config says of all.
+    /// Returns the response to a request that is not forwarded, with the configured changes.
     #[cold]
     fn refused(&self, request: &Request<'_>, mut response: Response) -> Answer {
         if let Some(rewrite) = ResponseRewrite::of(&self.config, request, &RequestId::default()) {
@@ -94,13 +93,14 @@ impl Forward {
     }
 }
 
-/// What is answered to a request whose path would lead elsewhere than the route does.
+/// Returns the response to a path that would leave the target of its route.
 #[cold]
 fn answer_of_no_path() -> Response {
     Response::text("the path has `.` or `..` in it\n").with_status(StatusCode::BAD_REQUEST)
 }
 
-/// What is answered to a request that goes no further: what the gateway itself can do (RFC 9110 §7.6.2).
+/// Returns the response to a request with no hops left: the capabilities of the gateway itself (RFC 9110
+/// §7.6.2).
 #[cold]
 fn answer_of_the_last(method: Method<'_>) -> Response {
     let status = match method {

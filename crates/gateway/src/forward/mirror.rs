@@ -26,17 +26,17 @@ pub struct Mirror {
     counts: Arc<Counts>,
 }
 
-/// How many requests are mirrored.
+/// Settings of a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MirrorConfig {
-    /// Of a million requests so many. Default all of them.
+    /// Number of mirrored requests in a million. Default: all.
     pub share_millionths: u32,
-    /// How many copies are under way at a time, of all workers; no others are made meanwhile. A copy takes as
-    /// much memory as its request, up to what is read at a time. Default 100.
+    /// Maximum number of copies in flight, in all workers. Beyond it, no copies are made. A copy needs as
+    /// much memory as its request, up to one read. Default 100.
     pub requests_max: usize,
 }
 
-/// What became of the requests that were to be mirrored.
+/// Counters of a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MirrorCounts {
     /// A copy was sent, or at least tried to.
@@ -72,13 +72,13 @@ impl Mirror {
         }
     }
 
-    /// The same, which counts on where `before` stands.
+    /// Continues the counters of `before`.
     #[must_use]
     pub fn counting_on(self, before: &Self) -> Self {
         Self { counts: before.counts.clone(), ..self }
     }
 
-    /// What became of requests so far.
+    /// Returns the counters.
     pub fn counts(&self) -> MirrorCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         MirrorCounts {

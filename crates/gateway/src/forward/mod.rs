@@ -29,7 +29,7 @@ mod timeline;
 mod response;
 mod response_body;
 
-// what is changed, and what is sent elsewhere too
+// changes and copies
 mod rewrite;
 mod mirror;
 

@@ -11,7 +11,7 @@ use crate::upstream::{NotOpened, Server, ServerSlot, Upstream};
 pub(super) enum AttemptOutcome {
     /// The response for the client.
     Responded(Response),
-    /// There is none. The request may be sent again, if `retry` says so.
+    /// The attempt failed. `retry` decides if the request may be sent again.
     Failed(FailedAttempt),
 }
 
@@ -26,7 +26,7 @@ pub(super) struct FailedAttempt {
     pub(super) server: Arc<Server>,
 }
 
-/// What a failure is held against.
+/// The party that a failure counts against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Blame {
     /// The server, or the request: the failure counts, and another server may do better.

@@ -17,22 +17,22 @@ use crate::upstream::{Exchange, ServerSlot, Turn};
 
 /// The two sides of an exchange.
 pub(super) struct Relay {
-    /// Not there any more when it is over.
+    /// The exchange. `None` when it is over.
     exchange: Option<Exchange>,
     pub(super) slot: Box<ServerSlot>,
     /// Wakes the task when the upstream has had its time. There once something was waited for.
     deadline: Option<Deadline>,
-    /// What of the client's content was taken and is not sent yet.
+    /// Bytes of the request body that are taken from the client and not sent yet.
     unsent: Bytes,
-    /// The same, in a pipe; then there is nothing else.
+    /// The same bytes in a pipe; `unsent` is empty then.
     unsent_pipe: Option<Pipe>,
-    /// What is still to be passed on, though the response is complete.
+    /// Trailers that must still be passed on after the body.
     trailers: Option<FieldLinesBuf>,
     /// When the last piece of the response's content was passed on.
     last_piece: Duration,
     /// When the time of the request is over.
     pub(super) until: Option<Duration>,
-    /// Whether it says nothing against the server that nothing comes.
+    /// `true` if silence of the server is expected.
     may_be_silent: bool,
 }
 
@@ -64,7 +64,8 @@ impl Relay {
         self.may_be_silent = true;
     }
 
-    /// `failure` as it is held against somebody: who is still told the request is not slow to answer it.
+    /// Returns `failure`, with another one for a timeout while the server was still receiving the request:
+    /// then the server was not slow.
     pub(super) fn blamed(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Exchange(Error::TimedOut) if self.wants_content() => Failure::TimedOut,
@@ -72,7 +73,7 @@ impl Relay {
         }
     }
 
-    /// Whether the upstream still takes content of the request.
+    /// Returns `true` if the upstream still accepts content of the request.
     pub(super) fn wants_content(&self) -> bool {
         self.exchange.as_ref().is_some_and(Exchange::wants_content)
     }
@@ -99,8 +100,8 @@ impl Relay {
                     self.wait(cx);
                     return Poll::Pending;
                 }
-                // Who asked for the content has sent it: the upstream need not, and the client must not be
-                // told again.
+                // The server of the client sends 100 when the handler reads, so 100 from the upstream is
+                // dropped.
                 Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
                 Poll::Ready(ResponseEvent::Interim(head)) => {
                     InterimSender::of(&self.slot.worker).send(&response_of(&head));
@@ -186,13 +187,13 @@ impl Relay {
         if !exchange.wants_content() {
             self.unsent_pipe = None;
         }
-        // What was kept back to be sent together goes now.
+        // Sends the bytes that were collected for one write.
         let _ = exchange.poll_flush(cx, now)?;
         Ok(has_sent)
     }
 
-    /// Some of the content as it comes from the socket, if that is what comes next, and a large buffer is to
-    /// be had for a client that is fast enough for it.
+    /// Reads content from the socket into a large buffer, if content comes next, a buffer is available, and
+    /// the client is fast enough.
     fn poll_large_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -301,7 +302,7 @@ impl Relay {
         }
     }
 
-    /// The content is not complete, which no status can say any more.
+    /// Reports that the content is incomplete. It is too late for a status.
     #[cold]
     pub(super) fn failed(&self, failure: Failure) -> BoxError {
         self.slot.server.statistics().count_failure(failure);
@@ -317,7 +318,7 @@ impl Relay {
         failure.into()
     }
 
-    /// Has the task woken when the upstream has had its time.
+    /// Wakes the task at the deadline of the upstream.
     fn wait(&mut self, cx: &Context<'_>) {
         let Some(exchange) = &self.exchange else { return };
         if self.deadline.is_none() {
@@ -350,7 +351,7 @@ fn take_first(
             }
             Poll::Ready(_) | Poll::Pending => return Ok(false),
         }
-        // What is large goes its own way, past the buffer that this would be copied into.
+        // Large content is read separately, past the buffer into which this would be copied.
         let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
         if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
             return Ok(false);
@@ -368,5 +369,5 @@ const FAST_CLIENT: Duration = Duration::from_millis(50);
 /// Content of which less is left is not worth a large buffer.
 const LARGE_CONTENT_BYTES: u64 = 64 << 10;
 
-/// What is read of streamed content at a time: as much as a buffer may have to be used again.
+/// Number of bytes of streamed content in one read, the size of reusable buffers.
 const PIECE_BYTES_MAX: usize = 64 << 10;

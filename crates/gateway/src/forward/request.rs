@@ -22,16 +22,16 @@ pub(super) struct OutgoingRequest {
     octets: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
-    /// Whether it is answered by another protocol or in vain: of other methods than GET, servers may make
-    /// something without that.
+    /// `true` if the request is useless unless the protocol changes. Servers may handle other methods than
+    /// GET without an upgrade.
     pub(super) is_upgrade: bool,
     /// `true` if this process has sent the request to one of its own listeners: it must not go to one again.
     pub(super) is_own: bool,
     /// The proof that the server must give for a WebSocket. `None` if the client checks it.
     pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
-    /// Where in the octets the line `Host` belongs, if that depends on the server.
+    /// Position of the line `Host`, if it depends on the server.
     host_at: Option<usize>,
-    /// What is changed in the response, if anything is.
+    /// Changes of the response, if any.
     response_rewrite: Option<Box<ResponseRewrite>>,
 }
 
@@ -67,7 +67,7 @@ impl OutgoingRequest {
         write_field_lines(&mut octets, request, config, id)?;
         write_end_of_request_head(&mut octets, request.method(), body_length);
         octets.extend_from_slice(content);
-        // What stands behind the head already is nothing that is still to be sent.
+        // Content that is already behind the head does not count as unsent.
         let left = if request.has_whole_content() { BodyLength::NONE } else { body_length };
         let to_send = RequestToSend { asks_for_upgrade, ..RequestToSend::new(request.method(), left) };
         Ok(Self {
@@ -82,7 +82,7 @@ impl OutgoingRequest {
         })
     }
 
-    /// What decides how it is framed, and how its response is read.
+    /// Returns the framing of the request and the rule for reading its response.
     pub(super) const fn to_send(&self) -> RequestToSend {
         self.to_send
     }
@@ -94,8 +94,8 @@ impl OutgoingRequest {
         }
     }
 
-    /// Appends what is there from the start. `host` is what the server is called, if the request shall say
-    /// so.
+    /// Appends the head and the content that has arrived. `host` is the name of the server, if the request
+    /// must contain it.
     pub(super) fn write(&self, output: &mut Vec<u8>, host: impl FnOnce() -> String) {
         let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.octets) };
         let (request_line, rest) = self.octets.split_at(host_at);
@@ -132,7 +132,7 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
     }
 }
 
-/// Appends the field lines that go to the upstream, `Host` first; those that frame the message are left out.
+/// Appends the field lines for the upstream, `Host` first, without those that frame the message.
 ///
 /// # Errors
 /// The request has passed too many gateways.
@@ -195,8 +195,8 @@ fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
     is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
 }
 
-/// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC
-/// 9110 §7.6.2).
+/// Returns the number of remaining hops of OPTIONS and TRACE. Other methods have no such limit (RFC 9110
+/// §7.6.2).
 #[inline]
 pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     if !matches!(request.method(), Method::Options | Method::Trace) {
@@ -221,8 +221,8 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
     }
 }
 
-/// Whether this of the fields that begin with `X-Forwarded-` is the gateway's to say. Servers believe others
-/// too, as `-Prefix` and `-Ssl`: those are passed on for proxies that are believed, and for nobody else.
+/// Returns `true` if the gateway owns this field that begins with `X-Forwarded-`. Servers also believe
+/// others, such as `-Prefix` and `-Ssl`: those of trusted proxies pass, all others are removed.
 fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(told, b"for")
         || reads_as(told, b"host")
@@ -255,10 +255,9 @@ fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     }
 }
 
-/// Whether the upstream is asked for another protocol. Not together with content: a server may ignore
-/// `Upgrade` (RFC 9110 §7.8), and some take a request with it for complete at the end of its head, and its
-/// content for the next one. Nor for HTTP/2: in a tunnel, its requests would pass by all that is asked of
-/// requests here.
+/// Returns `true` if the request to the upstream asks for another protocol. Never together with content:
+/// servers may ignore `Upgrade` (RFC 9110 §7.8), and some read the content of such a request as the next
+/// request. Never for HTTP/2: requests in the tunnel would bypass routes and policies.
 fn asks_for_upgrade(request: &Request<'_>) -> bool {
     request.wants_tunnel()
         && request.has_whole_content()
@@ -266,7 +265,7 @@ fn asks_for_upgrade(request: &Request<'_>) -> bool {
         && !request.field_lines().all("upgrade").any(|value| list::members(value.as_bytes()).any(is_http))
 }
 
-/// Whether a protocol, of any version, is HTTP (RFC 9110 §7.8).
+/// Returns `true` if a protocol of any version is HTTP (RFC 9110 §7.8).
 fn is_http(protocol: &[u8]) -> bool {
     let name = protocol.split(|octet| *octet == b'/').next().unwrap_or_default();
     [b"h2c".as_slice(), b"h2", b"http"].iter().any(|http| name.eq_ignore_ascii_case(http))

@@ -17,9 +17,9 @@ pub(super) struct RequestBody {
     content: RequestContent,
     /// All that was taken of it so far; `None` if that is too much to be kept.
     kept: Option<PooledBuffer>,
-    /// How much may be kept.
+    /// Maximum number of bytes to keep.
     kept_bytes_max: usize,
-    /// How much of what is kept was given to the attempt that is made now.
+    /// Number of kept bytes that the current attempt has got.
     given: usize,
     /// All of it was taken; the trailer section.
     trailers: Option<FieldLinesBuf>,
@@ -41,7 +41,7 @@ impl RequestBody {
         }
     }
 
-    /// Whether all of it can be sent again.
+    /// Returns `true` if the whole body can be sent again.
     pub(super) const fn can_begin_again(&self) -> bool {
         self.kept.is_some()
     }

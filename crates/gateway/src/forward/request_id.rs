@@ -1,4 +1,4 @@
-//! What a request is called, so that it is found again in the logs of all who have had to do with it.
+//! Request ids, which connect the logs of all servers on the way of a request.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt::Write as _;
@@ -6,17 +6,17 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use thruway_server::Request;
 
-/// The id of one request: made when somebody is to be told.
+/// The id of one request, made at its first use.
 #[derive(Default)]
 pub(crate) struct RequestId(OnceCell<Box<str>>);
 
 impl RequestId {
-    /// What `request` is called: what a trusted proxy has called it in `X-Request-Id`, or else a new name.
+    /// Returns the id of `request`: `X-Request-Id` of a trusted proxy, or a new one.
     pub(crate) fn of(&self, request: &Request<'_>) -> &str {
         self.0.get_or_init(|| given(request).unwrap_or_else(|| request.worker().state::<RequestIds>().next()))
     }
 
-    /// The same, if somebody was told.
+    /// Returns the id, if it was used.
     pub(crate) fn into_told(self) -> Option<Box<str>> {
         self.0.into_inner()
     }

@@ -9,7 +9,7 @@ use thruway_server::{Response, StatusCode};
 use super::fields::ConnectionOptions;
 use crate::Failure;
 
-/// A response whose head is there.
+/// A response with a complete head.
 pub(super) struct Begun {
     pub(super) response: Response,
     pub(super) body: Body,
@@ -34,17 +34,18 @@ impl Begun {
         if is_proof && is_only && is_named { Ok(self) } else { Err(Failure::UpgradeUnproven) }
     }
 
-    /// Whether nothing of the response is still to come.
+    /// Returns `true` if the response is complete.
     pub(super) const fn is_complete(&self) -> bool {
         !matches!(self.body, Body::Stream { .. })
     }
 }
 
-/// What follows the head.
+/// The part after the head.
 pub(super) enum Body {
-    /// Nothing.
+    /// No content.
     None,
-    /// Nothing, because the request was HEAD or the status has none; how long it would be, if that was said.
+    /// No content, because the request was HEAD or the status has none; the length that it would have, if
+    /// known.
     LeftOut(Option<u64>),
     /// This.
     Whole(PooledBuffer),
@@ -55,7 +56,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// What follows `head`, whose body is this long.
+    /// Returns the part after `head`, whose body has this length.
     pub(super) fn of(head: &ResponseHead<'_>, body_length: BodyLength) -> Self {
         if body_length != BodyLength::NONE {
             return Self::Stream { first: PooledBuffer::default(), length: body_length.octets() };
@@ -80,8 +81,8 @@ pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
 /// The response without content. The server writes the fields that frame it.
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
-    // What the upstream can be had over, the client has to ask for (RFC 9110 §15.5.22): requests for it are
-    // passed on.
+    // A client must ask for the protocols of the upstream (RFC 9110 §15.5.22), and the gateway forwards such
+    // requests.
     if head.status == StatusCode::UPGRADE_REQUIRED && append_upgrade(head, &mut response) {
         response = response.with_connection_upgrade();
     }

@@ -1,4 +1,4 @@
-//! The rest of a response behind its head: content that still comes, or octets both ways of another protocol.
+//! The rest of a response after its head: content that is still arriving, or a tunnel.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,11 +15,11 @@ use super::response::{Begun, Body};
 use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{Exchange, ServerSlot, Upgraded};
 
-/// A response whose content is still coming, and the rest of the request.
+/// A response with content that is still arriving, and the rest of its request.
 struct Streamed {
     relay: Relay,
     request_body: Option<Box<RequestBody>>,
-    /// What came with the head.
+    /// Content that arrived with the head.
     first: PooledBuffer,
     length: Option<u64>,
 }
@@ -65,7 +65,7 @@ impl ContentStream for Streamed {
         Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
     }
 
-    /// The rest of the request, while the client does not read: what is kept of it meanwhile is one piece.
+    /// Forwards the rest of the request while the client does not read. At most one piece is kept meanwhile.
     fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
         let now = self.relay.slot.clock().now();
         self.poll_send(cx, now)
@@ -85,8 +85,8 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
         Body::LeftOut(length) => response.with_content(Content::left_out(length)),
         Body::Whole(content) => response.with_content(content),
         Body::Stream { first, length } => {
-            // What will not be read is let go of now, so that the head can say what becomes of the client's
-            // connection.
+            // A request body that is no longer needed is dropped now, so that the head can tell if the
+            // connection of the client continues.
             let request_body = request_body.filter(|_| relay.wants_content());
             let streamed = Streamed { relay, request_body, first, length };
             response.with_content(Content::from_content_stream(streamed))
@@ -118,7 +118,7 @@ async fn run_tunnel(
     slot: Box<ServerSlot>,
 ) {
     let config = TunnelConfig {
-        // What the client has sent behind its head comes out of its own end.
+        // Bytes that the client has sent behind its head arrive through its own side of the tunnel.
         client_early: PooledBuffer::default(),
         server_early,
         idle: slot.upstream.config.tunnel_idle,

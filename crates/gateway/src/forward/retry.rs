@@ -11,10 +11,10 @@ use super::timeline::Timeline;
 use crate::Failure;
 use crate::upstream::ServerSlot;
 
-/// Where a request is sent after a failed attempt.
+/// The next step after a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
-    /// Nowhere: the client is told.
+    /// The client gets an error.
     Fail,
     /// To the same server, on a later connection.
     SameServer,
@@ -114,8 +114,8 @@ mod tests {
         size_of::<F>()
     }
 
-    /// What is larger, glibc does not keep for the thread that frees it, and takes ten times as long to find
-    /// and to free.
+    /// glibc does not cache larger allocations for the thread that frees them, which makes them ten times as
+    /// slow.
     #[test]
     fn what_is_allocated_for_a_request_is_no_more_than_is_found_fast() {
         let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<Awaited>>();

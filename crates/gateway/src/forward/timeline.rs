@@ -1,4 +1,4 @@
-//! What happens to a request on its way, and when: for access logs. Without one, there is no timeline.
+//! Times of a request on its way, for access logs. Without one, there is no timeline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl<'c> Timeline<'c> {
         response.set_forwarded(self.forwarded);
     }
 
-    /// Has `note` write down a step that ends now, with its time.
+    /// Lets `note` record a step that ends now, with its duration.
     fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
         let now = self.clock.now_exact();
         note(&mut self.forwarded, now.saturating_sub(self.since));

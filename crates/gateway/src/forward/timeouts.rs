@@ -1,4 +1,4 @@
-//! How long a request may take: as its upstream says, unless its route says otherwise.
+//! Timeouts of a request: those of the upstream, unless the route overrides them.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use thruway_server::Response;
 
 use crate::UpstreamConfig;
 
-/// How long to wait for what on a route, where that is not as its upstream says.
+/// Timeouts of a route that override those of the upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ForwardTimeouts {
-    /// In the place of [`Timeouts::head`].
+    /// Overrides [`Timeouts::head`].
     pub head: Option<Duration>,
-    /// In the place of [`Timeouts::content_idle`].
+    /// Overrides [`Timeouts::content_idle`].
     pub content_idle: Option<Duration>,
-    /// In the place of [`UpstreamConfig::event_stream_idle`].
+    /// Overrides [`UpstreamConfig::event_stream_idle`].
     pub event_stream_idle: Option<Duration>,
-    /// In the place of [`Timeouts::total`].
+    /// Overrides [`Timeouts::total`].
     pub total: Option<Duration>,
 }
 
 impl ForwardTimeouts {
-    /// How long one exchange waits, when so much is `left` of the time of the whole request.
+    /// Returns the timeouts of one exchange, if the whole request has `left` this time.
     pub(super) fn of_exchange(self, upstream: &UpstreamConfig, left: Option<Duration>) -> Timeouts {
         let timeouts = upstream.exchange.timeouts;
         Timeouts {
@@ -32,19 +32,18 @@ impl ForwardTimeouts {
         }
     }
 
-    /// How long a response without an octet is waited for that is a stream of events: such a server may have
-    /// nothing to say.
+    /// Returns the maximum pause of an event stream, which may be silent for long.
     pub(super) fn of_event_stream(self, upstream: &UpstreamConfig) -> Duration {
         self.event_stream_idle.unwrap_or(upstream.event_stream_idle)
     }
 
-    /// How long the whole request may take.
+    /// Returns the maximum time of the whole request.
     pub(super) fn total(self, upstream: &UpstreamConfig) -> Option<Duration> {
         self.total.or(upstream.exchange.timeouts.total)
     }
 }
 
-/// Whether the content of `response` is a stream of events.
+/// Returns `true` if `response` is an event stream.
 pub(super) fn is_event_stream(response: &Response) -> bool {
     let value = response.field("content-type");
     let media_type = value.and_then(|value| value.as_bytes().split(|octet| *octet == b';').next());

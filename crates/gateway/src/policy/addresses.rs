@@ -1,7 +1,7 @@
 //! Clients that may ask, or may not, by their addresses.
 //!
-//! Who is in `deny` is refused; then, if there is `allow`, who is not in it. More exact networks do not go
-//! before others. What is looked at is [`Request::client`].
+//! `deny` refuses its clients; then `allow`, if set, refuses all clients that it does not list. Smaller
+//! networks have no priority. The policy looks at [`Request::client`].
 
 use std::fmt;
 

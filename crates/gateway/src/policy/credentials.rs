@@ -1,4 +1,4 @@
-//! Where credentials stand in a request, and in files, and the digests by which they are compared.
+//! Credentials in requests and in files, and the digests that compare them.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use thruway_message::{FieldLines, Method, RequestHead};
 use thruway_net::random_bytes;
 use thruway_server::FieldValue;
 
-/// What there is of credentials.
+/// Credentials in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presented<'r> {
-    /// None of this kind.
+    /// No credentials of this kind.
     None,
     /// These.
     One(&'r [u8]),
@@ -24,13 +24,13 @@ pub(super) enum Presented<'r> {
 pub struct InvalidLine<E> {
     /// Which line.
     pub line: usize,
-    /// What is wrong with it; `None` if it is not `NAME:VALUE`.
+    /// The error in the line. `None` if it is not `NAME:VALUE`.
     pub error: Option<E>,
 }
 
-/// What stands in `Authorization` behind `scheme`, in any case (RFC 9110 §11.6.2). Of who asks for a tunnel,
-/// `Authorization` is for the server at its other end, which does not see this request: `Proxy-Authorization`
-/// is for us (§11.7.2).
+/// Returns the credentials in `Authorization` after `scheme`, in any case (RFC 9110 §11.6.2). For CONNECT,
+/// `Authorization` is for the server at the other end of the tunnel, and `Proxy-Authorization` is for the
+/// gateway (§11.7.2).
 pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> Presented<'r> {
     let name = if head.method == Method::Connect { "proxy-authorization" } else { "authorization" };
     match only(head.field_lines, name) {
@@ -54,7 +54,7 @@ pub(super) fn only<'r>(field_lines: FieldLines<'r>, name: &str) -> Presented<'r>
     }
 }
 
-/// Whether `name` can be told to others as the value of a field, and reads there as it does here.
+/// Returns `true` if `name` can be sent as a header value without a change of meaning.
 pub fn is_user_name(name: &str) -> bool {
     !name.is_empty() && name.trim() == name && FieldValue::new(name.as_bytes()).is_ok()
 }
@@ -62,7 +62,7 @@ pub fn is_user_name(name: &str) -> bool {
 /// The lines `NAME:VALUE` of `text`, without those that are empty or begin with `#`.
 ///
 /// # Errors
-/// The first line that is something else, or whose value `parse` refuses.
+/// Returns the first line that has another form, or whose value `parse` refuses.
 pub fn lines_of<T, E>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, E>,
@@ -83,7 +83,7 @@ pub fn lines_of<T, E>(
     Ok(all)
 }
 
-/// A key of digests that nobody outside the process knows: what takes how long to compare tells nothing then.
+/// A secret key for digests: without it, the time of comparisons reveals nothing.
 pub(super) struct DigestKey(Hmac<Sha256>);
 
 /// A digest.
@@ -98,7 +98,7 @@ impl DigestKey {
         Self(Hmac::new(&random_bytes::<64>().into()))
     }
 
-    /// The digest of `parts`, each of which is told from the next by its length.
+    /// Returns the digest of `parts`. Their lengths are part of the digest.
     pub(super) fn digest(&self, parts: &[&[u8]]) -> Digest {
         let mut mac = self.0.clone();
         for part in parts {

@@ -1,5 +1,4 @@
-//! Fields that policies own: what the client says in them is taken away, and what was verified put in its
-//! place.
+//! Headers that policies own: the client's are removed, and verified values replace them.
 
 use std::borrow::Cow;
 
@@ -51,8 +50,8 @@ impl EditedFields {
         RequestHead { field_lines: FieldLines::from_parsed(&self.octets, &self.spans), ..head }
     }
 
-    /// `Connection` could name the fields that are told, and so have whoever forwards the request leave them
-    /// out (RFC 9110 §7.6.1).
+    /// Appends a line of the client. `Connection` must not name headers of policies, because a server that
+    /// forwards the request would drop them (RFC 9110 §7.6.1).
     fn append_line(&mut self, line: FieldLine<'_>, told: &Told<'_>) {
         let value = line.value.as_bytes();
         if !line.name.is("connection") || !list::members(value).any(|option| told.owns(option)) {

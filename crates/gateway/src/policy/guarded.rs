@@ -15,19 +15,19 @@ use super::verdict::Verdict;
 #[derive(Clone)]
 pub struct Guarded {
     policy: Arc<Policy>,
-    /// What tells the routes apart that have the policy in common.
+    /// Distinguishes the routes that share the policy.
     route: Arc<str>,
     handler: Arc<dyn Handler>,
     refusals: Arc<RefusalCount>,
     is_recorded: bool,
 }
 
-/// How many requests a policy has refused on a route.
+/// Number of requests that a policy has refused on a route.
 #[derive(Default, Debug)]
 pub struct RefusalCount(AtomicU64);
 
 impl RefusalCount {
-    /// How many there were so far.
+    /// Returns the number so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -44,7 +44,7 @@ impl Guarded {
         Self { policy, route: route.into(), handler, refusals: Arc::default(), is_recorded: false }
     }
 
-    /// Has `refusals` count the requests that do not pass.
+    /// Lets `refusals` count the refused requests.
     #[must_use]
     pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
         Self { refusals, ..self }
@@ -141,7 +141,7 @@ impl Handler for Guarded {
     }
 }
 
-/// The same for a request that has waited for keys: it does so once.
+/// The same handler for a request that has waited for keys, which it does once.
 struct DecidedAgain(Guarded);
 
 impl Handler for DecidedAgain {
@@ -154,7 +154,7 @@ impl Handler for DecidedAgain {
     }
 }
 
-/// What answers a request whose user was found to be who they say they are.
+/// The handler of a request with a verified user.
 struct Verified {
     guarded: Guarded,
     user: Arc<str>,

@@ -1,4 +1,4 @@
-//! What requests have in common that are counted together.
+//! Keys that group requests for counting.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -10,16 +10,16 @@ use thruway_server::Request;
 /// Which requests are counted together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CountBy {
-    /// Those of one client: of one IPv4 address, of one IPv6 network of 64 bits, which is what one customer
-    /// has at least. All clients of Unix sockets are one.
+    /// One client: an IPv4 address, or an IPv6 network of 64 bits, which is the least that a customer has.
+    /// All clients of Unix sockets are one.
     Address,
-    /// Those with the same value of this field; those without the field by their address.
+    /// Requests with the same value of this header; requests without the header by address.
     Header(String),
-    /// Those of one route.
+    /// Requests of one route.
     Route,
 }
 
-/// Makes keys that nobody can foretell: clients cannot choose with whom they share one.
+/// Makes unpredictable keys, so that clients cannot choose with whom they share a counter.
 #[derive(Debug)]
 pub(super) struct Keys {
     by: CountBy,

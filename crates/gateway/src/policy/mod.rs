@@ -1,9 +1,9 @@
-//! Policies: what is asked of a request before it is answered.
+//! Policies: checks before a request is answered.
 //!
-//! A policy has a name, looks at the head of a request, and says whether the request goes on, and with what,
-//! or how it is answered at once. [`Guarded`] puts one before a handler; where there are several, one stands
-//! before the other, in the order in which they decide. No policy reads content: what a policy refuses was
-//! not touched, and what it lets pass arrives as it came.
+//! A policy has a name and looks at the head of a request. It lets the request pass, perhaps with additional
+//! headers, or responds at once. [`Guarded`] puts a policy before a handler; several policies are nested in
+//! the order in which they decide. No policy reads content: a refused request is untouched, and an accepted
+//! one arrives unchanged.
 //!
 //! ```text
 //! Guarded "office" ─▶ Guarded "users" ─▶ Guarded "steady" ─▶ Forward, Files, an MCP endpoint, …
@@ -63,14 +63,14 @@ use rate_limit::RateLimit;
 use refusal::Refusal;
 use verdict::Verdict;
 
-/// What a policy asks for, and so what kind it is of.
+/// Rule of a policy, one kind each.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a config has few policies, and a box in each would gain nothing"
 )]
 pub enum PolicyConfig {
-    /// Clients are told apart by their addresses.
+    /// Clients by their addresses.
     Addresses(AddressesConfig),
     /// Clients show a key.
     ApiKeys(ApiKeysConfig),
@@ -80,7 +80,7 @@ pub enum PolicyConfig {
     ClientCertificate(ClientCertificateConfig),
     /// Only so many requests are answered at a time.
     Concurrency(ConcurrencyConfig),
-    /// Content has at most so many octets.
+    /// Maximum number of bytes of content.
     ContentBytesMax(u64),
     /// Clients show a JSON Web Token (RFC 7519).
     Jwt(JwtConfig),
@@ -89,8 +89,8 @@ pub enum PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// Whether it writes the field `name`, or one that a server may read as that: nobody else is to have a
-    /// say in it.
+    /// Returns `true` if the policy owns the header `name`, in any spelling that a server may read as its
+    /// own.
     pub fn owns_field(&self, name: &str) -> bool {
         let is_it = |own: &str| read_alike(own.as_bytes(), name.as_bytes());
         match self {
@@ -117,7 +117,7 @@ impl PolicyConfig {
     }
 }
 
-/// A policy, and what it remembers: counts, and who was verified.
+/// A policy with its state: counters and verified users.
 #[derive(Debug)]
 pub struct Policy {
     name: Arc<str>,
@@ -156,8 +156,7 @@ impl Policy {
         Self { name, kind }
     }
 
-    /// The same, in the place of `before`, which has had another config: keys that it has fetched and this
-    /// one would fetch are known.
+    /// Takes over the state of `before`, which had another config: fetched keys remain known.
     #[must_use]
     pub fn in_place_of(mut self, before: &Self) -> Self {
         if let (Kind::Jwt(jwt), Kind::Jwt(before)) = (&mut self.kind, &before.kind) {
@@ -166,7 +165,7 @@ impl Policy {
         self
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -194,7 +193,7 @@ impl Policy {
     }
 }
 
-/// Content whose length is known is refused before any of it is read; other content while it arrives.
+/// Content with a known length is refused before it is read; other content while it arrives.
 fn decide_content(request: &Request<'_>, octets_max: u64) -> Verdict<'static> {
     match request.content_length() {
         Some(octets) if octets > octets_max => Verdict::Refuse(Refusal::ContentTooLarge),
@@ -203,7 +202,7 @@ fn decide_content(request: &Request<'_>, octets_max: u64) -> Verdict<'static> {
     }
 }
 
-/// What it asks for, without anything that is secret.
+/// Writes the rule without secrets.
 impl fmt::Display for PolicyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! How clients are told that a policy lets their requests not pass.
+//! Responses of policies to refused requests.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) enum Refusal {
     Busy,
     /// The client has shown no certificate, or one that is not allowed.
     Certificate { is_missing: bool },
-    /// As many requests as allowed are being answered; with this status.
+    /// The maximum number of requests is in flight. With the status of the response.
     Concurrency(StatusCode),
     /// There is more content than allowed.
     ContentTooLarge,
@@ -26,7 +26,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// In a word, for logs.
+    /// Returns the reason in one word, for logs.
     pub(super) const fn reason(&self) -> &'static str {
         match self {
             Self::Address => "address",
@@ -52,8 +52,8 @@ impl Refusal {
         }
     }
 
-    /// The response that tells the client; `policy` is the realm if there is no other. Who asks for a tunnel
-    /// is asked for credentials as by a proxy (RFC 9110 §11.7.1).
+    /// Returns the response. `policy` is the default realm. For CONNECT, it asks for credentials like a proxy
+    /// (RFC 9110 §11.7.1).
     pub(super) fn to_response(&self, policy: &str, is_for_tunnel: bool) -> Response {
         let (status, challenge) = match self {
             Self::Credentials { .. } if is_for_tunnel => {
@@ -85,7 +85,7 @@ impl Refusal {
 
 const PROXY_STATUS: &str = "thruway; error=http_request_denied";
 
-/// As a quoted string (RFC 9110 §5.6.4).
+/// Returns a quoted string (RFC 9110 §5.6.4).
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

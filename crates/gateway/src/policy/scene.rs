@@ -1,4 +1,4 @@
-//! A policy before a handler that says what it is told, and a client.
+//! Test scene: a policy before a handler that returns its headers, and a client.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,12 +9,12 @@ use thruway_testkit::scene::Scene;
 
 use super::{Guarded, Policy, PolicyConfig};
 
-/// A server whose only route has one policy. The handler says the values of `X-User`.
+/// Returns a server whose only route has one policy. The handler returns the values of `X-User`.
 pub(super) fn scene(config: PolicyConfig) -> Scene {
     scene_of(Arc::new(Policy::new("office", config)))
 }
 
-/// The same, with a policy that was there before.
+/// Returns a server with an existing policy.
 pub(super) fn scene_of(policy: Arc<Policy>) -> Scene {
     let handler = |request: &Request<'_>| {
         let users: Vec<_> = request.field_lines().all("x-user").map(|value| value.as_bytes()).collect();
@@ -27,15 +27,15 @@ pub(super) fn scene_of(policy: Arc<Policy>) -> Scene {
     scene
 }
 
-/// What is answered to `GET /` with these further field lines, or with this target before them.
+/// Returns the response to `GET /` with these additional headers, or with this target before them.
 pub(super) fn ask(scene: &Scene, lines: &str) -> String {
     ask_for(scene, "/", lines)
 }
 
-/// What is answered to this target.
+/// Returns the response to this target.
 ///
 /// # Panics
-/// Nothing is, for longer than any machine needs.
+/// No response arrived, for longer than any machine needs.
 pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));

@@ -8,7 +8,7 @@ use super::fields::Told;
 use super::jwt::source::Refreshed;
 use super::refusal::Refusal;
 
-/// What a policy says about a request.
+/// Decision of a policy about a request.
 pub(super) enum Verdict<'p> {
     /// It is decided when keys have been fetched. If that is to be waited for once more then, it is answered
     /// with this.
@@ -17,7 +17,7 @@ pub(super) enum Verdict<'p> {
     Continue,
     /// It goes on, and this is kept until its response is over.
     Hold(Permit),
-    /// It goes on, and its content ends in an error after so many octets.
+    /// The request passes, and its content fails after this number of bytes.
     Limit(u64),
     /// It is answered.
     Refuse(Refusal),

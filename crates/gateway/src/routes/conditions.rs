@@ -1,4 +1,4 @@
-//! What a route asks of a request besides its host and its path.
+//! Conditions of a route besides host and path.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use thruway_message::{Method, RequestHead};
 
 use crate::forward::read_alike;
 
-/// What a request must fulfil, all of it.
+/// Conditions of a route. A request must meet all of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Conditions {
     /// One of these methods; none for any but CONNECT, which has to be named. GET includes HEAD.
@@ -21,7 +21,7 @@ pub struct Conditions {
 /// Something that must be there, with any value or with this one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// The value that one of this name must have; `None` for any.
     pub value: Option<String>,
@@ -39,7 +39,7 @@ pub enum Unfulfilled<'r> {
 }
 
 impl Conditions {
-    /// How many there are: the more, the more specific is their route.
+    /// Returns the number of conditions. A route with more conditions is more specific.
     pub fn count(&self) -> usize {
         usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
     }
@@ -60,7 +60,7 @@ impl Conditions {
         is_for_any || self.methods.iter().any(|name| includes(name, method.as_str()))
     }
 
-    /// Whether every request that fulfils `others` fulfils these.
+    /// Returns `true` if every request that meets `others` meets these.
     pub(super) fn include(&self, others: &Self) -> bool {
         let includes_methods = match (&self.methods[..], &others.methods[..]) {
             ([], others) => others.iter().all(|other| other != Method::Connect.as_str()),
@@ -74,12 +74,12 @@ impl Conditions {
     }
 }
 
-/// What is done for GET can be done for HEAD (RFC 9110 §9.3.2).
+/// A route for GET also handles HEAD (RFC 9110 §9.3.2).
 fn includes(name: &str, method: &str) -> bool {
     name == method || (name == "GET" && method == "HEAD")
 }
 
-/// Whether what fulfils all `others` fulfils all of `own`.
+/// Returns `true` if every request that meets all `others` meets all of `own`.
 fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &str) -> bool) -> bool {
     own.iter().all(|expected| {
         others.iter().any(|other| {
@@ -107,7 +107,7 @@ fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
     })
 }
 
-/// Whether `encoded`, as forms encode it, is `text`: compared as it is decoded, so that nothing is copied.
+/// Returns `true` if `encoded`, in the encoding of forms, is `text`. Compares while decoding, without a copy.
 fn decodes_to(encoded: &str, text: &str) -> bool {
     let mut rest = encoded.as_bytes();
     let decoded = std::iter::from_fn(|| {
@@ -125,7 +125,7 @@ fn decodes_to(encoded: &str, text: &str) -> bool {
     decoded.eq(text.bytes())
 }
 
-/// The octet of two hexadecimal digits.
+/// Returns the byte of two hexadecimal digits.
 fn octet_of(high: u8, low: u8) -> Option<u8> {
     let digit = |octet: u8| char::from(octet).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? << 4 | digit(low)?)

@@ -15,7 +15,7 @@ pub struct RouteMatch {
     pub host: HostMatch,
     /// The paths, [normalized](crate::normalized_path) as those of requests are: others are never reached.
     pub path: PathMatch,
-    /// What else is asked of a request.
+    /// Other conditions.
     pub conditions: Conditions,
 }
 
@@ -50,7 +50,7 @@ pub enum InvalidHost {
     Host,
     /// It has a port.
     Port,
-    /// `*` stands elsewhere than before the first dot.
+    /// `*` is not before the first dot.
     Wildcard,
 }
 
@@ -60,7 +60,7 @@ impl RouteMatch {
         Self { host: HostMatch::Any, path, conditions: Conditions::default() }
     }
 
-    /// Whether this is for all requests.
+    /// Returns `true` if all requests match.
     pub(super) fn is_for_everything(&self) -> bool {
         let is_root = matches!(&self.path, PathMatch::Prefix(path) if prefix_of(path).is_empty());
         is_root && self.host == HostMatch::Any && self.conditions.count() == 0
@@ -93,7 +93,7 @@ impl HostMatch {
 }
 
 impl HostMatch {
-    /// Whether `host`, which is without a port, is among them.
+    /// Returns `true` if `host`, without a port, matches.
     pub(crate) fn includes(&self, host: &str) -> bool {
         let mut buffer = [0; HOST_BYTES_MAX];
         match (self, comparable(host, &mut buffer)) {
@@ -119,7 +119,7 @@ impl fmt::Display for HostMatch {
 }
 
 impl PathMatch {
-    /// As it is written.
+    /// Returns the text of the config.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Exact(path) | Self::Prefix(path) => path,
@@ -128,7 +128,7 @@ impl PathMatch {
     }
 }
 
-/// What the paths at and below `path` begin with.
+/// Returns the prefix of the paths at and below `path`.
 pub(super) fn prefix_of(path: &str) -> &str {
     path.trim_end_matches('/')
 }

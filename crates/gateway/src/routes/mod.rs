@@ -12,10 +12,9 @@
 //! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is
 //! allocated, and no time is spent on routes of other paths.
 //!
-//! Paths are [normalized](normalized_path) before they are compared, which allocates only where there is
-//! something to change, and requests whose paths lead nobody knows where are answered 400. So are those that
-//! a server behind may read as paths of another route, past its policies: see [`PathReadings`]. Handlers see
-//! paths as they were sent.
+//! Paths are [normalized](normalized_path) before the comparison, which allocates only if something changes.
+//! Ambiguous paths get 400, and so do paths that a server may read as paths of another route, past its
+//! policies: see [`PathReadings`]. Handlers see paths as they were sent.
 
 mod matching;
 mod normal;
@@ -50,8 +49,8 @@ use pattern::PatternTree;
 use readings::may_be_read_otherwise;
 use table::Table;
 
-/// Routes and their handlers. What no route is for is answered 404; 405 with `Allow` if only the method does
-/// not fit.
+/// Routes and their handlers. A request without a route gets 404, or 405 with `Allow` if only the method
+/// differs.
 ///
 /// A handler of a prefix sees in [`Request::mounted_path`] what comes after it.
 pub struct Routes {
@@ -60,16 +59,16 @@ pub struct Routes {
     /// The handler of the only route, if that is for everything.
     only: Option<Arc<dyn Handler>>,
     readings: PathReadings,
-    /// How many requests no route took.
+    /// Number of requests without a route.
     refusals: Arc<RefusalCount>,
 }
 
 struct Entry {
     conditions: Conditions,
-    /// How many octets of the path are not the handler's concern.
+    /// Number of bytes of the path that the handler does not see.
     mount_prefix: usize,
     handler: Arc<dyn Handler>,
-    /// The names of what stands before it.
+    /// Names of the policies before it.
     guards: Vec<String>,
 }
 
@@ -81,7 +80,7 @@ struct Sites {
     any: Paths,
 }
 
-/// The routes of one host by their paths. Those of the same path stand in the order in which they come.
+/// The routes of one host by path. Routes with the same path are in their order of evaluation.
 #[derive(Default)]
 struct Paths {
     exact: Table<Vec<usize>>,
@@ -114,7 +113,7 @@ impl Routes {
     /// All that are never reached.
     pub fn new(given: Vec<(RouteMatch, Arc<dyn Handler>)>) -> Result<Self, Vec<Unreachable>> {
         let mut order: Vec<usize> = (0..given.len()).collect();
-        // The sort is stable: what is equal stays as it was given.
+        // The sort is stable: equal routes keep their order.
         order.sort_by_key(|place| Reverse(given[*place].0.conditions.count()));
         let mut sites = Sites::default();
         let mut unreachable = Vec::new();
@@ -139,14 +138,14 @@ impl Routes {
         Ok(Self { entries, sites, only, readings, refusals: Arc::default() })
     }
 
-    /// Has `refusals` count the requests that no route takes.
+    /// Lets `refusals` count requests without a route.
     #[must_use]
     pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
         Self { refusals, ..self }
     }
 
-    /// Deals as `readings` says with paths that servers may read otherwise. `guards` are the names of what
-    /// stands before each route, such as its policies, in the order in which these were given.
+    /// Handles ambiguous paths as `readings` says. `guards` are the names of the policies of each route, in
+    /// the order of the routes.
     #[must_use]
     pub fn guarding(mut self, readings: PathReadings, guards: Vec<Vec<String>>) -> Self {
         self.readings = readings;
@@ -161,7 +160,7 @@ impl Routes {
         self.other_reading(head, &path, place).is_none().then_some(place)
     }
 
-    /// Why nobody can say where a request with this head leads.
+    /// Returns the reason if the path of a request is ambiguous.
     pub fn unclear(&self, head: &RequestHead<'_>) -> Option<UnclearPath> {
         let path = match path_of(head) {
             Ok(path) => path,
@@ -170,7 +169,7 @@ impl Routes {
         self.other_reading(head, &path, self.find_at(head, &path)?)
     }
 
-    /// What speaks against it that a request is for the route at `place`.
+    /// Returns the reason if another reading of the path may not pass with the route at `place`.
     #[inline]
     fn other_reading(
         &self,

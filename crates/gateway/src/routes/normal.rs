@@ -1,12 +1,11 @@
-//! Paths as routes compare them: one spelling for all that servers take for the same path (RFC 3986 §6.2.2).
-//! What is forwarded stays as it was sent.
+//! Normalized paths: one spelling for all paths that servers treat as equal (RFC 3986 §6.2.2). Forwarded
+//! paths stay as they were sent.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A path in the spelling that routes are compared with: octets that may stand in a path are not
-/// percent-encoded and all others are, with capital digits; there are no dot segments, and no slash follows
-/// another.
+/// A path in normalized spelling: bytes that a path may contain are not percent-encoded, all others are, with
+/// capital digits; there are no dot segments and no empty segments.
 #[derive(Debug)]
 pub(crate) struct NormalPath<'p> {
     sent: &'p [u8],
@@ -17,11 +16,11 @@ pub(crate) struct NormalPath<'p> {
 #[derive(Default, Debug)]
 struct Changed {
     octets: Vec<u8>,
-    /// Where what each of the octets stands for begins in the path as it was sent.
+    /// For each byte, its position in the path as it was sent.
     starts: Vec<usize>,
 }
 
-/// Why nobody can say where a path leads.
+/// Reason why a path is ambiguous.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum UnclearPath {
@@ -37,8 +36,7 @@ pub enum UnclearPath {
     HiddenDots,
     /// There is an encoded slash in it, and those are [rejected](crate::OtherReading::Reject).
     EncodedSlash,
-    /// Read as some servers do, it would be for a route with a policy that does not stand before the one it
-    /// is for.
+    /// Another reading leads to a route with a policy that the request does not pass.
     OtherRoute,
     /// There are parameters in it, and those are [rejected](crate::OtherReading::Reject).
     Parameters,
@@ -49,7 +47,7 @@ pub enum UnclearPath {
 /// `path`, in the spelling that [routes](crate::Routes) are compared with.
 ///
 /// # Errors
-/// Nobody can say where it leads.
+/// The path is ambiguous.
 pub fn normalized_path(path: &str) -> Result<String, UnclearPath> {
     let normal = NormalPath::of(path.as_bytes())?;
     Ok(String::from_utf8_lossy(normal.octets()).into_owned())
@@ -68,7 +66,7 @@ impl<'p> NormalPath<'p> {
         self.changed.as_ref().map_or(self.sent, |changed| &changed.octets)
     }
 
-    /// How much of the path as it was sent its first `length` octets are.
+    /// Returns the length of the part of the original path that its first `length` bytes stand for.
     #[inline]
     pub(crate) fn sent_length(&self, length: usize) -> usize {
         match &self.changed {
@@ -77,10 +75,10 @@ impl<'p> NormalPath<'p> {
         }
     }
 
-    /// How octets of it were sent.
+    /// Returns a range of bytes as they were sent.
     pub(crate) fn as_sent(&self, range: Range<usize>) -> Option<&'p [u8]> {
         let Some(changed) = &self.changed else { return self.sent.get(range) };
-        // What is last may have dot segments behind it.
+        // Dot segments may follow the last byte.
         let end = match range.end {
             end if end < changed.octets.len() => self.sent_length(end),
             end if end == changed.octets.len() => self.sent.len(),
@@ -91,7 +89,7 @@ impl<'p> NormalPath<'p> {
     }
 }
 
-/// Whether there is nothing to change, nor anything unclear: one look at each octet.
+/// Returns `true` if the path is normalized and unambiguous, with one look at each byte.
 #[inline]
 fn is_normal(path: &[u8]) -> bool {
     let mut before = 0;
@@ -144,7 +142,7 @@ impl Changed {
         Ok(changed)
     }
 
-    /// Appends the segment that stands at `range`.
+    /// Appends the segment at `range`.
     fn push_segment(&mut self, sent: &[u8], range: Range<usize>) -> Result<(), UnclearPath> {
         let mut at = range.start;
         while at < range.end {
@@ -171,7 +169,7 @@ impl Changed {
         self.starts.truncate(length);
     }
 
-    /// Where what an octet stands for ends in `sent`.
+    /// Returns the end of a byte's original spelling in `sent`.
     fn end_of(&self, octet: usize, sent: &[u8]) -> usize {
         let start = self.starts[octet];
         start + if sent[start] == b'%' { 3 } else { 1 }
@@ -275,8 +273,8 @@ impl fmt::Display for UnclearPath {
 
 impl std::error::Error for UnclearPath {}
 
-/// Octets that may stand in a path and are no percent sign (RFC 3986 §3.3). The encoded form of each is taken
-/// for the same, also where the RFC leaves that to the server, because most decode all of them.
+/// Bytes that a path may contain, except the percent sign (RFC 3986 §3.3). The encoded form of each counts as
+/// equal, also where the RFC leaves that to the server, because most servers decode all of them.
 const STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
     let mut octet = 0u8;
@@ -346,7 +344,7 @@ mod tests {
             ("/a;%20..", "/a;%20.."),
         ] {
             assert_eq!(normalized_path(sent).as_deref(), Ok(normal), "{sent}");
-            // What is normal stays so.
+            // Normalized paths do not change.
             assert_eq!(normalized_path(normal).as_deref(), Ok(normal), "{normal}");
         }
     }

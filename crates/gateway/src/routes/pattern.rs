@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use super::table::Table;
 
-/// A path of which some segments may be anything: `/users/{id}`, `/files/{name}.json`, or, for all that
-/// follows, `/static/{*rest}`. A parameter stands for at least one octet.
+/// A path with parameters: `/users/{id}`, `/files/{name}.json`, or `/static/{*rest}` for the rest of the
+/// path. A parameter stands for at least one byte.
 #[derive(Clone, Debug)]
 pub struct PathPattern {
     text: String,
@@ -22,7 +22,7 @@ enum Segment {
     Rest,
 }
 
-/// What stands before and after a parameter in its segment.
+/// The texts before and after a parameter in its segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Affixes {
     before: String,
@@ -43,7 +43,7 @@ pub enum InvalidPattern {
     NoSlash,
     /// `{*name}` is not the last segment.
     RestNotLast,
-    /// A segment has two parameters: what belongs to which could not be told.
+    /// A segment has two parameters, which could not be separated.
     TwoParameters,
 }
 
@@ -64,13 +64,13 @@ impl PathPattern {
         Ok(Self { text: text.to_owned(), segments })
     }
 
-    /// As it is written.
+    /// Returns the text of the config.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// What parameters are called makes no difference.
+/// Names of parameters do not matter.
 impl PartialEq for PathPattern {
     fn eq(&self, other: &Self) -> bool {
         self.segments == other.segments
@@ -112,8 +112,8 @@ impl Affixes {
             && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
     }
 
-    /// The more octets the earlier, and of as many those with more of them before the parameter. What is said
-    /// of the rest decides nothing but makes the order one that the order of routes has no part in.
+    /// More bytes come first; among equals, more bytes before the parameter. The remaining comparison only
+    /// makes the order independent of the order of routes.
     fn rank(&self) -> impl Ord {
         (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
     }
@@ -126,9 +126,9 @@ impl Affixes {
 /// Patterns as a tree of their segments: however many there are, a path is looked up along its own segments
 /// only.
 ///
-/// What comes first is decided at the first segment in which two patterns differ: a fixed segment before a
-/// parameter, more octets around a parameter before fewer, more of them before it than behind it, a parameter
-/// before all that follows.
+/// The first segment in which two patterns differ decides: a fixed segment comes before a parameter, more
+/// bytes around a parameter before fewer, more of them before it than after it, and a parameter before the
+/// rest of the path.
 #[derive(Debug, Default)]
 pub(super) struct PatternTree {
     /// The routes of the pattern that ends here.
@@ -165,7 +165,7 @@ impl PatternTree {
         &mut self.parameters[place].1
     }
 
-    /// Shows `visit` the routes whose patterns fit `path`, the most specific first, until it breaks off.
+    /// Calls `visit` with the routes whose patterns match `path`, most specific first, until it breaks off.
     pub(super) fn try_each<B>(
         &self,
         path: &[u8],

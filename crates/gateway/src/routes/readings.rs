@@ -9,17 +9,17 @@ use super::{NormalPath, UnclearPath};
 /// as [`OtherReading::Guard`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PathReadings {
-    /// Of `%2F` and `%5C`, which some servers take for slashes.
+    /// Treatment of `%2F` and `%5C`, which some servers read as slashes.
     pub encoded_slashes: OtherReading,
-    /// Of `;` and what stands behind it in a segment, which some servers pass over.
+    /// Treatment of `;` and the rest of its segment, which some servers ignore.
     pub parameters: OtherReading,
 }
 
-/// What becomes of a request whose path a server may read otherwise.
+/// Treatment of a request with an ambiguous path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OtherReading {
-    /// It is refused if it would, read so, be for a route with a [guard](crate::Routes::guarding), such as a
-    /// policy, that does not stand before the route that it is for.
+    /// Refuses the request if the other reading leads to a route with a [guard](crate::Routes::guarding),
+    /// such as a policy, that the request does not pass.
     #[default]
     Guard,
     /// It is for the route that it is for: no server reads it otherwise.
@@ -29,7 +29,7 @@ pub enum OtherReading {
 }
 
 impl PathReadings {
-    /// What of `path` is refused wherever it leads.
+    /// Returns the reason if `path` is refused wherever it leads.
     pub(super) fn rejected(self, path: &[u8]) -> Option<UnclearPath> {
         let rejects = |reading| reading == OtherReading::Reject;
         if rejects(self.encoded_slashes) && has_encoded_slash(path) {
@@ -63,7 +63,8 @@ impl PathReadings {
     }
 }
 
-/// Whether some server may read a path otherwise: a cheap look at one that mostly is not.
+/// Returns `true` if a server may read the path differently. A cheap check, because most paths are
+/// unambiguous.
 #[inline]
 pub(super) fn may_be_read_otherwise(path: &NormalPath<'_>) -> bool {
     path.octets().iter().any(|octet| matches!(octet, b'%' | b';'))
@@ -92,7 +93,7 @@ fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
     read
 }
 
-/// `path`, without what stands behind a semicolon in each of its segments.
+/// Returns `path` without the parts after a semicolon in each segment.
 fn without_parameters(path: &[u8]) -> Vec<u8> {
     let segments = path.split(|octet| *octet == b'/');
     let bare = segments.map(|segment| segment.split(|octet| *octet == b';').next().unwrap_or_default());

@@ -1,5 +1,5 @@
-//! Values by octets. Hosts and paths of one length are few, so that no hash is needed; and what a name begins
-//! or ends with is found without looking at all of them.
+//! A table with strings as keys. Hosts and paths of one length are few, so no hash is needed, and prefixes
+//! and suffixes are found without a look at all keys.
 
 /// Values by their keys, the longest first.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ pub struct FieldRewrite {
     pub(super) dropped: Vec<String>,
     /// The lines that are set or added.
     pub(super) lines: Vec<(String, Template)>,
-    /// What was asked for, for those who want to know.
+    /// The configured changes in words.
     said: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl FieldRewrite {
         Ok(())
     }
 
-    /// Has the field `name` this value and no other, in a route for `paths`.
+    /// Sets the field `name` to this value, in a route for `paths`.
     ///
     /// # Errors
     /// The rule that is broken.
@@ -72,13 +72,13 @@ impl FieldRewrite {
         Ok(())
     }
 
-    /// Whether nothing is changed.
+    /// Returns `true` if nothing is changed.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.said.is_empty()
     }
 
-    /// Whether lines of this name are not passed on, also if only some servers read it so.
+    /// Returns `true` if fields of this name are removed, also if only some servers read it so.
     pub(crate) fn drops(&self, name: FieldName<'_>) -> bool {
         self.dropped.iter().any(|dropped| read_alike(name.as_bytes(), dropped.as_bytes()))
     }
@@ -114,15 +114,15 @@ fn check_name(name: &str) -> Result<(), InvalidRewrite> {
     if is_own { Err(InvalidRewrite::FieldOfGateway) } else { Ok(()) }
 }
 
-/// What is changed, each thing behind a comma.
+/// Writes the changes, separated by commas.
 impl fmt::Display for FieldRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.said.join(", "))
     }
 }
 
-/// Fields of the connection (RFC 9110 §7.6.1), of the framing, those that have a key of their own, and those
-/// that the server knows better.
+/// Fields of the connection (RFC 9110 §7.6.1) and of the framing, fields with keys of their own, and fields
+/// that the server sets.
 const OWN_FIELDS: [&str; 19] = [
     "connection",
     "content-length",

@@ -1,8 +1,7 @@
-//! What is changed in requests and responses on their way: the path, and fields.
+//! Changes of requests and responses on their way: path and headers.
 //!
-//! All of it is checked when it is made. What comes from a client goes where it is put as it came,
-//! percent-encoded; nothing is decoded and encoded again. Fields of a connection and those that frame
-//! messages are out of reach.
+//! All changes are checked at their creation. Text from a client is inserted as it came, percent-encoded,
+//! without decoding. Headers of the connection and of the framing cannot be changed.
 
 mod template;
 mod path;
@@ -16,16 +15,16 @@ pub use path::PathRewrite;
 
 pub(super) use response::ResponseRewrite;
 
-/// What is changed in requests and responses on their way. By default nothing.
+/// Changes of requests and responses on their way. Default: none.
 #[derive(Clone, Default, Debug)]
 pub struct Rewrite {
-    /// What path the upstream is asked for. The query stays.
+    /// Path of the request to the upstream. The query stays.
     pub path: Option<PathRewrite>,
     /// Fields of requests.
     pub request: FieldRewrite,
     /// Fields of final responses, also of those that say that the upstream has failed.
     pub response: FieldRewrite,
-    /// Whether a path in `Location` is left as the upstream says it, though the path of the request was
+    /// `true` keeps the path in `Location` as the upstream sends it, although the path of the request was
     /// changed.
     pub keeps_location: bool,
 }
@@ -44,7 +43,7 @@ pub enum InvalidRewrite {
     FieldName,
     /// The value of a field is none.
     FieldValue,
-    /// An octet cannot stand in a path.
+    /// A byte that a path cannot contain.
     Octets,
     /// A place has a name that says nothing here.
     Place,
@@ -55,7 +54,7 @@ pub enum InvalidRewrite {
 }
 
 impl Rewrite {
-    /// Whether anything of responses may be changed.
+    /// Returns `true` if responses may be changed.
     pub(super) fn is_about_responses(&self) -> bool {
         !self.response.is_empty() || self.reverses_location()
     }
@@ -65,7 +64,7 @@ impl Rewrite {
     }
 }
 
-/// What is changed, each thing behind a comma.
+/// Writes the changes, separated by commas.
 impl fmt::Display for Rewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {

@@ -1,4 +1,4 @@
-//! What path the upstream is asked for.
+//! The path of the request to the upstream.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use super::template::{Place, Template};
 use crate::PathMatch;
 use crate::routes::has_dot_segment;
 
-/// What path the upstream is asked for: a template with `{path}`, `{rest}`, which is what comes after the
-/// prefix of the route, and the parameters of the route's pattern.
+/// Template for the path of the request to the upstream, with `{path}`, `{rest}` (the part after the prefix
+/// of the route) and the parameters of the route's pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathRewrite(Template);
 
@@ -73,7 +73,7 @@ impl PathRewrite {
         Ok(Some(target))
     }
 
-    /// What stands in the place of the route's prefix, if nothing else is changed.
+    /// Returns the replacement of the route's prefix, if nothing else is changed.
     pub(super) fn replaced_prefix(&self) -> Option<&str> {
         match &self.0.parts[..] {
             [(start, Place::Rest)] if self.0.end.is_empty() => Some(start),
@@ -82,7 +82,7 @@ impl PathRewrite {
     }
 }
 
-/// Returns `true` if `text` may stand in a path (RFC 3986 §3.3) and has no encoded control character.
+/// Returns `true` if a path may contain `text` (RFC 3986 §3.3) and it has no encoded control character.
 fn is_part_of_path(text: &str) -> bool {
     let octets = text.as_bytes();
     octets.iter().enumerate().all(|(i, octet)| match octet {
@@ -94,7 +94,7 @@ fn is_part_of_path(text: &str) -> bool {
     })
 }
 
-/// As it was written.
+/// Writes the template as it was given.
 impl fmt::Display for PathRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

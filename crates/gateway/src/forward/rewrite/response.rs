@@ -1,4 +1,4 @@
-//! What is changed in the response to one request.
+//! Changes of the response to one request.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use super::super::request_id::RequestId;
 use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;
 
-/// What is changed in the response to one request: values have been filled from the request, which is gone
-/// when the response comes.
+/// Changes of the response to one request. The values are filled from the request, which no longer exists
+/// when the response arrives.
 #[derive(Debug)]
 pub(in super::super) struct ResponseRewrite {
     config: Arc<ForwardConfig>,
-    /// Those of the lines that are set or added.
+    /// Values of the headers to set and add.
     values: Vec<String>,
     place: Option<PlaceOfRoute>,
 }
 
-/// Where the client finds what the upstream has elsewhere.
+/// The place of the route for the client, for `Location`.
 #[derive(PartialEq, Eq, Debug)]
 struct PlaceOfRoute {
-    /// What paths begin with for the client.
+    /// Prefix of paths for the client.
     prefix: String,
     /// The host that it asked for, with its port.
     host: String,
 }
 
 impl ResponseRewrite {
-    /// What `config` changes in the response to `request`, if that is anything.
+    /// Returns the changes of the response to `request`, if any.
     pub(in super::super) fn of(
         config: &Arc<ForwardConfig>,
         request: &Request<'_>,
@@ -54,7 +54,7 @@ impl ResponseRewrite {
         let fields = &self.config.rewrite.response;
         fields.dropped.iter().for_each(|name| response.remove_field(name));
         for ((name, _), value) in fields.lines.iter().zip(&self.values) {
-            // What a client has made unfit for a field is left out.
+            // Values that a client has made invalid are left out.
             let _ = response.append_field(name, value);
         }
     }
@@ -69,8 +69,8 @@ impl ResponseRewrite {
     }
 }
 
-/// What the path of `request` begins with until its route ends, in the spelling of routes: as it was sent it
-/// may lead elsewhere when it stands in a response (`//a.example/../api`).
+/// Returns the prefix of `request` up to the end of its route, in normalized spelling: the original spelling
+/// could lead elsewhere in a response (`//a.example/../api`).
 fn prefix_of(request: &Request<'_>) -> String {
     let sent = request.path().get(..request.mount_prefix()).unwrap_or_default();
     normalized_path(sent).unwrap_or_default()
@@ -87,7 +87,7 @@ impl PlaceOfRoute {
         is_below.then(|| format!("{origin}{}{rest}", self.prefix)).filter(|found| !has_hidden_host(found))
     }
 
-    /// What stands before the path of `location`, if that is a path of the host that the client asked for.
+    /// Splits `location` before its path, if it is on the host of the client's request.
     fn split<'l>(&self, location: &'l str) -> Option<(&'l str, &'l str)> {
         if location.starts_with('/') {
             return (!location.starts_with("//")).then_some(("", location));

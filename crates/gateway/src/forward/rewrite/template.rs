@@ -14,15 +14,15 @@ use crate::{PathMatch, PathPattern};
 /// A text with places.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Template {
-    /// As it was written.
+    /// The template as it was given.
     text: String,
-    /// What stands before each place, and the place.
+    /// The placeholders, each with the text before it.
     pub(super) parts: Vec<(String, Place)>,
-    /// What stands behind the last place.
+    /// The text after the last placeholder.
     pub(super) end: String,
 }
 
-/// What is put in from the request, as the client sent it.
+/// A placeholder for a part of the request, as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// `{client}`: the address of the client, without a port.
@@ -33,19 +33,19 @@ pub(super) enum Place {
     Path,
     /// `{query}`: the query with its question mark; nothing without one.
     Query,
-    /// `{request_id}`: what the request is called, in the access log too.
+    /// `{request_id}`: the request id, as in the access log.
     RequestId,
-    /// `{rest}`: what comes after the prefix of the route. It begins with `/`, or is empty.
+    /// `{rest}`: the part after the prefix of the route. It begins with `/`, or is empty.
     Rest,
     /// `{scheme}`: the scheme that the client uses.
     Scheme,
-    /// `{tls_…}`: what is known of TLS on the connection; nothing if there is nothing to know.
+    /// `{tls_…}`: a property of the TLS connection; empty if there is none.
     Tls(TlsPlace),
     /// A parameter of the route's pattern.
     Parameter(Parameter),
 }
 
-/// What is put in of the connection's TLS.
+/// Property of the TLS connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TlsPlace {
     /// `{tls_client_fingerprint}`: the SHA-256 digest of the certificate that the client has shown.
@@ -61,15 +61,15 @@ pub(super) enum TlsPlace {
     Version,
 }
 
-/// Where a parameter stands in paths of its pattern.
+/// Position of a parameter in paths of its pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parameter {
-    /// In which segment, from 0.
+    /// Number of the segment, from 0.
     segment: usize,
-    /// How many octets of the segment stand before it and behind it.
+    /// Number of bytes of the segment before and after it.
     before: usize,
     after: usize,
-    /// Whether it is all that follows.
+    /// `true` if it is the rest of the path.
     is_rest: bool,
 }
 
@@ -107,7 +107,7 @@ impl Template {
         text
     }
 
-    /// What stands between the places.
+    /// Returns the texts between the placeholders.
     pub(super) fn literals(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(|(before, _)| before.as_str()).chain([self.end.as_str()])
     }
@@ -201,7 +201,7 @@ fn push_names(names: &[CertificateName], text: &mut String) {
 
 const ENCODED_IN_NAMES: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
-/// A colon in an IPv6 address stands in brackets.
+/// Removes the port. Colons of an IPv6 address are in brackets.
 fn host_without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => name,
@@ -221,8 +221,7 @@ impl Parameter {
         })
     }
 
-    /// What stands there in `path`, as it was sent: which place that is says the spelling that the route was
-    /// compared with.
+    /// Returns the parameter in `path` as it was sent. Its position comes from the normalized path.
     fn of(self, path: &str) -> Option<&str> {
         let normal = NormalPath::of(path.as_bytes()).ok()?;
         let octets = normal.octets();
@@ -238,7 +237,7 @@ impl Parameter {
     }
 }
 
-/// As it was written.
+/// Writes the template as it was given.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

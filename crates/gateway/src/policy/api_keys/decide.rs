@@ -9,7 +9,7 @@ use thruway_message::RequestHead;
 use crate::policy::credentials::{Presented, authorization, only};
 use crate::policy::refusal::Refusal;
 
-/// Where clients show their keys.
+/// Place of the key in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyPlace {
     /// `Authorization: Bearer KEY` (RFC 6750 §2.1).
@@ -20,7 +20,7 @@ pub enum KeyPlace {
     Query(String),
 }
 
-/// What a request shows.
+/// Key in a request.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Key<'r> {
     None,

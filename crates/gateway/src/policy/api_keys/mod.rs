@@ -1,8 +1,8 @@
 //! Clients that show a key.
 //!
-//! Only SHA-256 digests of keys are known here. What a client shows is digested too, and once more with a key
-//! of the process: how long it takes to find the latter says nothing about the former. Keys must be random,
-//! as generated ones are: a digest of a word can be found by trying words.
+//! The policy stores only SHA-256 digests of keys. It compares digests with a secret key of the process, so
+//! the time of a comparison reveals nothing. Keys must be random: a digest of a word can be found by trying
+//! words.
 
 mod decide;
 #[cfg(test)]
@@ -24,12 +24,12 @@ pub use decide::KeyPlace;
 /// Which keys there are, and where they are shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKeysConfig {
-    /// Where clients show their keys.
+    /// Place of the key in a request.
     pub place: KeyPlace,
-    /// The names of those who have a key, and its digest. The same name may have several: then keys can be
+    /// Names of the owners of keys, with the digests. A name may have several keys, so that keys can be
     /// changed.
     pub keys: Vec<(String, KeyDigest)>,
-    /// Which field says to the upstream whose key it was. Default none.
+    /// Header that sends the owner of the key to the upstream. Default: none.
     pub user_field: Option<String>,
 }
 

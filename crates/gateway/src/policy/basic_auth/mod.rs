@@ -1,4 +1,4 @@
-//! Users who say their names and passwords (RFC 7617).
+//! Users with names and passwords (RFC 7617).
 //!
 //! Passwords are known by slow hashes only, which take a thread of their own some tens of milliseconds: few
 //! are made at a time, a number of requests waits, and others are answered 503. Of a password that was found
@@ -25,14 +25,14 @@ use super::verdict::Verdict;
 pub use password::{InvalidPasswordHash, PasswordHash};
 use state::{Checker, Users};
 
-/// Who may ask.
+/// Settings of the policy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BasicAuthConfig {
-    /// What browsers say that the password is for. Default the name of the policy.
+    /// Realm that browsers show. Default: the name of the policy.
     pub realm: Option<String>,
     /// Names and hashes of passwords. Of several with the same name, the last counts.
     pub users: Vec<(String, PasswordHash)>,
-    /// Which field says to the upstream who asks. Default none.
+    /// Header that sends the user to the upstream. Default: none.
     pub user_field: Option<String>,
 }
 

@@ -9,7 +9,8 @@ use argon2::{Argon2, PasswordVerifier as _};
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(Box<str>);
 
-/// Why a text is no hash of a password. What it is instead may be a password, and is not told.
+/// Reason why a text is not a hash of a password. The text may be a password itself, so errors do not contain
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidPasswordHash {
     /// It would take more time or memory than a login may.
@@ -21,7 +22,7 @@ pub enum InvalidPasswordHash {
 }
 
 impl PasswordHash {
-    /// Whether it is the hash of `password`. Takes long, on purpose.
+    /// Returns `true` if it is the hash of `password`. Slow on purpose.
     pub(super) fn is_of(&self, password: &str) -> bool {
         if self.0.starts_with("$argon2") {
             let hash = argon2::PasswordHash::new(&self.0);

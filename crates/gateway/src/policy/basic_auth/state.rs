@@ -1,4 +1,4 @@
-//! Who was verified, and who is being verified.
+//! Verified users, and checks in progress.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::policy::refusal::Refusal;
 /// The users.
 pub(super) struct Users {
     by_name: HashMap<Arc<str>, User>,
-    /// Those whose hashes stand in for those of names that are not known.
+    /// Users whose hashes stand in for unknown names.
     names: Vec<Arc<str>>,
     hasher: RandomState,
 }
@@ -31,15 +31,15 @@ struct User {
     verified: OnceLock<Digest>,
 }
 
-/// Says who the user is, when that has been verified.
+/// Resolves to the user after the password was checked.
 pub(crate) type Verification = Pin<Box<dyn Future<Output = Result<Arc<str>, Refusal>>>>;
 
-/// However many policies there are, half of the cores are left to everybody else.
+/// All policies together use at most half of the cores.
 static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     Arc::new(Semaphore::new(thread::available_parallelism().map_or(1, usize::from).div_ceil(2)))
 });
 
-/// Has passwords checked on other threads.
+/// Checks passwords on other threads.
 #[derive(Debug)]
 pub(super) struct Checker {
     /// One for each that is being checked.
@@ -84,7 +84,7 @@ impl Users {
         if !user.hash.is_of(&job.password) {
             return None;
         }
-        // Somebody else may have been faster, with the same.
+        // Another check of the same password may have finished first.
         let _ = user.verified.set(job.digest);
         Some(name.clone())
     }
@@ -95,7 +95,7 @@ impl Checker {
         Self { threads: THREADS.clone(), places: Arc::new(Semaphore::new(PLACES)) }
     }
 
-    /// Has a password checked, if not too many wait for that already; if it is wrong, that ends in `refusal`.
+    /// Starts the check of a password, if not too many wait already. A wrong password resolves to `refusal`.
     pub(super) fn check(&self, job: Job, refusal: Refusal) -> Option<Verification> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         let threads = self.threads.clone();
@@ -143,5 +143,5 @@ impl fmt::Debug for Users {
     }
 }
 
-/// At a twentieth of a second each, and two at a time, those who wait longest wait for six seconds.
+/// Maximum number of waiting checks. At 50 ms each and two at a time, the longest wait is six seconds.
 pub(super) const PLACES: usize = 256;

@@ -1,8 +1,8 @@
 //! Clients that show a certificate.
 //!
-//! Whom listeners let in with which certificates is said there: what is shown was issued by somebody who is
-//! trusted, and was valid at the handshake. Where clients need not show one, this is what closes a route to
-//! those that do not, and to those whose certificate is another's.
+//! Listeners decide which client certificates are trusted; a certificate was valid at the handshake. If
+//! certificates are optional there, this policy protects a route from clients without one, and from clients
+//! with the certificate of someone else.
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +18,11 @@ use super::verdict::Verdict;
 /// Which certificates pass.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ClientCertificateConfig {
-    /// Those to which one of these applies. Default all.
+    /// Accepted certificates: any of these matches. Default: all trusted certificates.
     pub allow: Option<Vec<CertificateMatch>>,
 }
 
-/// What tells a certificate from others.
+/// Property that identifies a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CertificateMatch {
     /// It is this one.
@@ -65,7 +65,7 @@ impl ClientCertificate {
     }
 }
 
-/// Whether one of those that are allowed is `certificate`, or all are.
+/// Returns `true` if `certificate` matches one of the rules, or all are allowed.
 fn is_allowed(config: &ClientCertificateConfig, certificate: &PeerCertificate) -> bool {
     config.allow.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| allowed.applies(certificate)))
 }
@@ -80,8 +80,7 @@ impl CertificateMatch {
     }
 }
 
-/// Names of hosts are the same in capital letters (RFC 4343), and so are those in mail addresses; what stands
-/// before `@` need not be.
+/// Compares names. Host names ignore case (RFC 4343), also in mail addresses; the part before `@` does not.
 fn is_same(name: &CertificateName, other: &CertificateName) -> bool {
     match (name, other) {
         (CertificateName::Dns(name), CertificateName::Dns(other)) => name.eq_ignore_ascii_case(other),

@@ -16,14 +16,14 @@ use super::verdict::Verdict;
 
 use state::Counts;
 
-/// How many requests there may be at a time.
+/// Settings of the policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConcurrencyConfig {
-    /// How many, at least 1; those beyond do not wait.
+    /// Maximum number of requests in flight, at least 1. Further requests do not wait.
     pub requests_max: u32,
     /// Which requests are counted together.
     pub by: CountBy,
-    /// How those beyond are answered. Default 503.
+    /// Status of refused requests. Default 503.
     pub status: StatusCode,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Concurrency {
 }
 
 impl ConcurrencyConfig {
-    /// So many requests to each route.
+    /// Limits the requests of each route.
     pub const fn of_route(requests_max: u32) -> Self {
         Self { requests_max, by: CountBy::Route, status: StatusCode::SERVICE_UNAVAILABLE }
     }

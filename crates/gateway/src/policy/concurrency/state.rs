@@ -1,4 +1,4 @@
-//! How many requests of each key there are.
+//! Counts of requests in flight by key.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -46,7 +46,7 @@ impl Counts {
         }
     }
 
-    /// How many keys have a request.
+    /// Returns the number of keys with a request.
     #[cfg(test)]
     pub(super) fn keys(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()

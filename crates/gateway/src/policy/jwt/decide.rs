@@ -22,7 +22,7 @@ pub(super) fn told<'p>(
     let since_epoch = time_of_day.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut claims = rules.verify_from(token, keys, since_epoch, certificate)?;
     let fields = told_of(&claims, fields).ok_or(JwtError::Invalid)?;
-    // The claims are not needed any more, so the subject is not copied.
+    // The claims are no longer needed, so the subject is moved, not copied.
     let user = match claims.remove("sub") {
         Some(Value::String(subject)) => Some(Cow::Owned(subject)),
         _ => None,
@@ -35,7 +35,7 @@ fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> O
     for (field, claim) in fields {
         let value = match claims.get(claim) {
             None | Some(Value::Null) => None,
-            // Whoever reads the field must not take it for something else than what the token says.
+            // The header must have the same meaning as the claim.
             Some(value) => Some(Cow::Owned(text_of(value).filter(|text| is_user_name(text))?)),
         };
         told.push((field.as_str(), value));

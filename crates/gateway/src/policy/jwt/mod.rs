@@ -33,7 +33,7 @@ pub struct JwtConfig {
     /// refused if a text in it has one. A single text is sent as it is, also with commas, and then reads as a
     /// list.
     pub fields: Vec<(String, String)>,
-    /// What clients are told that the token is for. Default the name of the policy.
+    /// Realm of the challenge. Default: the name of the policy.
     pub realm: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Jwt {
         }
     }
 
-    /// The same question when the keys have been fetched, if they are fetched.
+    /// Decides again after the keys were fetched, if they are fetched.
     fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
         match self.keys.refreshed() {
             Some(refreshed) => Verdict::Again { refreshed, otherwise },
@@ -92,7 +92,7 @@ impl Jwt {
         Refusal::Credentials {
             scheme: "Bearer",
             realm: self.config.realm.clone(),
-            // RFC 6750 §3.1: nothing more is said to those who have not tried.
+            // RFC 6750 §3.1: a request without a token gets no further details.
             parameters: if is_missing { "" } else { ", error=\"invalid_token\"" },
             is_missing,
         }

@@ -1,4 +1,4 @@
-//! Where keys come from: from the config, or by a URL, and then they are those that the issuer has just now.
+//! Source of keys: the config, or the URL of the issuer's current keys.
 
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use thruway_client::{DocumentConfig, FetchedDocument, KeptDocument};
 use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys};
 
-/// Where the keys are that tokens are signed with.
+/// Source of the keys that verify tokens.
 #[derive(Clone, PartialEq, Debug)]
 pub enum JwtKeySource {
     /// Here.
@@ -20,7 +20,7 @@ pub enum JwtKeySource {
 #[derive(Debug)]
 pub(super) enum Keys {
     Given(JwtKeys),
-    /// They are fetched from the first token on: a config that is only looked at asks nobody.
+    /// Keys from a URL. They are fetched at the first token, so that checking a config contacts no server.
     Fetched {
         config: DocumentConfig,
         document: OnceLock<KeptDocument<JwtKeys>>,
@@ -33,7 +33,7 @@ pub(super) enum Keys {
 pub(crate) type Refreshed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JwtKeySource {
-    /// Whether there may be a key for `algorithm`: secrets are not fetched.
+    /// Returns `true` if there may be a key for `algorithm`. Secrets are never fetched.
     pub fn may_be_for(&self, algorithm: JwtAlgorithm) -> bool {
         match self {
             Self::Given(keys) => keys.are_for(algorithm),
@@ -56,7 +56,7 @@ impl Keys {
         }
     }
 
-    /// Takes over what `before` has, if it comes from the same place and from those who are trusted there.
+    /// Takes over the keys of `before` if it has the same URL and the same trusted roots.
     pub(super) fn take(&mut self, before: &Self) {
         let (Self::Fetched { config, document, known }, Self::Fetched { config: other, document: kept, .. }) =
             (self, before)
@@ -93,7 +93,7 @@ impl Keys {
         }
     }
 
-    /// Has them fetched, if that may bring others.
+    /// Fetches the keys, if that may yield new ones.
     pub(super) fn refreshed(&self) -> Option<Refreshed> {
         match self {
             Self::Given(_) => None,

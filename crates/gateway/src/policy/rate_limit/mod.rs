@@ -1,8 +1,7 @@
 //! Only so many requests in a time: a bucket of tokens for each key, which are put back at a steady rate.
 //!
-//! A bucket is one number, the time at which it will be full again. What is remembered is of a size that does
-//! not change: where there is no room for a new key, the one that is nearest to a full bucket is forgotten,
-//! and begins with a full one.
+//! A bucket is one number: the time when it is full again. The memory has a fixed size. If there is no space
+//! for a new key, the key with the fullest bucket is forgotten, and begins with a full one.
 
 #[cfg(test)]
 mod tests;
@@ -17,20 +16,20 @@ use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
-/// How many requests there may be in a time.
+/// Settings of the policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateLimitConfig {
-    /// How many requests in `per`, in the long run; at least 1.
+    /// Number of requests in `per`, in the long run; at least 1.
     pub requests: u32,
-    /// In which time.
+    /// The period.
     pub per: Duration,
-    /// How many at once; at least 1.
+    /// Number of requests at once; at least 1.
     pub burst: u32,
     /// Which requests are counted together.
     pub by: CountBy,
-    /// How those beyond are answered. Default 429.
+    /// Status of refused requests. Default 429.
     pub status: StatusCode,
-    /// How many keys are remembered, 17 octets each. Default [`KEYS_MAX`](Self::KEYS_MAX).
+    /// Maximum number of remembered keys, 17 bytes each. Default [`KEYS_MAX`](Self::KEYS_MAX).
     pub keys_max: usize,
 }
 
@@ -45,10 +44,10 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimitConfig {
-    /// How many keys are remembered if nothing else is said: 1.1 MiB.
+    /// Default number of remembered keys: 1.1 MiB.
     pub const KEYS_MAX: usize = 65_536;
 
-    /// So many requests in a second for each client, and as many at once.
+    /// Allows this number of requests per second for each client, and as many at once.
     pub const fn per_second(requests: u32) -> Self {
         Self {
             requests,
@@ -85,7 +84,7 @@ impl RateLimit {
     }
 }
 
-/// How fast a bucket fills, and how much it holds, in nanoseconds.
+/// Refill time and capacity of a bucket, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     /// For one token.
@@ -146,7 +145,7 @@ impl Buckets {
         Ok(())
     }
 
-    /// How many octets it takes.
+    /// Returns its size in bytes.
     #[cfg(test)]
     fn octets(&self) -> usize {
         size_of_val(&*self.sets)
