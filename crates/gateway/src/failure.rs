@@ -1,5 +1,5 @@
-//! Why a request could not be forwarded: whose fault that is, whether it may be sent again, and what its
-//! client is told.
+//! Failures to forward a request: the party that caused them, whether the request may be sent again, and the
+//! response.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Failure {
     Exchange(Error),
     /// The request has passed this gateway before, or too many gateways.
     Loop,
-    /// Nobody could say which address a host has that a tunnel was asked for to.
+    /// The name of the requested host could not be resolved.
     NameNotLookedUp,
     /// The name of a host that a tunnel was asked for to has no address.
     NameUnresolved,
@@ -44,7 +44,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whose fault it is.
+    /// Returns the party that caused it.
     pub const fn side(self) -> Side {
         match self {
             Self::Connect(error) => error.side(),
@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// Whether the request may be sent to another server.
+    /// Returns whether the request may be sent to another server.
     pub const fn retry(self) -> Retry {
         match self {
             Self::Connect(error) => error.retry(),
@@ -132,7 +132,7 @@ impl Failure {
         "tls_protocol_error",
     ];
 
-    /// What it is called in `Proxy-Status` (RFC 9209 §2.3).
+    /// Returns its name in `Proxy-Status` (RFC 9209 §2.3).
     pub const fn proxy_error(self) -> &'static str {
         match self {
             Self::Connect(error) => match error {
@@ -179,7 +179,7 @@ impl Failure {
                 response.with_field("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
             }
             _ if status == StatusCode::SERVICE_UNAVAILABLE => response.with_field("Retry-After", "1"),
-            // What is left of the content cannot be told from another request any more.
+            // The rest of the content can no longer be separated from the next request.
             Self::RequestContent(_) => response.and_close(),
             _ => response,
         }
@@ -241,7 +241,7 @@ impl std::error::Error for Failure {
     }
 }
 
-/// What a failure of TLS is called there.
+/// Returns the name of a TLS failure in `Proxy-Status`.
 const fn tls_error(failure: TlsFailure) -> &'static str {
     match failure {
         TlsFailure::CertificateExpired

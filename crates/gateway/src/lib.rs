@@ -1,8 +1,8 @@
 //! Gateways: requests are forwarded to upstreams, and their responses relayed.
 //!
 //! [`Routes`] finds the handler of a request by host, path, method, header and query. The handler [`Forward`]
-//! stands on the server's side of a connection and drives one to an upstream in the same task. Which octets
-//! make a message is known to `thruway-http1`; nothing here frames.
+//! serves a connection of a client and drives one to an upstream in the same task. `thruway-http1` frames
+//! messages; this crate does not.
 #![forbid(unsafe_code)]
 
 // which handler a request is for
@@ -26,7 +26,7 @@ mod connect;
 mod tcp;
 mod tunnel;
 
-// what became of it
+// outcomes
 mod failure;
 mod meter;
 

@@ -1,4 +1,4 @@
-//! How many requests a route has had, how they were answered, and after which time.
+//! Counters of a route: requests, statuses and response times.
 //!
 //! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is
 //! another worker's.
@@ -20,13 +20,13 @@ pub struct RouteMeter {
 /// A request that is not answered yet. It is counted when it is, or when this is dropped, because its client
 /// has left.
 pub(crate) struct Awaited {
-    /// Not there any more when it is counted.
+    /// The meter. `None` after the request is counted.
     meter: Option<Arc<RouteMeter>>,
     began: Duration,
     worker: Rc<Worker>,
 }
 
-/// What one worker has counted. Larger than what processors fetch at a time.
+/// Counters of one worker. Larger than a cache line pair, so that workers do not share one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
@@ -35,13 +35,13 @@ struct Shard {
     times: Histogram<BUCKETS>,
 }
 
-/// What a [`RouteMeter`] has counted so far.
+/// Counters of a [`RouteMeter`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RouteCounts {
     /// Requests by the class of their status, from 1xx to 5xx.
     pub classes: [u64; CLASSES],
-    /// Requests whose response began within each of [`RouteMeter::BOUNDS`], and not within the one before;
-    /// then all others.
+    /// Number of requests by response time: for each of [`RouteMeter::BOUNDS`] those above the bound before
+    /// it; then all others.
     pub buckets: [u64; BUCKETS],
     /// The sum of all response times.
     pub time: Duration,
@@ -81,7 +81,7 @@ impl RouteMeter {
         shard.times.record(&Self::BOUNDS, time);
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counts(&self) -> RouteCounts {
         let mut counts = RouteCounts::default();
         for shard in &self.shards {
@@ -118,8 +118,8 @@ impl Awaited {
     }
 }
 
-/// Nothing else is told that a client has left, that the time of a drain is over, or that a handler has
-/// panicked.
+/// Dropping counts requests without a response: the client has left, the drain has cut it off, or the handler
+/// has panicked.
 impl Drop for Awaited {
     fn drop(&mut self) {
         if self.meter.is_none() {
@@ -133,15 +133,15 @@ impl Drop for Awaited {
     }
 }
 
-/// Has a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself, for
-/// less.
+/// Lets a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself at a
+/// lower cost.
 pub struct Measured {
     handler: Arc<dyn Handler>,
     meter: Arc<RouteMeter>,
 }
 
 impl Measured {
-    /// Has `meter` count the requests of `handler`.
+    /// Lets `meter` count the requests of `handler`.
     pub fn new(handler: Arc<dyn Handler>, meter: Arc<RouteMeter>) -> Self {
         Self { handler, meter }
     }
@@ -194,7 +194,7 @@ impl<const N: usize> Default for Histogram<N> {
     }
 }
 
-/// As in access logs; never sent.
+/// Status as in access logs; never sent.
 const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

@@ -9,13 +9,13 @@ use thruway_server::{Answer, Handler, Request, Response};
 #[derive(Clone, Debug)]
 pub struct Redirect {
     status: StatusCode,
-    /// What stands before each place, and the place.
+    /// The placeholders, each with the text before it.
     parts: Vec<(String, Place)>,
-    /// What stands behind the last place.
+    /// The text after the last placeholder.
     end: String,
 }
 
-/// What is put in from the request.
+/// A placeholder for a part of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     /// `{host}`: the host, without a port.
@@ -24,7 +24,7 @@ enum Place {
     Path,
     /// `{query}`: the query with its question mark; nothing without one.
     Query,
-    /// `{rest}`: what comes after the prefix of the route. It begins with `/`, or is empty.
+    /// `{rest}`: the part after the prefix of the route. It begins with `/`, or is empty.
     Rest,
 }
 
@@ -89,8 +89,8 @@ impl Redirect {
         }
     }
 
-    /// Returns `true` if no request puts a second slash behind the first one, which is all that stands before
-    /// the first place. A query begins with a question mark, or is empty: then the text behind it follows the
+    /// Returns `true` if no request can put a second slash behind the first one, which is all before the
+    /// first placeholder. A query begins with a question mark or is empty; then the text after it follows the
     /// slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Place::Query).count();
@@ -103,8 +103,7 @@ impl Redirect {
         }
     }
 
-    /// Returns the value of `Location` for a request, whose path goes on with `rest` behind the prefix of the
-    /// route.
+    /// Returns the value of `Location` for a request. `rest` is its path after the prefix of the route.
     fn location(&self, head: &RequestHead<'_>, rest: &str) -> String {
         let mut location = String::new();
         for (before, place) in &self.parts {
@@ -177,7 +176,7 @@ impl Handler for Redirect {
     }
 }
 
-/// As it was written.
+/// Writes the template as it was given.
 impl fmt::Display for Redirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (before, place) in &self.parts {

@@ -10,9 +10,8 @@ use crate::upstream::mix;
 /// Shares requests between handlers by their weights: at random, or so that what has the same key stays on
 /// its side.
 ///
-/// The handlers are laid side by side in their order, and a key is a point on that line. As long as the sum
-/// of all weights is the same, a handler whose weight changes takes over, or gives away, what stands at its
-/// ends, and all else stays.
+/// The handlers share a line in their order, and a key is a point on that line. As long as the sum of all
+/// weights stays the same, a change of weights only moves the borders, and all other keys stay.
 pub struct Split {
     /// Handlers, and where each of them ends on the line.
     sides: Vec<(Arc<dyn Handler>, u64)>,
@@ -49,7 +48,7 @@ impl Split {
     }
 }
 
-/// The number below `bound` that stands where `number` stands among all numbers.
+/// Scales `number` from the range of all numbers to numbers below `bound`.
 fn scaled(number: u64, bound: u64) -> u64 {
     let product = u128::from(number) * u128::from(bound);
     u64::try_from(product >> 64).unwrap_or(0)
@@ -62,7 +61,7 @@ impl Handler for Split {
     }
 }
 
-/// The same key may choose the server of an upstream: that must not depend on the side.
+/// The same key may choose the server of an upstream, which must not depend on the side.
 const SALT: u64 = 0x7377_6974_6368_6564;
 
 #[cfg(test)]

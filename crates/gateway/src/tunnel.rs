@@ -1,4 +1,4 @@
-//! Octets both ways until both sides are done.
+//! Moves bytes in both directions until both sides are done.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,25 +10,25 @@ use thruway_net::{Flow, PooledBuffer, Transport, Worker};
 
 use crate::StreamEnd;
 
-/// What came from either side before, and what is said of the tunnel.
+/// Settings of a tunnel, and the bytes that arrived before it.
 pub(crate) struct TunnelConfig<M> {
     /// From the client.
     pub(crate) client_early: PooledBuffer,
     /// From the server.
     pub(crate) server_early: PooledBuffer,
-    /// Without an octet in either direction; then it is over.
+    /// Maximum time without a byte in either direction; then the tunnel ends.
     pub(crate) idle: Duration,
-    /// Is told how many octets have gone to the server and to the client since it was told last: now and
-    /// then, and at the end.
+    /// Called with the number of bytes to the server and to the client since the last call, now and then and
+    /// at the end.
     pub(crate) count: M,
 }
 
-/// How a tunnel has ended.
+/// Result of a tunnel.
 pub(crate) struct Tunneled {
     pub(crate) end: StreamEnd,
-    /// Octets that have gone to the server.
+    /// Bytes to the server.
     pub(crate) received_bytes: u64,
-    /// Octets that have gone to the client.
+    /// Bytes to the client.
     pub(crate) sent_bytes: u64,
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Tunneled {
 struct Tunnel<M> {
     request: Flow,
     response: Flow,
-    /// What was told already.
+    /// Bytes that were already reported.
     counted: [u64; 2],
     count: M,
 }
 
-/// Moves octets both ways until both sides have said all, one breaks off, or nothing has moved for as long as
-/// `config` allows. What one side has said to its end is ended on the other, which may go on to speak.
+/// Moves bytes in both directions until both sides have ended, one breaks off, or no byte has moved for the
+/// time in `config`. The end of one side is passed to the other, which may continue.
 pub(crate) async fn tunnel<C: Transport, S: Transport>(
     client: &mut C,
     mut server: S,
@@ -76,7 +76,7 @@ pub(crate) async fn tunnel<C: Transport, S: Transport>(
     })
     .await;
     if end != StreamEnd::Completed {
-        // Nobody must take for complete what is not.
+        // The receiver must not mistake a part for the whole.
         server.discard_unsent();
         if !tunnel.response.is_ended() {
             client.discard_unsent();
@@ -105,7 +105,7 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
         if request.is_ready() && response.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Octets that have gone to the server, and to the client.
+    /// Returns the bytes to the server and to the client.
     const fn moved(&self) -> [u64; 2] {
         [self.request.moved_bytes(), self.response.moved_bytes()]
     }
@@ -117,5 +117,6 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
     }
 }
 
-/// All workers count in the same place: not each time something moves, but often enough for whoever watches.
+/// Number of bytes between reports. All workers share the counters, so reports are rare, but often enough for
+/// an observer.
 const COUNTED_BYTES: u64 = 1 << 20;

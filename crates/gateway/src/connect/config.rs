@@ -18,12 +18,12 @@ pub struct ConnectConfig {
     /// Addresses that may be reached although they are not of the whole internet, or are this machine's.
     /// Default none.
     pub private: Networks,
-    /// Whether tunnels may lead to listeners of this process, where they may lead to their addresses at all.
-    /// Default no: they are for others than those who may ask for tunnels.
+    /// `true` allows tunnels to listeners of this process, if their addresses are allowed. Default `false`:
+    /// the clients of tunnels are not those of the listeners.
     pub own_listeners: bool,
-    /// How long it may take to resolve a name and to connect. Default 5 s.
+    /// Maximum time to resolve a name and to connect. Default 5 s.
     pub connect_timeout: Duration,
-    /// How long a tunnel may be without an octet in either direction. Default 10 minutes, as for streams.
+    /// Maximum time without a byte in either direction. Default 10 minutes, as for TCP connections.
     pub idle: Duration,
 }
 
@@ -41,7 +41,7 @@ impl ConnectConfig {
     }
 }
 
-/// Where tunnels may lead.
+/// Writes the allowed destinations.
 impl fmt::Display for ConnectConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.hosts.iter().map(HostMatch::to_string).collect();
@@ -58,13 +58,13 @@ impl fmt::Display for ConnectConfig {
 /// A host and a port that may be named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Destination {
-    /// A name, or an address, which stands in brackets if it is of IPv6.
+    /// A name or an address; IPv6 addresses have brackets.
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 impl Destination {
-    /// What `authority` names, if `config` allows that. A port there must be (RFC 9110 §9.3.6).
+    /// Returns the destination in `authority`, if `config` allows it. The port is required (RFC 9110 §9.3.6).
     pub(super) fn of(authority: Authority<'_>, config: &ConnectConfig) -> Option<Self> {
         let (host, port) = (authority.host(), authority.port()?);
         let is_allowed =

@@ -39,12 +39,12 @@ impl Connect {
         Self::with_resolver(config, Arc::new(DnsResolver::default()))
     }
 
-    /// The same, where names are looked up elsewhere.
+    /// Returns the handler with another resolver.
     pub fn with_resolver(config: ConnectConfig, resolver: Arc<dyn Resolve>) -> Self {
         Self { config: Arc::new(config), resolver, is_recorded: false }
     }
 
-    /// Whether responses tell where their tunnels lead: for access logs that say so. Default no.
+    /// Sets whether responses carry the destination of the tunnel for access logs. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use crate::HostMatch;
 
-    /// Once each name that nobody answered for kept a thread of the system's resolver, long after its client
-    /// had been told so.
+    /// Each name without an answer once blocked a thread of the system's resolver, long after its client had
+    /// got an error.
     #[test]
     fn names_that_clients_choose_are_not_looked_up_by_threads() {
         let connect = Connect::new(ConnectConfig::to(vec![HostMatch::Any]));

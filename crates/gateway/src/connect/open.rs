@@ -74,7 +74,7 @@ async fn reach(
         Ok(Err(error)) => return Err(unresolved(&error)),
         Err(_) => return Err(Failure::Connect(ConnectError::TimedOut)),
     };
-    // What was looked at is what is connected to: a name may resolve to something else the next time.
+    // The tunnel connects to exactly the checked address: a name may resolve differently the next time.
     let reachable: Vec<_> = addresses.into_iter().filter(|address| config.may_reach(address)).collect();
     if reachable.is_empty() {
         return Err(Failure::AddressRefused);
@@ -94,5 +94,5 @@ fn unresolved(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::NotFound { Failure::NameUnresolved } else { Failure::NameNotLookedUp }
 }
 
-/// What stands in logs in place of an upstream.
+/// Name in logs in place of an upstream.
 const CONNECT: &str = "connect";

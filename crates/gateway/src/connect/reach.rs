@@ -1,5 +1,4 @@
-//! Which addresses tunnels may lead to. Those of the whole internet are those of the registries of IANA (RFC
-//! 6890) that are global, and no others.
+//! Addresses that tunnels may reach: those that the IANA registries (RFC 6890) list as global, and no others.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +9,8 @@ use thruway_server::ClientAddr;
 use super::config::ConnectConfig;
 
 impl ConnectConfig {
-    /// Whether a tunnel may lead to this address. One that carries another within leads there too.
+    /// Returns `true` if a tunnel may reach this address. An address that contains another one counts as that
+    /// one, too.
     pub(super) fn may_reach(&self, address: &UpstreamAddr) -> bool {
         let Some(address) = address.tcp() else { return false };
         let ip = address.ip().to_canonical();
@@ -69,7 +69,8 @@ mod tests {
         );
     }
 
-    /// Once whoever could reach a private network through the gateway could reach its admin listener there.
+    /// Clients that could reach a private network through the gateway could once reach its admin listener
+    /// there.
     #[test]
     fn listeners_of_this_process_are_not_reached_unless_that_is_said() {
         let config = reaching(&["127.0.0.0/8"]);

@@ -9,7 +9,7 @@ use thruway_net::{Clock, Peer, Stream, Worker};
 use crate::Failure;
 use crate::upstream::{self, RequestKey, ServerSlot, Upstream};
 
-/// What happens to a stream.
+/// Times of a stream.
 pub(super) struct StreamTimeline {
     pub(super) since: Duration,
     pub(super) server: Option<Arc<str>>,

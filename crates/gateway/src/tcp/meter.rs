@@ -1,4 +1,4 @@
-//! How many streams there are, how they have ended, and what they have carried.
+//! Counters of TCP streams: number, ends and bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,9 +12,9 @@ pub enum StreamEnd {
     BrokenOff,
     /// Both sides have said all.
     Completed,
-    /// Nothing has moved for too long.
+    /// No byte has moved for too long.
     IdleTimedOut,
-    /// There was no server to be had.
+    /// No server was available.
     NotConnected(Failure),
     /// The client has not said in TLS which server it asks for, where that decides.
     NotTls,
@@ -22,16 +22,16 @@ pub enum StreamEnd {
     TooManyConnections,
 }
 
-/// What was counted of the streams of one listener.
+/// Counters of the streams of one listener.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StreamCounts {
     /// Streams that there are.
     pub open: usize,
     /// Streams that have ended, by what their [end](StreamEnd::as_str) is called.
     pub ended: Vec<(&'static str, u64)>,
-    /// Octets that have gone from clients to servers.
+    /// Bytes from clients to servers.
     pub received_bytes: u64,
-    /// Octets that have gone from servers to clients.
+    /// Bytes from servers to clients.
     pub sent_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct StreamMeter {
 pub(super) struct Open(Arc<StreamMeter>);
 
 impl StreamEnd {
-    /// What it is called in logs and metrics; what could not be connected, as in `Proxy-Status` (RFC 9209).
+    /// Returns its name in logs and metrics. Failed connections have the names of `Proxy-Status` (RFC 9209).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BrokenOff => "broken_off",
@@ -61,7 +61,7 @@ impl StreamEnd {
         }
     }
 
-    /// The same, with one name for all that could not be connected.
+    /// Returns its name with one name for all failed connections.
     const fn class(self) -> &'static str {
         match self {
             Self::NotConnected(_) => "not_connected",

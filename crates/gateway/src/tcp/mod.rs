@@ -4,7 +4,7 @@
 //! ```text
 //! listener ─▶ TcpForward: which upstream ─▶ connect: select, connect, or another server ─▶ tunnel: octets both ways ─▶ record
 //! ```
-//! What is balanced, checked, queued, ejected and limited is the upstream's, as it is for requests.
+//! The upstream does balancing, checks, queues, ejection and limits, as for requests.
 
 mod connect;
 mod names;
@@ -35,22 +35,23 @@ pub struct TcpForward {
     meter: Arc<StreamMeter>,
 }
 
-/// Where streams go, and how long they are waited for.
+/// Upstream of streams, with timeouts.
 #[derive(Debug)]
 struct Target {
-    /// For all that is for none of the names.
+    /// Upstream for all streams without a matching name.
     upstream: Arc<Upstream>,
     names: ServerNames,
     config: TcpConfig,
 }
 
-/// How long streams are waited for.
+/// Timeouts of streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpConfig {
-    /// Without an octet in either direction; then the stream is closed. Default 10 minutes, as nginx.
+    /// Maximum time without a byte in either direction; then the stream closes. Default 10 minutes, as in
+    /// nginx.
     pub idle: Duration,
-    /// For a client of TLS to say which server it asks for, where that decides; then the stream is closed.
-    /// Default 10 s.
+    /// Maximum time for a TLS client to name its server, if names are used; then the stream closes. Default
+    /// 10 s.
     pub hello: Duration,
 }
 
@@ -66,8 +67,8 @@ impl TcpForward {
         Self::by_name(upstream, ServerNames::default(), config)
     }
 
-    /// Forwards to what `names` has for the server that a client of TLS asks for, and to `upstream` if there
-    /// is nothing. What is no TLS is closed, unless `names` is empty.
+    /// Forwards to the upstream in `names` for the server name of a TLS client, or else to `upstream`. Closes
+    /// streams without TLS, unless `names` is empty.
     pub fn by_name(upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) -> Self {
         Self { target: ArcSwap::from_pointee(Target { upstream, names, config }), meter: Arc::default() }
     }
@@ -77,12 +78,12 @@ impl TcpForward {
         self.target.store(Arc::new(Target { upstream, names, config }));
     }
 
-    /// Where streams are forwarded to.
+    /// Returns the upstream of the streams.
     pub fn upstream(&self) -> Arc<Upstream> {
         self.target.load().upstream.clone()
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counts(&self) -> StreamCounts {
         self.meter.counts()
     }
@@ -102,7 +103,7 @@ impl ServeStream for TcpForward {
 }
 
 impl Target {
-    /// Where the stream of `client` goes.
+    /// Returns the upstream for the stream of `client`.
     async fn upstream_of(&self, client: &mut ClientStream) -> Result<&Arc<Upstream>, StreamEnd> {
         if self.names.is_empty() || client.is_over_limit() {
             return Ok(&self.upstream);

@@ -9,12 +9,12 @@ use crate::upstream::Upstream;
 #[derive(Clone, Default, Debug)]
 pub struct ServerNames {
     exact: HashMap<String, Arc<Upstream>>,
-    /// By what stands behind `*.`, which is for all names below it.
+    /// Wildcards, by the text after `*.`. They match all names below it.
     wildcard: HashMap<String, Arc<Upstream>>,
 }
 
 impl ServerNames {
-    /// Has streams for `name` go to `upstream`: `a.example`, or `*.example` for all below it.
+    /// Sends streams for `name` to `upstream`: `a.example`, or `*.example` for all names below it.
     pub fn add(&mut self, name: &str, upstream: Arc<Upstream>) {
         let name = name.to_ascii_lowercase();
         match name.strip_prefix("*.") {
@@ -23,12 +23,12 @@ impl ServerNames {
         };
     }
 
-    /// Whether there are none, so that nobody need be asked.
+    /// Returns `true` if there are none, so the name of the client is not needed.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wildcard.is_empty()
     }
 
-    /// Where streams for `name`, in lower case, go: the exact name first, then the longest wildcard.
+    /// Returns the upstream for `name`, in lower case: the exact name first, then the longest wildcard.
     pub(super) fn find(&self, name: &str) -> Option<&Arc<Upstream>> {
         let parents = std::iter::successors(name.split_once('.'), |(_, rest)| rest.split_once('.'));
         let mut wildcards = parents.filter_map(|(_, parent)| self.wildcard.get(parent));

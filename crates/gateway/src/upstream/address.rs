@@ -1,12 +1,12 @@
-//! Where a server is, or by what name that is asked.
+//! Addresses of servers in the config.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thruway_client::UpstreamAddr;
 
-/// Where a server is: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`; or by what name
-/// that is asked: `backend.example:8080`, which is as many servers as the name has addresses.
+/// Address of a server: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`; or a name such as
+/// `backend.example:8080`, which stands for all its addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServerAddr {
     /// An address.
@@ -21,7 +21,7 @@ pub enum ServerAddr {
 }
 
 impl ServerAddr {
-    /// What it is called in a URI. A Unix socket has no name that anybody would know.
+    /// Returns its name in a URI. A Unix socket has no public name.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Address(address) if address.tcp().is_none() => "localhost".to_owned(),
@@ -29,7 +29,7 @@ impl ServerAddr {
         }
     }
 
-    /// The same without a port, as a certificate has it.
+    /// Returns its name without a port, as in a certificate.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Address(address) => match address.tcp() {
@@ -63,8 +63,8 @@ impl FromStr for ServerAddr {
     }
 }
 
-/// Whether `host` can be a name of the domain name system. Underscores are used, if not allowed. What ends in
-/// a number would be an address (RFC 1123 §2.1).
+/// Returns `true` if `host` can be a DNS name. Underscores are accepted, because they are in use. A name that
+/// ends in a number would be an address (RFC 1123 §2.1).
 fn is_name(host: &str) -> bool {
     let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_';
     let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_octet);
@@ -87,7 +87,7 @@ impl fmt::Display for ServerAddr {
 pub struct InvalidServerAddr(String);
 
 impl InvalidServerAddr {
-    /// What to write instead.
+    /// Hint for the user.
     pub const HINT: &str =
         "a server is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, `NAME:PORT`, or `unix:PATH`";
 }

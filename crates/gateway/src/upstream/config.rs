@@ -20,83 +20,77 @@ use super::selection::sticky::Sticky;
 /// An upstream, as it is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpstreamConfig {
-    /// What it is called in logs and metrics.
+    /// Name in logs and metrics.
     pub name: String,
     /// Its servers; without any, every request is answered 503.
     pub servers: Vec<ServerConfig>,
-    /// Who is asked for the addresses of names. Default the system.
+    /// Resolver for the names of servers. Default: the system.
     pub resolver: ResolverConfig,
-    /// After how long names of servers are resolved again where nobody says for how long an answer holds, a
-    /// tenth more or less; sooner after a failure. Default 30 s.
+    /// Time after which names are resolved again if the answer has no time to live, give or take a tenth;
+    /// sooner after a failure. Default 30 s.
     pub resolve_interval: Duration,
-    /// How the next server is found. Default round robin.
+    /// Balancing method. Default: round robin.
     pub balance: Balance,
     /// The cookie that brings a client to the same server again. Default none.
     pub sticky: Option<Sticky>,
     /// When a server that fails gets no more requests.
     pub ejection: EjectionConfig,
-    /// How servers are asked how they are. Default not.
+    /// Health checks. Default: none.
     pub check: Option<CheckConfig>,
-    /// For how long a server that has come back gets more and more requests, from a tenth of its share to all
-    /// of it. With [`Balance::Hash`], these are more and more of its keys: each comes back once, and stays.
-    /// Default not at all.
+    /// Slow start: time in which a server that has come back gets an increasing share, from a tenth to all of
+    /// it. With [`Balance::Hash`], the share is of its keys: each comes back once, and stays. Default: none.
     pub slow_start: Duration,
-    /// Whether each connection to its servers begins with a header of the PROXY protocol, which tells who the
-    /// client is; then connections are used again for the same connection of a client only. Checks say that
-    /// they are the gateway's own. Default not.
+    /// Begins each connection to a server with a PROXY protocol header that names the client. Such
+    /// connections are reused for the same client connection only. Health checks send a header without a
+    /// client. Default: none.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Whether its servers speak HTTP/2 without having negotiated it, and how connections to them are kept.
-    /// Each is shared by as many requests as its server allows. Default not: HTTP/1.1.
+    /// HTTP/2 without negotiation, with its settings. Each connection carries as many requests as its server
+    /// allows. Default: HTTP/1.1.
     pub http2: Option<Http2Config>,
-    /// Whether each server chooses between HTTP/2 and HTTP/1.1 when TLS is negotiated (ALPN), for each
-    /// connection anew; then [`http2`](Self::http2) says how those of HTTP/2 are kept. The connector offers
-    /// both. Default not.
+    /// `true` lets each server choose between HTTP/2 and HTTP/1.1 with ALPN, for each connection;
+    /// [`http2`](Self::http2) has the settings of HTTP/2. The connector offers both. Default `false`.
     pub negotiates_http2: bool,
-    /// How TLS is spoken with its servers, behind the header of the PROXY protocol if there is one. Default
-    /// not.
+    /// TLS to the servers, after the PROXY header if there is one. Default: none.
     pub tls: Option<UpstreamTls>,
-    /// How long a server may take to accept a connection, and as long again for the handshake of TLS. Default
-    /// 5 s.
+    /// Maximum time to connect to a server, and again for the TLS handshake. Default 5 s.
     pub connect_timeout: Duration,
-    /// How long a connection that has become a tunnel may be without an octet in either direction. Default an
-    /// hour: what speaks rarely says more often that it is still there.
+    /// Maximum time without a byte in either direction of a tunnel. Default one hour: protocols with rare
+    /// messages send keep-alives more often.
     pub tunnel_idle: Duration,
     /// Limits and timeouts of exchanges. `total` is that of a whole request: to wait for a server that has
     /// room, to connect, and to be sent again included.
     pub exchange: Config,
-    /// How long a stream of events (`text/event-stream`) may be without an octet, in the place of
-    /// [`content_idle`](thruway_client::Timeouts::content_idle). One that ends so says nothing against its
-    /// server: there may be no news. Default an hour, as for tunnels.
+    /// Maximum pause of an event stream (`text/event-stream`), in place of
+    /// [`content_idle`](thruway_client::Timeouts::content_idle). Its end is not a failure of the server,
+    /// which may have no events. Default one hour, as for tunnels.
     pub event_stream_idle: Duration,
-    /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in
-    /// all: with fewer than there are requests at a time, every other request pays for a new connection.
+    /// Idle connections for each worker. Default 1024 to one server and 4096 in all: with fewer than the
+    /// requests in flight, every other request opens a connection.
     pub pool: PoolConfig,
-    /// How many requests all servers together may be answering; those beyond wait as those do for which no
-    /// server has room. Default 0 for any number.
+    /// Maximum number of requests in flight for the upstream. Further requests wait in the queue. Default 0:
+    /// no limit.
     pub requests_max: usize,
-    /// How many connections there may be to all servers together, used and idle ones, of requests and of
-    /// streams; those of checks do not count. Each worker has its share, at least one. For one that is needed
-    /// the one goes that has waited longest to be used again; if all are used, requests wait as those do for
-    /// which no server has room. Over HTTP/2 they wait for a stream too, and where the server that they are
-    /// for has no connection, another that has a stream answers: best one for each server and worker. Default
-    /// 0 for any number.
+    /// Maximum number of connections to all servers, used and idle ones, without those of checks. Each worker
+    /// has its share, at least one. If the limit is reached, the oldest idle connection closes; if all are
+    /// used, requests wait in the queue. Over HTTP/2 they also wait for a stream, and if their server has no
+    /// connection, another server with a free stream gets them. Allow at least one connection for each server
+    /// and worker. Default 0: no limit.
     pub connections_max: usize,
-    /// What requests do for which no server has room.
+    /// Queue of requests that no server has capacity for.
     pub queue: QueueConfig,
-    /// How many more servers are tried when a request fails and may be sent again. Default 2.
+    /// Maximum number of other servers to try if a request fails and may be sent again. Default 2.
     pub retries_max: u32,
-    /// How many requests may be sent again, of all.
+    /// Limit for retries as a share of all requests.
     pub retry_budget: RetryBudget,
-    /// How many octets of content that comes after the head of its request are kept, until the response
-    /// begins, so that the request may be sent again. Requests with more are not, once some of it was taken.
-    /// Default 64 KiB; with 0, nothing is kept.
+    /// Number of bytes of a request body that are kept for a retry until the response begins. A longer
+    /// request is not retried after some of its body was sent. Default 64 KiB; with 0, nothing is kept.
     pub replay_bytes_max: usize,
 }
 
-/// How TLS is spoken with the servers of an upstream.
+/// TLS settings of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpstreamTls {
-    /// Whom to trust, and who we are.
+    /// Trusted roots and the client certificate.
     pub connector: Arc<TlsConnector>,
     /// The name that certificates must have. Default what the config calls each server: its name, or its
     /// address.
@@ -104,17 +98,17 @@ pub struct UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// The name that `server` must have. A Unix socket has none that anybody would certify.
+    /// Returns the name that `server` must have in its certificate. A Unix socket has none.
     pub(crate) fn name_of(&self, server: &ServerAddr) -> Option<TlsServerName> {
         self.server_name.clone().or_else(|| TlsServerName::new(&server.name()).ok())
     }
 }
 
-/// Who is asked for the addresses of names.
+/// Resolver for the names of servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ResolverConfig {
-    /// Servers of names: those of `resolv.conf` if empty. They say for how long an answer holds, and are
-    /// asked again then; not more often than every second, and not less than every hour.
+    /// DNS servers; if empty, those of `resolv.conf`. A name is resolved again when its time to live is over,
+    /// at most every second and at least every hour.
     Dns(Vec<SocketAddr>),
     /// The system, as it is set up to, which does not say that.
     System,
@@ -132,15 +126,14 @@ impl ResolverConfig {
 /// One server of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerConfig {
-    /// Where it is. A name is as many servers as it has addresses.
+    /// The address. A name stands for all its addresses.
     pub address: ServerAddr,
-    /// How many requests it gets, in relation to the others, up to [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default
-    /// 1; with 0, only those that a sticky cookie brings.
+    /// Relative share of requests, up to [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1; with 0, only clients
+    /// with a sticky cookie.
     pub weight: u32,
-    /// Whether it gets requests only if none of those that are no backups may get any. Default no.
+    /// `true` if it gets requests only if no other server can. Default `false`.
     pub is_backup: bool,
-    /// How many requests it may be answering at a time, and so how many of its connections are in use.
-    /// Default 0 for any number.
+    /// Maximum number of requests in flight, which also limits its used connections. Default 0: no limit.
     pub requests_max: usize,
 }
 

@@ -8,7 +8,7 @@
 //!
 //! RequestKey ─▶ ServerSlot::select ─▶ acquire a connection ─▶ exchange ─▶ ServerSlot::responded or failed ─▶ health
 //! ```
-//! How servers are doing is in atomics that all workers share; nothing is locked on the path of a request.
+//! The health of servers is in atomics that all workers share, so the path of a request takes no lock.
 //! Connections belong to a worker.
 
 // an upstream, its config and its parts

@@ -33,7 +33,7 @@ pub struct Upstream {
     pub(crate) connections: Arc<Connections>,
     pub(crate) retries: Arc<BudgetBalance>,
     pub(crate) statistics: Arc<UpstreamStatistics>,
-    /// The upstream in whose place no other is; none as long as there was one only.
+    /// The newest upstream in the chain of reloads. Empty as long as there was only one.
     pub(crate) successor: Arc<Mutex<Weak<Upstream>>>,
     /// `true` if another has taken its place: it answers what it has begun, and is looked after no more.
     pub(crate) is_replaced: AtomicBool,
@@ -65,17 +65,17 @@ impl Upstream {
         }
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// How it was made.
+    /// Returns its config.
     pub const fn config(&self) -> &UpstreamConfig {
         &self.config
     }
 
-    /// What `server` is called in a URI: as the config has it.
+    /// Returns the host of `server` in a URI, as in the config.
     pub(crate) fn host_of(&self, server: &Server) -> String {
         self.config.servers.get(server.origin).map(|config| config.address.host()).unwrap_or_default()
     }
@@ -102,8 +102,8 @@ impl Upstream {
         self.connections.permit(worker, self.config.connections_max)
     }
 
-    /// A connection of `worker` waits to be used again, or has a stream for another request. Those of a
-    /// config without a limit may be what is waited for where the next one has a limit.
+    /// Notes that a connection of `worker` is idle, or has a free stream. Connections of a config without a
+    /// limit can be awaited after a reload to a config with one.
     #[inline]
     pub(crate) fn notify_free_connection(&self, worker: &Worker) {
         if self.limits_connections() || self.is_replaced() {

@@ -1,5 +1,5 @@
-//! The part of a request that decides which server gets it: the hash of its key, its sticky cookie, and what
-//! the server is told about the client, because a connection is for one client then.
+//! The part of a request that decides about its server: the hash of its key, its sticky cookie, and its PROXY
+//! header, because a connection then belongs to one client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use thruway_server::{ConnectionInfo, Request};
 use super::config::UpstreamConfig;
 use super::selection::balance::{HashBy, hash_of_client};
 
-/// What decides which server a request goes to, besides how the servers are doing.
+/// Properties of a request that decide about its server, besides the health of the servers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestKey {
     /// Requests with the same hash go to the same server; `None` if the request does not have what is looked
@@ -20,7 +20,7 @@ pub(crate) struct RequestKey {
     pub(crate) sticky: Option<u64>,
     /// `true` if the client uses `https`.
     pub(crate) is_https: bool,
-    /// What the server is told about the client; `None` if it is told nothing.
+    /// The PROXY header for the server. `None` without the PROXY protocol.
     pub(crate) proxied: Option<Arc<ProxyHeader>>,
 }
 
@@ -36,8 +36,7 @@ impl RequestKey {
     }
 }
 
-/// What a PROXY header says of `connection`. Where the client has connected to is not always known; it is
-/// left open then.
+/// Returns the PROXY header for `connection`. The destination is left open if it is unknown.
 fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
     match connection.client {
         ClientAddr::Unix => ProxyHeader::Unix,

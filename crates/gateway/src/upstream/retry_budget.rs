@@ -1,4 +1,4 @@
-//! How many requests may be sent again.
+//! The limit for retries.
 //!
 //! Retries help against one server that fails, and make it worse when all do: then each request becomes
 //! several. So they are a share of the requests of the last ten seconds, and a few more, so that there is
@@ -7,11 +7,11 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many requests may be sent to another server after they have failed. Those that a connection has failed
-/// which had waited for long are sent again in any case.
+/// The limit for sending failed requests to another server. Requests that failed because an idle connection
+/// closed are always sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryBudget {
-    /// Of a hundred requests of the last ten seconds. Default 20.
+    /// Percentage of the requests of the last ten seconds. Default 20.
     pub percent: u32,
     /// And so many a second besides. Default 10.
     pub per_second_min: u32,
@@ -23,8 +23,8 @@ impl Default for RetryBudget {
     }
 }
 
-/// What is left of a budget: for each of the last seconds what has come in and what has gone out, in
-/// hundredths of a retry.
+/// The balance of a retry budget: deposits and withdrawals of each of the last seconds, in hundredths of a
+/// retry.
 #[derive(Debug)]
 pub(crate) struct BudgetBalance {
     seconds: [AtomicU64; SECONDS as usize],
@@ -92,10 +92,10 @@ const fn second_of(now: u64) -> u32 {
     ((now / 1_000) & LOWER) as u32
 }
 
-/// For how long it counts what was.
+/// Number of seconds that count.
 const SECONDS: u32 = 10;
 
-/// What a retry costs.
+/// Cost of a retry.
 const RETRY: i32 = 100;
 
 const LOWER: u64 = u32::MAX as u64;
@@ -104,7 +104,7 @@ const LOWER: u64 = u32::MAX as u64;
 mod tests {
     use super::*;
 
-    /// How many of `n` retries are allowed.
+    /// Returns the number of `n` retries that are allowed.
     fn allowed(balance: &BudgetBalance, budget: RetryBudget, now: u64, n: usize) -> usize {
         (0..n).filter(|_| balance.withdraw(budget, now)).count()
     }

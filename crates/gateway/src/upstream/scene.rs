@@ -1,4 +1,4 @@
-//! An upstream whose time goes on when a test says so.
+//! Test scene: an upstream with virtual time.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,13 +59,13 @@ impl Scene {
         servers.list.iter().position(|server| server.number == slot.server.number).unwrap()
     }
 
-    /// Where `n` requests go of which each ends before the next.
+    /// Returns the servers of `n` requests, each of which ends before the next.
     pub(crate) fn places(&self, tried: &[usize], n: usize) -> Vec<Option<usize>> {
         let slot = |_| self.slot_for(&RequestKey::default(), tried).map(|slot| self.place_of(&slot));
         (0..n).map(slot).collect()
     }
 
-    /// How many of `n` requests that do not end each server gets.
+    /// Returns the number of `n` requests in flight that each server gets.
     pub(crate) fn counts(&self, n: usize) -> Vec<usize> {
         let mut counts = vec![0; self.upstream.config.servers.len()];
         let slots: Vec<_> = (0..n).map(|_| self.slot()).collect();
@@ -75,7 +75,7 @@ impl Scene {
         counts
     }
 
-    /// How many of `n` requests each server gets if each ends at once.
+    /// Returns the number of `n` requests that each server gets if each ends at once.
     pub(crate) fn counts_of_short(&self, n: usize) -> Vec<usize> {
         let mut counts = vec![0; self.upstream.config.servers.len()];
         self.places(&[], n).into_iter().flatten().for_each(|place| counts[place] += 1);

@@ -19,15 +19,15 @@ pub(crate) struct Server {
     /// Tells it from all others of the process, also from those that were there before.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
-    /// The same, for records of requests.
+    /// The address for records of requests.
     pub(crate) label: Arc<str>,
     /// Which of the configured servers it comes from.
     pub(crate) origin: usize,
     pub(crate) weight: u32,
     pub(crate) is_backup: bool,
-    /// What is hashed together with keys: the same in every process.
+    /// Seed of hashes, the same in every process.
     pub(crate) seed: u64,
-    /// What a sticky cookie calls it, and how the cookie is set.
+    /// Token of its sticky cookie.
     pub(crate) token: u64,
     pub(crate) set_cookie: Option<SetCookie>,
     /// `usize::MAX` for any number.
@@ -56,7 +56,7 @@ pub(crate) struct RetainedState {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub(crate) enum ChosenVersion {
-    /// None yet.
+    /// No state yet.
     #[default]
     NotYet,
     Http1,
@@ -69,7 +69,7 @@ impl Server {
         Self::known(upstream, origin, address, Arc::default())
     }
 
-    /// The same, of which it is known how it is doing.
+    /// Returns a server with known state.
     pub(crate) fn known(
         upstream: &UpstreamConfig,
         origin: usize,
@@ -124,12 +124,12 @@ impl Server {
         }
     }
 
-    /// How many requests it is answering.
+    /// Returns the number of requests in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.state.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether it may be answering one more request.
+    /// Returns `true` if it has capacity for one more request.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.state.in_flight.load(Ordering::SeqCst) < self.requests_max
@@ -137,7 +137,7 @@ impl Server {
 
     /// Counts one more request that it is answering, until it [ends](Self::end); unless that is refused.
     pub(crate) fn begin(&self, now: u64) -> Admission {
-        // What is counted is in one order with what waits in the queue.
+        // This counter and the queue are updated in one total order.
         let before = self.state.in_flight.fetch_add(1, Ordering::SeqCst);
         let admission = if before < self.requests_max {
             self.state.health.ejection.admit(&self.ejection_config, now)
@@ -161,7 +161,7 @@ impl Server {
         self.state.health.is_available(now)
     }
 
-    /// Whether anybody but those that a sticky cookie brings may be sent there, if it is well.
+    /// Returns `true` if clients without its sticky cookie may be sent there, if it is healthy.
     #[inline]
     pub(crate) fn takes_new_clients(&self) -> bool {
         self.weight > 0 && self.state.health.admin_state() == AdminState::Enabled

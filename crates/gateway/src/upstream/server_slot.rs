@@ -26,14 +26,14 @@ pub(crate) struct ServerSlot {
     pub(crate) worker: Rc<Worker>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
-    /// What the server is told about the client when a connection is made.
+    /// The PROXY header for new connections.
     pub(crate) proxied: Option<Arc<ProxyHeader>>,
     /// Permission to open a connection, until that is done.
     pub(crate) permit: RefCell<Option<Permit>>,
     admission: Admission,
     since: Duration,
-    /// When the last of the request was sent that came later than its head, or else when it began: what the
-    /// client took to send it is not how slow the server is.
+    /// Time when the last byte of the request was sent, or when it began. The time in which the client sends
+    /// its request does not count for the server.
     sent: Duration,
     /// The head was that of a success, and the content is still coming.
     is_succeeding: bool,
@@ -48,7 +48,7 @@ impl ServerSlot {
     /// There is no server, or too many wait already, or none has room in time.
     ///
     /// # Cancel safety
-    /// If the future is dropped, its place in the queue is another's.
+    /// Cancel safe: if the future is dropped, the next request gets its place in the queue.
     pub(crate) async fn select(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,
@@ -61,7 +61,7 @@ impl ServerSlot {
         queue.pass(upstream.config.queue, !tried.is_empty(), worker.clock(), until, attempt).await
     }
 
-    /// The same, without waiting.
+    /// Selects without waiting.
     pub(crate) fn try_select(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,
@@ -85,7 +85,7 @@ impl ServerSlot {
         Err(unavailable)
     }
 
-    /// The same server once more, if it may get the request.
+    /// Returns a slot at the same server, if it accepts the request.
     pub(crate) fn again(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,
@@ -218,8 +218,7 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that a connection was made, which is all there is to know of a server whose streams are not
-    /// understood.
+    /// Notes that a connection was opened, which is the only sign of health of a TCP server.
     pub(crate) fn connected(&self) {
         self.note_success();
         if self.upstream.health.measures_latency() {

@@ -40,7 +40,7 @@ impl FailureCounts {
         }
     }
 
-    /// Those that have happened, by their names in `Proxy-Status`.
+    /// Returns the failures that have occurred, by their names in `Proxy-Status`.
     fn load(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         Failure::PROXY_ERRORS.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
@@ -93,20 +93,20 @@ impl UpstreamStatistics {
     }
 }
 
-/// Counts the response times of a server or an upstream. A worker counts in a shard of its own, as in a
-/// [`RouteMeter`]; there are none as long as nobody counts.
+/// Response times of a server or an upstream. Each worker has a shard of its own, as in a [`RouteMeter`].
+/// Unset until they are recorded.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 
-/// What one worker has counted. Larger than what processors fetch at a time.
+/// Counters of one worker. Larger than a cache line pair, so that workers do not share one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard(Histogram<BUCKETS>);
 
-/// How many responses have come so far, by the time until their heads were there.
+/// Number of responses by the time to their head.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ResponseCounts {
-    /// Those within each of [`RouteMeter::BOUNDS`], and not within the one before; then all others.
+    /// For each of [`RouteMeter::BOUNDS`] the responses above the bound before it; then all others.
     pub buckets: [u64; BUCKETS],
     /// The sum of all times.
     pub time: Duration,

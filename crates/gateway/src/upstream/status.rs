@@ -1,4 +1,4 @@
-//! How the servers of an upstream are, for those who operate the gateway.
+//! Status of an upstream and its servers, for operators.
 
 use std::sync::Arc;
 
@@ -12,32 +12,30 @@ use super::parts::Upstream;
 use super::server::Server;
 use super::statistics::ResponseCounts;
 
-/// How a server is.
+/// Status of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerStatus {
-    /// Where it is.
+    /// Its address.
     pub address: UpstreamAddr,
-    /// How many requests it gets, in relation to the others.
+    /// Its relative share of requests.
     pub weight: u32,
-    /// Whether it gets requests only if no other may.
+    /// `true` if it is a backup.
     pub is_backup: bool,
-    /// Whether it gets requests.
+    /// Its state.
     pub state: ServerState,
-    /// How many requests it is answering.
+    /// Number of requests in flight.
     pub in_flight: usize,
     /// Requests that were sent on connections opened for them, so far.
     pub connections_opened: u64,
     /// Requests that were sent on connections that others had used before, so far.
     pub connections_reused: u64,
-    /// Requests that have failed there so far, by their reasons' names in `Proxy-Status`; those that have
-    /// occurred.
+    /// Failed requests by their names in `Proxy-Status`, those that have occurred.
     pub failures: Vec<(&'static str, u64)>,
-    /// How long it has taken to answer, from when it got the last of a request, if that was
-    /// [timed](crate::Forward::timed).
+    /// Response times from the end of the request, if they are [recorded](crate::Forward::timed).
     pub responses: ResponseCounts,
 }
 
-/// Whether a server gets requests, or else why not.
+/// Reason why a server gets requests or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ServerState {
@@ -60,7 +58,7 @@ impl ServerState {
     pub const ALL: [Self; 6] =
         [Self::AsksToWait, Self::CheckFailing, Self::Disabled, Self::Draining, Self::Ejected, Self::Up];
 
-    /// What it is called.
+    /// Returns its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AsksToWait => "asks_to_wait",
@@ -74,51 +72,50 @@ impl ServerState {
 }
 
 impl Upstream {
-    /// How many requests wait for a server that has room, or for a connection.
+    /// Returns the number of requests that wait for a server or a connection.
     pub fn waiting(&self) -> usize {
         self.connections.waiting()
     }
 
-    /// How many requests have waited so far, and for how long.
+    /// Returns the number of requests that have waited, and their waiting times.
     pub fn waiting_counts(&self) -> WaitingCounts {
         self.connections.waiting_counts()
     }
 
-    /// How many connections to its servers wait to be used again. Those of HTTP/2, which requests share, are
-    /// not among them.
+    /// Returns the number of idle connections. Shared HTTP/2 connections do not count.
     pub fn idle_connections(&self) -> usize {
         self.connections.idle.sum()
     }
 
-    /// How many connections to its servers are open, checks aside.
+    /// Returns the number of open connections, without those of checks.
     pub fn open_connections(&self) -> usize {
         self.connections.open()
     }
 
-    /// How many requests were sent again, to another server or on another connection.
+    /// Returns the number of retries, to another server or on another connection.
     pub fn retries(&self) -> u64 {
         self.statistics.retries()
     }
 
-    /// How many requests got no server, by their reasons' names in `Proxy-Status`; those that have occurred.
+    /// Returns the number of requests without a server, by their names in `Proxy-Status`, those that have
+    /// occurred.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         self.statistics.failures()
     }
 
-    /// How long requests have taken until they were answered by a server, if they were
-    /// [timed](crate::Forward::timed).
+    /// Returns the response times, if they are [recorded](crate::Forward::timed).
     pub fn response_counts(&self) -> ResponseCounts {
         self.statistics.responses.counts()
     }
 
-    /// How its servers are, in the order of the config.
+    /// Returns the status of its servers, in the order of the config.
     pub fn server_statuses(&self) -> Vec<ServerStatus> {
         let now = milliseconds(Clock::system().now());
         self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
-    /// Whether there is a server at all that requests may be sent to, however it is: names have been
-    /// resolved, and not everything is [disabled](AdminState::Disabled).
+    /// Returns `true` if there is a server at all, whatever its health: names are resolved, and not all
+    /// servers are [disabled](AdminState::Disabled).
     pub fn has_server(&self) -> bool {
         self.members.load().list.iter().any(|server| server.takes_new_clients())
     }
@@ -146,7 +143,7 @@ impl Upstream {
         is_there
     }
 
-    /// Has servers stand as those of the same address in `other` do.
+    /// Copies the admin states of servers with the same addresses from `other`.
     pub fn keep_admin_states_of(&self, other: &Self) {
         let is_set = |server: &&Arc<Server>| server.health().admin_state() != AdminState::Enabled;
         for server in other.members.load().list.iter().filter(is_set) {

@@ -23,7 +23,7 @@ pub(crate) enum Acquired {
     Http2(Box<SharedConnection>),
 }
 
-/// What a request does that needs a connection.
+/// Way of a request to a connection.
 enum Way {
     /// It takes one that has waited.
     Again(Connection),
@@ -36,7 +36,7 @@ enum Way {
 }
 
 impl Acquired {
-    /// Number of a shared connection; those that are opened later have higher ones.
+    /// Number of a shared connection. Newer connections have higher numbers.
     pub(crate) const fn number(&self) -> u64 {
         match self {
             Self::Http1(_) => 0,
@@ -111,8 +111,8 @@ impl ServerSlot {
         }
     }
 
-    /// `true` if other requests may use its HTTP/2 connection. They may not if the server knows by a header
-    /// of the PROXY protocol whose connection it is, or if the pool keeps no connections.
+    /// Returns `true` if other requests may use its HTTP/2 connection. They may not if a PROXY header names
+    /// the client of the connection, or if the pool keeps no connections.
     pub(crate) fn shares_connections(&self) -> bool {
         let pool = &self.upstream.config.pool;
         self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0
@@ -146,8 +146,8 @@ pub(crate) async fn acquire_within_limit(
     Ok(None)
 }
 
-/// How there is a connection now. A request that shares one notifies those that wait behind it: there may be
-/// room for more.
+/// Returns the way to a connection now. A request that shares a connection notifies the next waiting
+/// requests, because there may be capacity for more.
 fn way(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Way> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {

@@ -1,4 +1,4 @@
-//! New connections to servers: TCP or a Unix socket, a PROXY header if the config says so, and TLS.
+//! Opens connections to servers: TCP or a Unix socket, a PROXY header if configured, and TLS.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) async fn secure_as(
     secure_for(stream, &tls.connector, &name, protocols, within).await
 }
 
-/// A new connection to the server of a slot, which is told about the client if that is wanted.
+/// Opens a connection to the server of a slot, with a PROXY header if configured.
 pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
     let (address, config) = (&slot.server.address, &slot.upstream.config);
     let permit = permit_to_connect(slot).await?;

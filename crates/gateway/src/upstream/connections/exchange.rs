@@ -17,7 +17,7 @@ pub(crate) enum Exchange {
     Http2(Box<http2::Exchange>),
 }
 
-/// What is no longer HTTP.
+/// A connection or stream that no longer carries HTTP.
 pub(crate) enum Upgraded {
     /// A connection.
     Http1(Tunnel),
@@ -32,7 +32,7 @@ pub(crate) enum Turn<'e> {
 }
 
 impl Exchange {
-    /// Whether content of the request is still to be sent.
+    /// Returns `true` if content of the request is missing.
     pub(crate) const fn wants_content(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.wants_content(),
@@ -63,7 +63,8 @@ impl Exchange {
         }
     }
 
-    /// Whether content is taken in pipes, without copying. Frames of HTTP/2 are put together here.
+    /// Returns `true` if content can be sent from pipes without a copy. HTTP/2 frames are assembled in
+    /// memory.
     pub(crate) fn takes_pipes(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.takes_pipes(),
@@ -92,7 +93,7 @@ impl Exchange {
         }
     }
 
-    /// Writes what waits to be written; a connection of HTTP/2 does that by itself.
+    /// Writes pending bytes. An HTTP/2 connection flushes on its own.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         match self {
             Self::Http1(exchange) => exchange.poll_flush(cx, now),
@@ -109,7 +110,7 @@ impl Exchange {
         }
     }
 
-    /// How long it waits for what.
+    /// Returns the timeouts.
     pub(crate) const fn timeouts(&self) -> Timeouts {
         match self {
             Self::Http1(exchange) => exchange.timeouts(),
@@ -125,7 +126,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the response is complete.
+    /// Returns `true` if the response is complete.
     pub(crate) fn is_complete(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.is_complete(),
@@ -133,7 +134,7 @@ impl Exchange {
         }
     }
 
-    /// Whether what is read is what the socket has, so that it may be spliced.
+    /// Returns `true` if bytes can be spliced from the socket.
     pub(crate) const fn is_plain(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.transport().is_plain(),
@@ -141,7 +142,8 @@ impl Exchange {
         }
     }
 
-    /// How many octets of content come next on the connection and nothing else. Frames of HTTP/2 always do.
+    /// Returns the number of content bytes that come next on the connection. 0 for HTTP/2, because of its
+    /// frames.
     pub(crate) fn movable_content(&self) -> u64 {
         match self {
             Self::Http1(exchange) => exchange.movable_content(),
@@ -189,7 +191,7 @@ impl Exchange {
 }
 
 impl Turn<'_> {
-    /// Lets one read take so many octets at most.
+    /// Limits the bytes of one read.
     #[inline]
     pub(crate) const fn read_at_most(&mut self, octets: usize) {
         if let Self::Http1(turn) = self {

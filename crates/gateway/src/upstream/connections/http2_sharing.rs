@@ -33,9 +33,9 @@ pub(crate) type SharedKey = (u64, usize);
 /// The connections to one server.
 #[derive(Default)]
 struct Shared {
-    /// In the order in which they were opened.
+    /// Open connections, oldest first.
     open: Vec<Open>,
-    /// Somebody is about to open one.
+    /// A connection that is being opened.
     opening: Option<Rc<Opening>>,
 }
 
@@ -50,32 +50,32 @@ struct Open {
     epoch: usize,
 }
 
-/// What drives a connection, until that has ended or is closed.
+/// The driver of a connection, until it ends.
 struct Driving {
     driver: RefCell<Option<Driver>>,
     task: RefCell<Waker>,
 }
 
-/// A connection that is being opened, and those who wait for it.
+/// A connection that is being opened, and the requests that wait for it.
 #[derive(Default)]
 pub(crate) struct Opening {
     outcome: Cell<Option<Outcome>>,
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// What has come of it.
+/// Result of opening a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Outcome {
     Open,
     Failed(Failure),
-    /// Whoever was about to has gone.
+    /// The request that was opening it has been canceled.
     GivenUp,
 }
 
 /// A connection that others may share.
 pub(crate) struct SharedConnection {
     pub(crate) connection: Connection,
-    /// Those that are opened later have higher ones.
+    /// Number of the connection. Newer ones have higher numbers.
     pub(crate) number: u64,
     /// `true` if it was there before.
     pub(crate) is_reused: bool,
@@ -126,8 +126,7 @@ pub(crate) fn keep(
     });
 }
 
-/// Has a server asked whether it is still there when it was found down or was ejected, as long as the
-/// connection is there.
+/// Pings the server of a connection when it was found down or was ejected, as long as the connection exists.
 async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, doubt: Doubt) {
     while !doubt.is_over() {
         if state.health.epoch() != epoch {
@@ -211,7 +210,7 @@ pub(crate) fn find(
     })
 }
 
-/// Has `act` do something with the connections to a server. Nothing is kept of one to which there are none.
+/// Calls `act` with the connections to a server. Removes the entry of a server without connections.
 fn with_shared<R>(worker: &Worker, key: SharedKey, act: impl FnOnce(&mut Shared) -> R) -> R {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let shared = servers.entry(key).or_default();
@@ -272,5 +271,5 @@ pub(crate) fn count_for_test(worker: &Worker) -> usize {
     worker.state::<SharedConnections>().servers.borrow().len()
 }
 
-/// How often it is looked whether the server of a connection was found down or was ejected.
+/// Interval for looking at the health of a connection's server.
 const LOOK_AT_SERVER: Duration = Duration::from_secs(1);

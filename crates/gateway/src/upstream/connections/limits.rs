@@ -1,5 +1,4 @@
-//! How many requests and connections the servers of an upstream have at a time, where that is limited, and
-//! the requests that wait.
+//! Limits for requests and connections of an upstream, and the requests that wait because of them.
 //!
 //! Each worker has its share of the connections: a connection that becomes free is used by the requests that
 //! wait for it beside it. No request waits for a connection that lies idle with another worker, or has it
@@ -26,7 +25,7 @@ pub(crate) struct Connections {
     pub(crate) idle: IdleCounts,
     /// Requests that all servers together are answering, if there is a limit to that.
     in_flight: AtomicUsize,
-    /// Nothing as long as there were no connections.
+    /// Unset until the first connection.
     shares: OnceLock<Box<[Share]>>,
 }
 
@@ -66,7 +65,7 @@ impl Connections {
         if requests_max == 0 {
             return true;
         }
-        // What is counted is in one order with what waits in the queue.
+        // This counter and the queue are updated in one total order.
         let has_room = self.in_flight.fetch_add(1, Ordering::SeqCst) < requests_max;
         if !has_room {
             self.end_request(requests_max);
@@ -99,7 +98,7 @@ impl Connections {
         self.requests.len() + self.shares().iter().map(|share| share.queue.len()).sum::<usize>()
     }
 
-    /// How many requests have waited so far, and for how long.
+    /// Returns the number of requests that have waited, and their waiting times.
     pub(crate) fn waiting_counts(&self) -> WaitingCounts {
         let counts = self.shares().iter().map(|share| share.queue.counts());
         counts.fold(self.requests.counts(), WaitingCounts::plus)

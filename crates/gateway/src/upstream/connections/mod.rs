@@ -8,7 +8,7 @@
 pub(crate) mod queue;
 pub(crate) mod limits;
 
-// those of a worker
+// connections of one worker
 pub(crate) mod pool;
 pub(crate) mod http2_sharing;
 

@@ -1,7 +1,7 @@
 //! Opens a connection for a request, in the version that its server speaks, or shares one.
 //!
-//! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: no request
-//! waits for a connection that could not be shared. A request whose expectation was wrong takes the
+//! If servers choose the version, a server that last chose HTTP/1.1 is expected to do so again, so that no
+//! request waits for a connection that cannot be shared. If the expectation was wrong, the request uses the
 //! connection as it is.
 
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::Failure;
 use crate::upstream::server::ChosenVersion;
 use crate::upstream::server_slot::ServerSlot;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Purpose {
     /// One that is shared was opened later than the one of this number.
     pub(crate) later_than: Option<u64>,
-    /// Whether it, or a part of it, is to become a tunnel.
+    /// `true` if the connection, or a stream of it, becomes a tunnel.
     pub(crate) is_upgrade: bool,
 }
 
@@ -87,7 +87,8 @@ async fn open_http1(slot: &ServerSlot, protocols: Option<&[&[u8]]>) -> Result<Ac
     }
 }
 
-/// Whether the server takes upgrades over HTTP/2. On a new connection it has to say so first.
+/// Returns `true` if the server accepts upgrades over HTTP/2. On a new connection, it must announce that
+/// first.
 async fn takes_upgrades(slot: &ServerSlot, shared: &SharedConnection) -> Result<bool, NotOpened> {
     let said = timeout(slot.upstream.config.connect_timeout, shared.connection.takes_upgrades()).await;
     said.map_err(|_| not_opened(ConnectError::TimedOut))?.map_err(not_opened)
@@ -97,10 +98,10 @@ fn not_opened(failure: impl Into<Failure>) -> NotOpened {
     NotOpened { failure: failure.into(), is_counted: false }
 }
 
-/// A connection to the server of `slot` with room for one more exchange, which was opened later than the one
-/// of this number. A server that refuses streams or leaves does so to many requests at once: what they are
-/// sent again on is one connection too. Where the server may choose, it can be one of HTTP/1.1, for this
-/// request alone. So is every connection if requests [share none](ServerSlot::shares_connections).
+/// Returns a connection to the server of `slot` with capacity for one more exchange, and a higher number than
+/// this one. A server that refuses streams or leaves does so to many requests at once, so all of them share
+/// the next connection, too. If the server may choose, it can be an HTTP/1.1 connection for this request
+/// alone. So is every connection if requests [share none](ServerSlot::shares_connections).
 async fn share(
     slot: &ServerSlot,
     http2: &Http2Config,
@@ -228,7 +229,7 @@ mod tests {
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
     }
 
-    /// Otherwise nobody would be answered until the last of those that are on it has ended.
+    /// Otherwise no request would be answered until the last one on the connection has ended.
     #[tokio::test]
     async fn where_there_may_be_no_other_connection_it_gets_them_as_long_as_it_is_used() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,10 +1,9 @@
 //! Pools of the HTTP/1.1 connections of one worker that wait to be used again.
 //!
-//! Where servers are told about clients, by a header of the PROXY protocol, a connection is for the client
-//! that it tells of, and waits for that one only.
+//! With the PROXY protocol, a connection belongs to one client and waits only for its requests.
 //!
-//! Connections belong to the thread whose reactor watches them, so each worker has pools of its own, and no
-//! lock.
+//! Connections belong to the thread whose reactor watches them, so each worker has its own pools, without
+//! locks.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -34,7 +33,7 @@ pub(crate) struct UpstreamPool {
     connections: u64,
     idle: Duration,
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
-    /// Those whose servers were told about clients.
+    /// Connections with a PROXY header.
     proxied: Pool<(usize, ProxyHeader)>,
     count: IdleCount,
 }
@@ -48,7 +47,7 @@ pub(crate) struct PoolKey<'k> {
     pub(crate) proxied: Option<&'k ProxyHeader>,
 }
 
-/// Finds servers by their numbers, which nobody else chooses.
+/// Hasher for server numbers, which no peer chooses.
 #[derive(Default)]
 struct ByNumber(u64);
 
@@ -73,7 +72,7 @@ impl Hasher for ByNumber {
 #[derive(Debug, Default)]
 pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
 
-/// What one worker counts, as long as it does.
+/// The counter of one worker.
 #[derive(Debug)]
 pub(crate) struct IdleCount(Arc<AtomicUsize>);
 
@@ -147,7 +146,7 @@ pub(crate) fn put_idle(
 /// if there is none.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
-    // Those of an earlier config are further in front.
+    // Pools of earlier configs come first.
     let mut own = pools.iter_mut().filter(|pool| pool.connections == connections);
     own.any(|pool| {
         let is_closed = pool.pool.close_oldest() || pool.proxied.close_oldest();
@@ -179,13 +178,13 @@ impl Drop for Sweeping {
     }
 }
 
-/// How long it may take until the next look at `pools`; `None` if there is nothing in them.
+/// Returns the time until the next sweep. `None` if all pools are empty.
 fn pause_of(pools: &[UpstreamPool]) -> Option<Duration> {
     let least = pools.iter().map(|pool| pool.idle).min()?;
     Some((least / 2).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX))
 }
 
-/// Closes what nobody would take any more, in all pools: also in those of upstreams that are there no longer.
+/// Closes connections that can no longer be used, in all pools, also those of removed upstreams.
 fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     pools.retain_mut(|pool| {
         pool.pool.sweep(now);
@@ -195,8 +194,8 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     });
 }
 
-/// Nobody else can use a connection whose client has gone, which is not known here: so these do not wait for
-/// long, and all together are no more than a server has otherwise.
+/// A connection with a PROXY header is useless when its client is gone, which the pool does not notice. So
+/// these wait only briefly, and all together are limited like those of one server.
 fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     PoolConfig {
         idle_max: config.idle_max.min(config.idle_per_address_max),
@@ -205,17 +204,17 @@ fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     }
 }
 
-/// How long a connection waits for the next request of its client.
+/// Time for which a connection waits for the next request of its client.
 const PROXIED_IDLE: Duration = Duration::from_secs(5);
 
 /// Connections that wait for less are looked at no more often.
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// Those that begin to wait meanwhile may wait for less than all others.
+/// Maximum time between sweeps. Connections that are added meanwhile may have a shorter idle time.
 const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl UpstreamPool {
-    /// An empty pool. `is_proxied` if its servers are told about clients.
+    /// Returns an empty pool. `is_proxied` if connections have a PROXY header.
     pub(crate) fn new(
         upstream: u64,
         connections: u64,

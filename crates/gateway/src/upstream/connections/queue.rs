@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use crate::Failure;
 use crate::meter::Histogram;
 
-/// How many requests wait for a server that has room, and for how long.
+/// Limits of the queue for requests that no server has capacity for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueConfig {
-    /// Those beyond are answered 503. Default 1000; with 0, none waits.
+    /// Maximum length. Further requests get 503. Default 1000; with 0, no request waits.
     pub length_max: usize,
     /// Then they are answered 503. Default 5 s.
     pub timeout: Duration,
@@ -35,42 +35,42 @@ pub(crate) enum Unavailable {
     Nobody,
 }
 
-/// Those who wait, in all workers.
+/// The waiting requests of all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
-    /// For the room that there is next, wherever it is.
+    /// Requests that take the next capacity anywhere.
     first_tries: Line,
-    /// For room elsewhere than where they have failed: what they wait for may be none of what others do.
+    /// Retries, which need capacity at other servers than those that failed.
     retries: Line,
     times: WaitingTimes,
 }
 
-/// Some of those who wait.
+/// A line of waiting requests.
 #[derive(Debug, Default)]
 struct Line {
     waiting: AtomicUsize,
     room: Notify,
 }
 
-/// One who waits, until this is dropped.
+/// The place of a waiting request, until this is dropped.
 #[derive(Debug)]
 struct Place<'q> {
     queue: &'q Queue,
     line: &'q Line,
-    /// Nobody is ahead of it.
+    /// `true` if it is first in its line.
     is_next: bool,
 }
 
 impl Queue {
-    /// How many wait.
+    /// Returns the number of waiting requests.
     pub(crate) fn len(&self) -> usize {
-        // In one order with what servers count: who frees a place sees who waits, or who waits sees the
-        // place.
+        // This counter and those of the servers are updated in one total order: either the server that frees
+        // capacity sees the waiting request, or the request sees the capacity.
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// How many have waited so far, and for how long.
+    /// Returns the number of requests that have waited, and their waiting times.
     pub(crate) fn counts(&self) -> WaitingCounts {
         self.times.counts()
     }
@@ -92,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// There may be room for all who wait: the servers are others.
+    /// Wakes all waiting requests, because the servers have changed.
     pub(crate) fn notify_all(&self) {
         self.retries.room.notify_waiters();
         self.first_tries.room.notify_waiters();
@@ -116,18 +116,17 @@ impl Drop for Place<'_> {
 }
 
 impl Queue {
-    /// What `attempt` comes to. If there is no room for it, waits until it is tried again with more luck, but
-    /// no longer than `until`.
+    /// Returns the result of `attempt`. Without capacity, waits and tries again, at most until `until`.
     ///
-    /// Who tries for the first time passes nobody that does so too, as each of them can use whatever room
-    /// there is. A retry may want a server that hangs, while others have room: it holds nobody up, and has
-    /// been waiting longer than those who wait for their first try.
+    /// First tries stay in order, because each of them can use any capacity. A retry may need a server that
+    /// hangs while others have capacity, so it has a line of its own and delays no first try. It has waited
+    /// longer than they have.
     ///
     /// # Errors
-    /// There is nobody to wait for, or too many wait already, or there is no room in time.
+    /// There is no server, too many requests wait already, or there is no capacity in time.
     ///
     /// # Cancel safety
-    /// If the future is dropped, its place in the queue is another's.
+    /// Cancel safe: if the future is dropped, the next request gets its place in the queue.
     pub(crate) async fn pass<T>(
         &self,
         config: QueueConfig,
@@ -141,7 +140,7 @@ impl Queue {
         match attempted {
             Ok(got) => Ok(got),
             Err(Unavailable::Nobody) => Err(Failure::NoServer),
-            // Boxed, so that those who need not wait have no room for it.
+            // Boxed, so that requests that do not wait need no memory for it.
             Err(Unavailable::Busy) => Box::pin(self.wait(config, is_retry, clock, until, attempt)).await,
         }
     }
@@ -166,7 +165,7 @@ impl Queue {
         let line = place.line;
         let mut room = pin!(line.room.notified());
         room.as_mut().enable();
-        // Room that was made before this place was taken was announced to nobody.
+        // Capacity that was freed before this request took its place was announced to no other.
         let mut is_my_turn = place.is_next;
         let outcome = loop {
             if is_my_turn {
@@ -194,17 +193,17 @@ impl Queue {
 /// A server that comes back makes room without announcing it.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Counts those that have waited, and for how long: only who waits writes it.
+/// Waiting times. Only waiting requests write them.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingTimes(Histogram<BUCKETS>);
 
-/// How many requests have waited for a server with room, and for how long.
+/// Number of requests that have waited for a server, and their waiting times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WaitingCounts {
-    /// Those that have waited no longer than each of [`WaitingCounts::BOUNDS`], and longer than the one
-    /// before; then all others.
+    /// Number of requests by waiting time: for each of [`WaitingCounts::BOUNDS`] those above the bound before
+    /// it; then all others.
     pub buckets: [u64; BUCKETS],
-    /// For how long all together.
+    /// Sum of the waiting times.
     pub time: Duration,
 }
 
@@ -242,7 +241,7 @@ impl WaitingTimes {
         self.0.record(&WaitingCounts::BOUNDS, time);
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub(crate) fn counts(&self) -> WaitingCounts {
         let mut counts = WaitingCounts::default();
         counts.time = self.0.add_to(&mut counts.buckets);

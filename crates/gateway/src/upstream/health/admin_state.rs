@@ -1,9 +1,8 @@
-//! Whether a server may get requests, as those who operate the gateway say while it runs.
+//! The admin state of a server, which the operator sets at run time.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether a server may get requests, whatever its health. What it is answering already, it answers to the
-/// end.
+/// The admin state of a server, independent of its health. Requests in flight always complete.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum AdminState {
@@ -12,7 +11,7 @@ pub enum AdminState {
     Enabled,
     /// Only those that a sticky cookie brings, as with a weight of 0.
     Draining,
-    /// None, even if no other server may get any.
+    /// No requests, even if no other server is available.
     Disabled,
 }
 

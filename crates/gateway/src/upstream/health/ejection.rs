@@ -7,8 +7,8 @@
 //! │                           └──── it fails: twice as long ─────┤
 //! └──────────────────────────────── it succeeds ─────────────────┘
 //! ```
-//! When no other server is left, those that are out are asked too: see the tiers of `select`. Then each
-//! success ends an ejection, and failures make none longer.
+//! If no other server is left, ejected servers get requests, too: see the tiers of `select`. Then each
+//! success ends an ejection, and failures do not extend it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,12 +26,12 @@ pub struct EjectionConfig {
     /// Statuses that count as failures too. Default none: a 500 is about the request as often as about the
     /// server.
     pub statuses: Vec<StatusRange>,
-    /// For how long, the first time. Each time after that it is twice as long. Default 10 s.
+    /// Time of the first ejection. Each further one is twice as long. Default 10 s.
     pub time: Duration,
     /// The longest time; a server that has been back for as long begins anew. Default 1 min.
     pub time_max: Duration,
-    /// How many servers of a hundred may be out at the same time, for whatever reason; at least one, and
-    /// never all. Default 70.
+    /// Maximum percentage of unavailable servers, for any reason; at least one may be ejected, and never all.
+    /// Default 70.
     pub percent_max: u32,
 }
 
@@ -48,61 +48,61 @@ impl Default for EjectionConfig {
 }
 
 impl EjectionConfig {
-    /// Whether a response with `status` counts as a failure.
+    /// Returns `true` if a response with `status` is a failure.
     pub(crate) fn is_failure(&self, status: StatusCode) -> bool {
         self.statuses.iter().any(|range| range.contains(status))
     }
 
-    /// Whether one more server may be out when `out` of `total` are.
+    /// Returns `true` if one more server may be ejected when `out` of `total` are unavailable.
     pub(crate) const fn allows_one_more(&self, out: usize, total: usize) -> bool {
         let most = total * self.percent_max as usize / 100;
         let most = if most == 0 { 1 } else { most };
         out < most && out + 1 < total
     }
 
-    /// For how long a server is out when that happens for the `times`th time, from 1, in milliseconds.
+    /// Returns the duration of the `times`th ejection, from 1, in milliseconds.
     fn milliseconds_out(&self, times: u32) -> u64 {
         let factor = 1_u64.checked_shl(times.saturating_sub(1)).unwrap_or(u64::MAX);
         milliseconds(self.time).saturating_mul(factor).min(milliseconds(self.time_max))
     }
 }
 
-/// Whether one server is out.
+/// Ejection state of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Ejection {
-    /// In a row.
+    /// Consecutive failures.
     failures: AtomicU32,
-    /// How often it was ejected without having been back for long.
+    /// Number of ejections in short succession.
     times: AtomicU32,
     since: AtomicU64,
     /// When it may be tried again; 0 if it is in.
     until: AtomicU64,
 }
 
-/// What a request is to a server.
+/// Admission of a request at a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
     /// One of many.
     Usual,
     /// The one that tries whether it is back.
     Trial,
-    /// None: another one tries it.
+    /// Refused: another request tests the server.
     Refused,
 }
 
 impl Ejection {
-    /// Whether it is in, or may be tried again.
+    /// Returns `true` if the server is not ejected, or may be tested.
     #[inline]
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.until.load(Ordering::Relaxed) <= now
     }
 
-    /// What a request is that wants to begin. If it is a trial that nobody hears of again, the next may
-    /// follow after the time of an ejection.
+    /// Admits a request. If a trial request never reports back, the next one may follow after the time of an
+    /// ejection.
     #[inline]
     pub(crate) fn admit(&self, config: &EjectionConfig, now: u64) -> Admission {
         let until = self.until.load(Ordering::Relaxed);
-        // Who asks a server that is out has no other.
+        // An ejected server gets requests only if no other is left.
         if until == 0 || until > now {
             return Admission::Usual;
         }
@@ -142,13 +142,13 @@ impl Ejection {
         match (is_in, admission) {
             (true, _) => config.failures > 0 && failures >= config.failures,
             (false, Admission::Trial) => true,
-            // Who asks a server that is out has no other.
+            // An ejected server gets requests only if no other is left.
             (false, _) => false,
         }
     }
 
-    /// Puts the server out, which has been in since `back_since`. Returns for how many milliseconds; `None`
-    /// if somebody else was faster.
+    /// Ejects the server, which has been up since `back_since`. Returns the time in milliseconds. `None` if
+    /// another request has already ejected it.
     pub(crate) fn eject(
         &self,
         config: &EjectionConfig,

@@ -1,4 +1,4 @@
-//! How fast a server answers: a peak-sensitive moving average of its response times.
+//! Response times of a server: a moving average that is sensitive to peaks.
 //!
 //! A response that is slower than the average becomes the average at once; faster ones bring it down by and
 //! by, and so does time without any: a server that was slow is looked at again. This is the measure of
@@ -42,7 +42,7 @@ impl Latency {
     pub(crate) fn microseconds(&self, now: u64) -> u64 {
         let average = Average::unpack(self.0.load(Ordering::Relaxed));
         let faded = average.faded(now);
-        // What is known fades, but does not become what is not known.
+        // A known average fades, but does not become unknown.
         if average.microseconds == 0 { 0 } else { u64::from(faded.max(1)) }
     }
 
@@ -78,7 +78,7 @@ impl Average {
         Self { microseconds: microseconds.max(1), at: (now & LOWER) as u32 }
     }
 
-    /// How much of it still counts at `now`.
+    /// Returns the weight of the average at `now`.
     fn share_left(self, now: u64) -> f64 {
         let elapsed = ((now & LOWER) as u32).wrapping_sub(self.at);
         // Another worker's time may be a little ahead.

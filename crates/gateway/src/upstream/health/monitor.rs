@@ -103,7 +103,7 @@ const fn is_gateway_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
 
-/// How long a server asks to be left alone (RFC 9110 §10.2.3): seconds, or a date.
+/// Returns the value of `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
 fn retry_after(response: &Response, clock: &Clock) -> Option<Duration> {
     let field = response.field("retry-after")?;
     let value = field.as_str()?.trim();

@@ -15,7 +15,7 @@ pub(crate) struct ServerHealth {
     pub(crate) ejection: Ejection,
     admin_state: AdminStateCell,
     checked: AtomicU8,
-    /// How often a check failed or the server was ejected.
+    /// Number of failed checks and ejections.
     epoch: AtomicUsize,
     /// When it may get requests again, by its own `Retry-After`.
     asks_to_wait_until: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct ServerHealth {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub(crate) enum Checked {
-    /// None yet: the server counts as up.
+    /// No result yet: the server counts as up.
     #[default]
     NotYet,
     Up,
@@ -61,7 +61,7 @@ impl ServerHealth {
         self.checked.store(checked as u8, Ordering::Relaxed);
     }
 
-    /// Records the result of checks. A server that they find up is not ejected any more.
+    /// Records the result of checks. A server that they find up is no longer ejected.
     pub(crate) fn set_down(&self, is_down: bool) {
         self.set_checked(if is_down { Checked::Down } else { Checked::Up });
         if is_down {
@@ -96,7 +96,7 @@ impl ServerHealth {
         self.asks_to_wait_until.store(until, Ordering::Relaxed);
     }
 
-    /// The server has come back, and starts slowly if the config says so.
+    /// Notes that the server has come back. Starts the slow start, if configured.
     pub(crate) fn come_back(&self, now: u64) {
         self.back_since.store(now.max(1), Ordering::Relaxed);
     }
@@ -107,7 +107,7 @@ impl ServerHealth {
     }
 
     /// Slow-start share of the server's normal traffic, in percent, when a slow start takes `slow_start`
-    /// milliseconds. At least a tenth, as nobody learns that a server can do more from one that does nothing.
+    /// milliseconds. At least a tenth, because only traffic shows that a server can handle more.
     #[inline]
     pub(crate) fn percent_wanted(&self, slow_start: u64, now: u64) -> u64 {
         let back_since = if slow_start == 0 { 0 } else { self.back_since() };

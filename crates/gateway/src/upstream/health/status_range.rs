@@ -18,7 +18,7 @@ impl StatusRange {
         Self { first, last }
     }
 
-    /// Whether `status` is one of them.
+    /// Returns `true` if the range includes `status`.
     pub const fn contains(self, status: StatusCode) -> bool {
         self.first <= status.as_u16() && status.as_u16() <= self.last
     }

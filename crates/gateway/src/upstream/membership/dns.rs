@@ -30,7 +30,7 @@ impl FirstLookup {
     /// Waits until every name was looked up once, whatever came of it.
     pub fn wait(self) {
         if let Some(done) = self.0 {
-            // It ends too if nobody looks anything up.
+            // The end of the lookups also ends the wait.
             let _ = done.recv();
         }
     }
@@ -92,7 +92,7 @@ pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> Fir
     let (done, is_done) = channel();
     let upstream = Arc::downgrade(upstream);
     background::spawn(|| run(upstream, names, resolver, done));
-    // Who has addresses from before need not be waited for.
+    // A server with known addresses does not wait for the first lookup.
     FirstLookup((!are_known).then_some(is_done))
 }
 
@@ -111,7 +111,7 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
     let (mut done, clock) = (Some(done), Clock::system());
     loop {
         let mut pause = HOLDS_MAX;
-        // All at the same time: one that nobody answers for must not keep others waiting.
+        // All lookups run at the same time: a name without an answer must not delay others.
         let lookups: Vec<_> = names.iter().map(|name| spawn_local(look_up(name, &resolver))).collect();
         for (name, lookup) in names.iter_mut().zip(lookups) {
             let answer = lookup.await.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -124,7 +124,7 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
                 take_addresses(&upstream, name, answer.map(|answer| answer.addresses), &clock);
             pause = pause.min(pause_after(has_addresses, holds, upstream.config.resolve_interval));
         }
-        // Whoever waits hears that it is gone.
+        // Dropping the channel ends all waits.
         drop(done.take());
         tokio::time::sleep(checks::with_jitter(pause)).await;
     }
@@ -139,7 +139,7 @@ fn look_up(name: &Name, resolver: &Arc<dyn Resolve>) -> impl Future<Output = io:
     }
 }
 
-/// For how long the addresses of a name are good.
+/// Returns the time until the next lookup.
 fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration) -> Duration {
     match holds {
         _ if !has_addresses => interval.min(FAILED_INTERVAL),
@@ -148,7 +148,7 @@ fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration)
     }
 }
 
-/// Has `addresses` in the place of those that `name` had before, unless there are none. Whether there are.
+/// Replaces the addresses of `name` by `addresses`, unless there are none. Returns `true` if there are some.
 fn take_addresses(
     upstream: &Arc<Upstream>,
     name: &mut Name,
@@ -196,7 +196,7 @@ fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[Upstrea
     }
 }
 
-/// For one name. The system may try several servers of names, each for a while.
+/// Maximum time for one name. The system may try several DNS servers.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
 /// After a lookup that has failed, the next may be the one that is waited for.

@@ -22,7 +22,7 @@ impl Upstream {
         self.start_with(self.config.resolver.resolver())
     }
 
-    /// The same, with another way to look up names.
+    /// Starts the background tasks with another resolver.
     pub fn start_with(self: &Arc<Self>, resolver: Arc<dyn Resolve>) -> dns::FirstLookup {
         self.members.load().list.iter().for_each(|server| checks::start(self, server));
         dns::start(self, resolver)
@@ -43,14 +43,13 @@ impl Upstream {
         }
     }
 
-    /// Is in the place of `before` from here on, which is no longer looked after. Who waits there for a
-    /// server is given one of these.
+    /// Replaces `before`, whose background tasks end. Requests that wait there get a server of this upstream.
     pub fn replace(self: &Arc<Self>, before: &Self) {
         *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
         before.is_replaced.store(true, Ordering::Relaxed);
         self.connections.requests.notify_all();
         if self.config.check.is_none() && before.config.check.is_some() {
-            // Nobody would ever find out that it is up again. Where checks are made, behind the last of them.
+            // Without checks, a server that was down must come up again. With checks, the next one decides.
             let servers = self.members.load_full();
             background::spawn(|| async move {
                 servers.list.iter().for_each(|server| server.health().set_checked(Checked::NotYet));

@@ -1,4 +1,4 @@
-//! Recently removed servers: those whose addresses their names do not have any more.
+//! Recently removed servers: their names no longer have these addresses.
 //!
 //! Names of many servers are often answered with some of them, others each time. A server that is left out
 //! once is the same one when it is back: it was disabled, fails, or is still answering requests.
@@ -11,11 +11,11 @@ use thruway_client::UpstreamAddr;
 
 use crate::upstream::server::{RetainedState, Server};
 
-/// Those that have left within the last ten minutes, in the order in which they did.
+/// Servers that were removed in the last ten minutes, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedServers(Mutex<VecDeque<Known>>);
 
-/// What is known of one.
+/// The kept state of a server.
 #[derive(Debug)]
 struct Known {
     address: UpstreamAddr,
@@ -35,7 +35,7 @@ impl RemovedServers {
         known.push_back(Known { address, state, since: now });
     }
 
-    /// What is known of the server at `address`.
+    /// Returns the kept state of the server at `address`.
     pub(crate) fn find(&self, address: &UpstreamAddr, now: Duration) -> Option<Arc<RetainedState>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().find(|known| known.address == *address && known.is_fresh(now));
@@ -52,7 +52,7 @@ impl Known {
 /// An address that comes back later is more likely another server's.
 const KEPT: Duration = Duration::from_mins(10);
 
-/// Of one upstream.
+/// Maximum number for one upstream.
 const KNOWN_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl ServerList {
         Self { round: smooth_round(&weights), list }
     }
 
-    /// How many may not get requests, and how many there are at all.
+    /// Returns the number of unavailable servers, and of all servers.
     pub(crate) fn out_of(&self, now: u64) -> (usize, usize) {
         let counted = self.list.iter().filter(|server| server.takes_new_clients());
         (counted.clone().filter(|server| !server.is_available(now)).count(), counted.count())

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use thruway_net::ClientAddr;
 use thruway_server::Request;
 
-/// How the next server is found.
+/// Balancing method.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Balance {
     /// One after the other, each as often as its weight says, and evenly spread.
@@ -25,22 +25,22 @@ pub enum Balance {
     /// Requests with the same key go to the same server, as long as it is there and not too busy. When a
     /// server goes, only its keys go elsewhere.
     Hash {
-        /// What is the key. Requests without it go to one of two, as with [`RandomOfTwo`](Self::RandomOfTwo).
+        /// The key. Requests without it go to one of two servers, as with [`RandomOfTwo`](Self::RandomOfTwo).
         by: HashBy,
-        /// How much a server may have to do with, in hundredths of its share of all requests that are being
-        /// answered; beyond, the next server gets them. From 100 on: less spreads more evenly, more keeps
-        /// keys together. Default 125.
+        /// Maximum load of a server in percent of its share of all requests in flight. Beyond it, the next
+        /// server gets the request. At least 100; lower values spread more evenly, higher ones keep keys
+        /// together. Default 125.
         load_max_percent: u32,
     },
 }
 
 impl Balance {
-    /// By the hash of `by`, and with the default bound on a server's load.
+    /// Returns hashing of `by` with the default load limit.
     pub const fn hash(by: HashBy) -> Self {
         Self::Hash { by, load_max_percent: 125 }
     }
 
-    /// What is hashed, if anything is.
+    /// Returns the hashed key, if any.
     pub const fn hash_by(&self) -> Option<&HashBy> {
         match self {
             Self::Hash { by, .. } => Some(by),
@@ -49,7 +49,7 @@ impl Balance {
     }
 }
 
-/// What requests have in common that go to the same server.
+/// Key of requests that go to the same server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HashBy {
     /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy

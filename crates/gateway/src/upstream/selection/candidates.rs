@@ -33,14 +33,14 @@ impl<'s> Candidates<'s> {
         &self.servers.round
     }
 
-    /// Whether the server at `place` is one.
+    /// Returns `true` if the server at `place` is a candidate.
     #[inline]
     pub(crate) fn include(&self, place: usize) -> bool {
         let server = &self.servers.list[place];
         self.would_include(server) && server.has_room()
     }
 
-    /// Whether somebody would be one, but for want of room.
+    /// Returns `true` if a server would be a candidate but has no capacity.
     pub(crate) fn has_busy(&self) -> bool {
         self.servers.list.iter().any(|server| self.would_include(server))
     }
@@ -54,8 +54,8 @@ impl<'s> Candidates<'s> {
             && !(is_untried && self.tried.contains(&server.number))
     }
 
-    /// Whether the server at `place` is one, and wants this request: while it starts slowly, it wants some
-    /// only.
+    /// Returns `true` if the server at `place` is a candidate and takes this request: during a slow start, it
+    /// takes only some.
     #[inline]
     pub(crate) fn accept(&self, place: usize) -> bool {
         let wants = || match self.servers.list[place].percent_wanted(self.now) {
@@ -70,9 +70,9 @@ const fn tier(is_backup: bool, is_available: bool, is_untried: bool) -> Tier {
     Tier { is_backup, is_available, is_untried }
 }
 
-/// Backups stand in when no other may get requests. When nobody may, everybody is asked all the same: that
-/// all are out says more about how we look at them than about them, and worse than an error it cannot become.
-/// A server is asked twice for the same request only if there is no other.
+/// Backups are used only if no other server is available. If none is available, all servers are tried: that
+/// all are down says more about our checks than about the servers, and the result cannot be worse than an
+/// error. A server gets the same request twice only if there is no other.
 pub(crate) const TIERS: [Tier; 8] = [
     tier(false, true, true),
     tier(true, true, true),

@@ -30,8 +30,8 @@ pub(crate) fn pick(
 
 // One after the other.
 
-/// The candidate whose turn it is. A turn of somebody who is none is passed over for good: if the next one
-/// had it too, it would get twice as much as the others.
+/// Returns the next candidate in turn. The turn of an unavailable server is skipped for good: if the next
+/// server got it, too, it would get twice as much as the others.
 fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let round = candidates.round();
     let next = || turn.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize>
     if let Some(place) = turns.find(|&place| candidates.accept(place)) {
         return Some(place);
     }
-    // All start slowly, or other workers have had the turns of all who are left.
+    // All servers are in slow start, or other workers have used the turns of the remaining ones.
     let start = next();
     let mut from_here = (0..round.len()).map(|n| round[start.wrapping_add(n) % round.len()]);
     from_here.find(|&place| candidates.include(place))
@@ -141,15 +141,16 @@ fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> O
     chosen.map(|(_, place)| place)
 }
 
-/// How many requests `server` may be answering when one more comes to the `load` of all, who have `weight`
-/// together.
+/// Returns the maximum number of requests in flight of `server`, if one more joins the `load` of all servers,
+/// whose weights add up to `weight`.
 fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
     let share = (load + 1).saturating_mul(u64::from(server.weight)).saturating_mul(u64::from(percent));
     share.div_ceil(weight.max(1).saturating_mul(100))
 }
 
-/// How much `server` wants `key`. Whoever has twice the weight wins twice as often; who starts slowly, at
-/// `percent` of it, gets back more and more of its keys, and keeps those that it has got.
+/// Returns the score of `server` for `key`. A server with twice the weight wins twice as often. During a slow
+/// start, at `percent` of its weight, a server regains more and more of its keys and keeps those that it has
+/// regained.
 #[expect(clippy::cast_precision_loss, reason = "53 bits are what the type holds")]
 fn score(server: &Server, key: u64, percent: u64) -> f64 {
     let uniform = ((mix(key ^ server.seed) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -157,7 +158,7 @@ fn score(server: &Server, key: u64, percent: u64) -> f64 {
     -weight / uniform.ln()
 }
 
-/// With half of the servers out, one in 250 draws is none.
+/// Maximum number of draws. With half of the servers unavailable, one in 250 sequences finds none.
 const DRAWS_MAX: usize = 8;
 
 const UNKNOWN_MICROSECONDS: u64 = 10_000_000;

@@ -20,20 +20,20 @@ pub(crate) struct Selection {
     turn: AtomicUsize,
 }
 
-/// Who gets a request.
+/// Result of a selection.
 #[derive(Debug)]
 pub(crate) enum Selected<'s> {
     /// This one, which counts it already.
     Server(&'s Arc<Server>, Admission),
-    /// Nobody: those who may get it have no room.
+    /// The available servers have no capacity.
     Busy,
-    /// Nobody: there is none.
+    /// No server is available.
     Nobody,
 }
 
 impl Selection {
-    /// Selects who gets the next request and lets it [begin](Server::begin): none of those `tried` if there
-    /// is another. Of those of the first tier that is not empty, `balance` picks one.
+    /// Selects the server of the next request and lets the request [begin](Server::begin): none of those
+    /// `tried` if there is another. `balance` picks from the first tier that is not empty.
     pub(crate) fn select<'s>(
         &self,
         servers: &'s ServerList,
@@ -52,7 +52,7 @@ impl Selection {
         }
         for tier in TIERS {
             let candidates = Candidates { servers, tier, tried, now };
-            // Who refuses is no candidate any more.
+            // A server that refuses is no longer a candidate.
             while let Some(place) = pick(balance, &candidates, &self.turn, key.hash) {
                 if let Some(selected) = begin(&servers.list[place]) {
                     return selected;

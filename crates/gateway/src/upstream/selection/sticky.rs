@@ -1,7 +1,7 @@
 //! Cookies that bring a client to the same server again.
 //!
-//! A cookie holds a token: a keyed hash of the server's address, from which nobody without the key learns the
-//! address. It is no proof of anything; whoever makes one up is given a server as if there were none.
+//! A cookie holds a token: a keyed hash of the server's address, which reveals the address only with the key.
+//! It proves nothing: a client with an invented token gets a server like a client without a cookie.
 
 use std::sync::OnceLock;
 
@@ -11,18 +11,18 @@ use thruway_client::UpstreamAddr;
 use thruway_net::random_bytes;
 use thruway_server::Request;
 
-/// How clients are brought to the same server again.
+/// Settings of sticky cookies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sticky {
     /// The name of the cookie.
     pub cookie: String,
-    /// What tokens are made with. Gateways with the same secret know each other's cookies, and a gateway
-    /// knows its own after a restart. Default one that is made when the process starts.
+    /// Secret of the tokens. Gateways with the same secret accept each other's cookies, and a gateway accepts
+    /// its own after a restart. Default: a random secret for each process.
     pub secret: Option<String>,
 }
 
 impl Sticky {
-    /// By the cookie of this name.
+    /// Returns sticky sessions with this cookie.
     pub fn new(cookie: impl Into<String>) -> Self {
         Self { cookie: cookie.into(), secret: None }
     }
@@ -51,9 +51,9 @@ impl Sticky {
 /// The values of `Set-Cookie` for the cookie of one server.
 #[derive(Debug)]
 pub(crate) struct SetCookie {
-    /// For responses over `http`, over which browsers refuse cookies with `Secure`.
+    /// Cookie for `http`, over which browsers refuse cookies with `Secure`.
     plain: String,
-    /// For responses over `https`. The client never sends such a cookie over `http` (RFC 6265 §5.4).
+    /// Cookie for `https`. The client never sends it over `http` (RFC 6265 §5.4).
     secure: String,
 }
 

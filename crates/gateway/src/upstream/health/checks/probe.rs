@@ -38,19 +38,19 @@ pub(crate) enum ProbeFailure {
     TimedOut,
 }
 
-/// What is asked, and where.
+/// Target and kind of a check.
 pub(crate) struct ToProbe {
     pub(crate) check: CheckConfig,
     pub(crate) address: UpstreamAddr,
-    /// What the config calls it.
+    /// Name of the server in the config.
     pub(crate) configured: ServerAddr,
-    /// Whether the server expects a header before anything else.
+    /// The PROXY protocol header that the server expects first.
     pub(crate) proxy_protocol: Option<ProxyVersion>,
-    /// How it is spoken to, if that is by HTTP/2.
+    /// HTTP/2 settings, if checks use HTTP/2.
     pub(crate) http2: Option<Http2Config>,
-    /// Whether it is the server that chooses that.
+    /// `true` if the server chooses the version.
     pub(crate) negotiates_http2: bool,
-    /// How TLS is spoken, if it is.
+    /// TLS settings, if any.
     pub(crate) tls: Option<UpstreamTls>,
 }
 
@@ -101,7 +101,7 @@ impl ToProbe {
     }
 }
 
-/// What makes an answer good.
+/// Conditions of a good response.
 struct Expected<'c> {
     statuses: &'c [StatusRange],
     content: Option<&'c str>,

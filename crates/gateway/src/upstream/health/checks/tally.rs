@@ -1,4 +1,4 @@
-//! What many answers say together: one bad one is no server down.
+//! Evaluates a sequence of checks: one failure alone does not mean that the server is down.
 
 use super::config::CheckConfig;
 use crate::upstream::health::server_health::Checked;
@@ -18,7 +18,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// What there is to say of a server that was `checked` before.
+    /// Returns the state of a server that was `checked` before.
     pub(crate) fn after(checked: Checked) -> Self {
         let contrary = (checked != Checked::NotYet).then_some(0);
         Self { is_up: checked != Checked::Down, contrary }
