@@ -524,7 +524,11 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         ),
         (vec!["http", "http://unix:/none.sock"], "there is no such socket", "is that its socket"),
         (vec!["http", "127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
-        (vec!["http", "https://localhost/", "--ca", "none.pem"], "cannot read `none.pem`", "may read the file"),
+        (
+            vec!["http", "https://localhost/", "--ca", "none.pem"],
+            "cannot read `none.pem`",
+            "may read the file",
+        ),
         (
             vec!["mcp", "https://localhost/mcp", "--ca", "none.pem"],
             "cannot read `none.pem`",
