@@ -1,7 +1,7 @@
-//! HTTP messages as RFC 9110 defines them, in no particular version.
+//! HTTP messages as in RFC 9110, independent of the protocol version.
 //!
-//! Everything that reads a message borrows from the octets it was parsed from; nothing here parses HTTP/1.1
-//! framing, builds maps, does I/O or knows the time.
+//! Most types borrow from the bytes of the parsed message. This crate does not parse HTTP/1.1 framing, builds
+//! no maps, does no I/O and has no clock.
 #![forbid(unsafe_code)]
 #![no_std]
 
