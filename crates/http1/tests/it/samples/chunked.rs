@@ -196,9 +196,10 @@ fn trailers() -> Vec<Sample> {
 fn limits() -> Vec<Sample> {
     let extension = |octets: usize| format!("1;{}\r\na\r\n0\r\n\r\n", "b".repeat(octets - 1));
     let eight = |limits: &mut Limits| limits.chunk_extension_bytes = 8;
-    // Each line takes 24 octets: 18 are every line's due, the size is not worth one, 6 are too many.
+    // Each line has 24 bytes: 18 are allowed for each line, the chunk is too small for one more, and 6 are
+    // too many.
     let flood = |lines: usize| format!("{}0\r\n\r\n", "0000000000000001;aaaaa\r\nb\r\n".repeat(lines));
-    // Each line takes 50 octets: 18, and 1 for 8 of its 256 octets of data.
+    // Each line has 50 bytes: 18, and 1 for each 8 of its 256 bytes of data.
     let justified = format!("100;{}\r\n{}\r\n", "b".repeat(44), "c".repeat(256)).repeat(9);
     let after = |content: &str, error| [HEAD.to_owned(), format!("content {content}"), refused(error)];
     let accepted = |content: &str| [HEAD.to_owned(), format!("content {content}"), "end".to_owned()];

@@ -164,7 +164,7 @@ fn hosts() -> Vec<Sample> {
 }
 
 fn limits() -> Vec<Sample> {
-    // "Host: a\r\n" and the empty line take 11 octets, "A: \r\n" 5 more.
+    // "Host: a\r\n" and the empty line take 11 bytes, and "A: \r\n" takes 5 more.
     let section = |octets: usize| with_lines(&format!("A: {}\r\n", "b".repeat(octets - 16)));
     let lines = |count: usize| with_lines(&"A: b\r\n".repeat(count - 1));
     let many = |name, input: Vec<u8>| {

@@ -1,4 +1,4 @@
-//! Which fields frame the body of a request, and which are refused (RFC 9112 §6).
+//! Samples of the fields that frame the body of a request, valid and invalid (RFC 9112 §6).
 
 use thruway_http1::Error;
 

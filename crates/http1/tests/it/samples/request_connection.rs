@@ -1,5 +1,5 @@
-//! What a request says about the connection: persistence, expectations, tunnels (RFC 9112 §9, RFC 9110 §7.8
-//! and §10.1.1).
+//! Samples of requests that affect the connection: keep-alive, expectations, tunnels (RFC 9112 §9, RFC 9110
+//! §7.8 and §10.1.1).
 
 use thruway_http1::Error;
 use thruway_testkit::transcript::Reader;
@@ -135,7 +135,7 @@ fn expectations() -> Vec<Sample> {
 
 const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\n";
 
-/// A sample whose reader leaves open what becomes of a tunnel.
+/// Returns a sample whose reader does not decide about a tunnel.
 fn waits(name: &'static str, input: String, transcript: &[&str]) -> Sample {
     Sample::requests(name, input, transcript).read_by(Reader::Server { declines_tunnels: false })
 }

@@ -106,7 +106,7 @@ fn broken_targets() -> Vec<Sample> {
         broken("a fragment right after the host", "GET http://a#c HTTP/1.1"),
         broken("a backslash in the path", "GET /\\a?b HTTP/1.1"),
         broken("a fragment after a query", "GET /a?b#c HTTP/1.1"),
-        // HTTP/2 refuses these too: each version must give a request the same answer.
+        // HTTP/2 rejects these too. The result must not depend on the version.
         broken("an opening angle bracket in the path", "GET /a<b HTTP/1.1"),
         broken("a closing angle bracket in the path", "GET /a>b HTTP/1.1"),
         broken("a backquote in the path", "GET /a`b HTTP/1.1"),

@@ -1,4 +1,4 @@
-//! How the body of a response ends (RFC 9112 §6.3).
+//! Samples of the end of a response body (RFC 9112 §6.3).
 
 use thruway_http1::{Error, ResponseTo};
 
@@ -76,7 +76,7 @@ fn framed() -> Vec<Sample> {
 
 fn without_body() -> Vec<Sample> {
     let head = |name, to, status: u16, lines: &str| {
-        // What follows must be the next response, not content.
+        // The following bytes must be the next response, not content.
         let input = format!("HTTP/1.1 {status} x\r\n{lines}\r\nHTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n");
         let event = format!("HTTP/1.1 {status}");
         Sample::responses(name, &[to, ResponseTo::Other], input, &[&event, "HTTP/1.1 404"])

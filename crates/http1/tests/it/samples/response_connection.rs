@@ -1,4 +1,5 @@
-//! Responses and their connection: interim ones, pipelines, reuse, tunnels (RFC 9112 §9, RFC 9110 §15.2).
+//! Samples of responses and their connection: interim responses, pipelines, reuse, tunnels (RFC 9112 §9, RFC
+//! 9110 §15.2).
 
 use thruway_http1::{Error, ResponseTo};
 use thruway_testkit::transcript::Reader;
