@@ -81,7 +81,7 @@ impl InvalidUpstreamAddr {
 
 impl fmt::Display for InvalidUpstreamAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not the address of an upstream", self.0.escape_debug())
+        write!(f, "`{}` is not an address of an upstream server", self.0.escape_debug())
     }
 }
 

@@ -138,7 +138,7 @@ fn a_socket_that_somebody_listens_on_is_left_alone() {
     first.address();
     let (code, message) = refusal(directory.path(), "unix:socket");
     assert_eq!(code, Some(2));
-    let hint = "\n\nhint: something listens on this path already; stop it, or choose another path\n";
+    let hint = "\n\nhint: another process already listens on this path; stop it, or choose another path\n";
     assert!(message.ends_with(hint), "{message}");
     let address = format!("unix:{}", directory.path().join("socket").display());
     assert_eq!(get(&address, "/ok").text(), "ok");

@@ -108,7 +108,7 @@ impl<'e, T: Transport> Turn<'e, T> {
     /// # Panics
     /// Panics if `octets` is larger than that part.
     pub fn put_back(&mut self, octets: usize) {
-        assert!(octets <= self.given, "only what was given can be put back");
+        assert!(octets <= self.given, "only bytes of the last event can be put back");
         self.parsed -= octets;
         self.state.put_back = octets;
         self.given = 0;

@@ -78,7 +78,9 @@ impl Line {
             match turn.poll_event(&mut context(), self.now) {
                 Poll::Pending => panic!("nothing more comes"),
                 Poll::Ready(Err(error)) => return error,
-                Poll::Ready(Ok(event)) => assert!(!matches!(event, ResponseEvent::End(_)), "it is no error"),
+                Poll::Ready(Ok(event)) => {
+                    assert!(!matches!(event, ResponseEvent::End(_)), "the response ended without an error")
+                }
             }
         }
     }

@@ -118,7 +118,7 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         let shared = Arc::new(Shared { fetched, age_max: config.age_max, stage });
         let weak = Arc::downgrade(&shared);
         if let Err(error) = spawn(Box::new(move || run(weak, receiver, &Source::new(config), &read))) {
-            tracing::error!("there is no thread to fetch documents with: {error}");
+            tracing::error!("cannot start the thread that fetches documents: {error}");
             shared.rest();
         }
         Self { shared }
@@ -184,7 +184,9 @@ fn runtime<T>(
     loop {
         match build() {
             Ok(runtime) => return Some(runtime),
-            Err(error) => tracing::error!("there is no runtime to fetch documents with: {error}"),
+            Err(error) => {
+                tracing::error!("cannot create the runtime that fetches documents, retrying: {error}")
+            }
         }
         shared.upgrade()?.rest();
         thread::sleep(rest);
