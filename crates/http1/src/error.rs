@@ -68,13 +68,13 @@ errors! {
     /// Limit `content_bytes`.
     ContentTooLarge CONTENT_TOO_LARGE "content is larger than allowed"
     /// RFC 9110 §10.1.1: an expectation other than `100-continue`.
-    ExpectationUnknown EXPECTATION_FAILED "the only expectation known is `100-continue`"
+    ExpectationUnknown EXPECTATION_FAILED "the only supported expectation is `100-continue`"
     /// Limit `field_lines`.
     FieldLinesTooMany REQUEST_HEADER_FIELDS_TOO_LARGE "more field lines than allowed"
     /// RFC 9110 §5.1: a field name that is not a token, or empty.
     FieldNameInvalid BAD_REQUEST "a field name must be a token"
     /// RFC 9110 §5.5: NUL or another control character.
-    FieldValueInvalid BAD_REQUEST "a field value must not hold control characters"
+    FieldValueInvalid BAD_REQUEST "a field value must not contain control characters"
     /// Limit `header_section_bytes`.
     HeaderSectionTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "the header section is larger than allowed"
     /// RFC 9112 §3.2: the value is not a host with an optional port.
@@ -83,16 +83,16 @@ errors! {
     HostMissing BAD_REQUEST "a request must have a `Host` field"
     /// RFC 9112 §3.2: more than one.
     HostRepeated BAD_REQUEST "a request must have only one `Host` field"
-    /// RFC 9112 §8: the connection ended before the message did.
-    IncompleteMessage BAD_REQUEST "the connection ended before the message did"
+    /// RFC 9112 §8: the connection ended before the end of the message.
+    IncompleteMessage BAD_REQUEST "the connection ended before the end of the message"
     /// Limit `interim_responses`.
     InterimResponsesTooMany BAD_GATEWAY "more interim responses than allowed"
     /// RFC 9112 §5.2: a line that begins with whitespace continues the one before.
     LineFolding BAD_REQUEST "a field line must not be folded"
     /// RFC 9110 §9.1: a method that is not a token, or empty.
-    MethodInvalid BAD_REQUEST "a request line must begin with a method, which is a token, and a space"
+    MethodInvalid BAD_REQUEST "a request line must begin with a method (a token) and a space"
     /// RFC 9112 §3: the method is longer than all known methods.
-    MethodTooLong NOT_IMPLEMENTED "the method is longer than any method known"
+    MethodTooLong NOT_IMPLEMENTED "the method is longer than all known methods"
     /// RFC 9112 §3.2: the form is not valid for the method, or the target has an invalid character.
     RequestTargetInvalid BAD_REQUEST "the request target is invalid"
     /// Limit `request_target_bytes`.
@@ -100,17 +100,17 @@ errors! {
     /// RFC 9112 §4: the status is not three digits, or the line is not a status line.
     StatusLineInvalid BAD_GATEWAY "the status line is invalid"
     /// RFC 9110 §6.5.1: a field in the trailer section that frames or routes the message.
-    TrailerFieldForbidden BAD_REQUEST "a field for framing or routing must not stand in the trailer section"
+    TrailerFieldForbidden BAD_REQUEST "a field for framing or routing must not appear in the trailer section"
     /// Limit `trailer_section_bytes`.
     TrailerSectionTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "the trailer section is larger than allowed"
     /// RFC 9112 §6.1: a transfer coding that is not implemented.
-    TransferCodingUnknown NOT_IMPLEMENTED "the only transfer coding known is `chunked`"
+    TransferCodingUnknown NOT_IMPLEMENTED "the only supported transfer coding is `chunked`"
     /// RFC 9112 §6.1: HTTP/1.0 has no transfer codings; such a message has faulty framing.
     TransferEncodingInHttp10 BAD_REQUEST "`Transfer-Encoding` must not be sent with HTTP/1.0"
     /// RFC 9112 §6.1 and §6.3 rule 3: the signature of request smuggling.
-    TransferEncodingWithContentLength BAD_REQUEST "`Transfer-Encoding` and `Content-Length` exclude each other"
+    TransferEncodingWithContentLength BAD_REQUEST "`Transfer-Encoding` and `Content-Length` must not be sent together"
     /// RFC 9112 §9.6: bytes arrived although no message was expected.
-    UnexpectedMessage BAD_GATEWAY "a message came that nobody asked for"
+    UnexpectedMessage BAD_GATEWAY "a message arrived that was not requested"
     /// RFC 9112 §2.3: the version does not have the form `HTTP/` digit `.` digit.
     VersionInvalid BAD_REQUEST "the request line must end with the HTTP version"
     /// RFC 9110 §2.5: neither 1.0 nor 1.1.

@@ -28,7 +28,7 @@ impl RequestLine {
         match self.method {
             Some(method) => method,
             None => Method::from_token(&input[self.method_start..self.target_start - 1])
-                .expect("the method was found to be a token"),
+                .expect("the parser has checked the method"),
         }
     }
 
@@ -46,7 +46,7 @@ impl RequestLine {
     #[cold]
     fn rarer_target<'i>(&self, input: &'i [u8], octets: &'i [u8], path_length: usize) -> RequestTarget<'i> {
         request_target::parse(self.method(input), octets, path_length)
-            .expect("the target was found to be valid")
+            .expect("the parser has checked the target")
     }
 }
 

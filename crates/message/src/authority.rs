@@ -15,10 +15,7 @@ impl<'a> Authority<'a> {
     /// # Errors
     /// The host is neither a registered name nor an address, it contains `%` or an empty label, it is longer
     /// than 253 bytes without its final dot, or the port is not a number up to 65535.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an authority is far shorter than 4 GiB: it has a limit"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the limit of an authority is far below 4 GiB")]
     pub fn parse(octets: &'a [u8]) -> Result<Self, InvalidAuthority> {
         let host_length = host_length(octets)?;
         let text = core::str::from_utf8(octets).map_err(|_| InvalidAuthority)?;
@@ -163,7 +160,7 @@ pub struct InvalidAuthority;
 
 impl fmt::Display for InvalidAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an authority must be a host and, after a colon, a port")
+        f.write_str("an authority must be a host, optionally with a colon and a port")
     }
 }
 

@@ -161,7 +161,7 @@ impl fmt::Display for InvalidFieldLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Name => "a field name must be a token",
-            Self::Value => "a field value must not hold control characters or outer whitespace",
+            Self::Value => "a field value must not contain control characters or outer whitespace",
         })
     }
 }

@@ -144,9 +144,9 @@ impl FieldLinesBuf {
         let mut rest = lines.as_bytes();
         while !rest.is_empty() {
             let Some((line, after)) = split_line(rest) else { panic!("a field line must end with CRLF") };
-            let Some((name, value)) = split_name(line) else { panic!("a field line must hold a colon") };
+            let Some((name, value)) = split_name(line) else { panic!("a field line must contain a colon") };
             assert!(FieldName::new(name).is_ok(), "a field name must be a token");
-            assert!(FieldValue::new(value).is_ok(), "a field value must not hold control characters");
+            assert!(FieldValue::new(value).is_ok(), "a field value must not contain control characters");
             rest = after;
         }
         Self(Lines::Static(lines))

@@ -227,7 +227,7 @@ fn append_target(octets: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the spans it came with were u32 too")]
+#[expect(clippy::cast_possible_truncation, reason = "the original spans are u32 too")]
 fn append_line(octets: &mut Vec<u8>, line: FieldLine<'_>) -> FieldLineSpan {
     let name = append(octets, line.name.as_bytes());
     let value = append(octets, line.value.as_bytes());

@@ -47,7 +47,7 @@ impl<'a> OriginForm<'a> {
     /// Creates the form from a parsed path with its query, which must be visible ASCII. The path has
     /// `path_length` bytes.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a target is far shorter than 4 GiB: it has a limit")]
+    #[expect(clippy::cast_possible_truncation, reason = "the limit of a target is far below 4 GiB")]
     pub const fn from_parsed(path_and_query: &'a [u8], path_length: usize) -> Self {
         Self { path_and_query, path_length: path_length as u32 }
     }

@@ -221,7 +221,7 @@ mod tests {
                     let mut input = vec![b'a'; length];
                     input[place] = octet;
                     let expected = if is_in_class(octet) { length } else { place };
-                    assert_eq!(scan(&input, 0), expected, "octet {octet:#x} at {place} of {length}");
+                    assert_eq!(scan(&input, 0), expected, "byte {octet:#x} at {place} of {length}");
                 }
             }
         }
@@ -246,7 +246,7 @@ mod tests {
                 ] {
                     let is_marked = in_word(low) != 0 || in_word(high) != 0;
                     let expected = if is_marked { 1 << place } else { 0 };
-                    assert_eq!(in_block(&block), expected, "octet {octet:#x} at {place}");
+                    assert_eq!(in_block(&block), expected, "byte {octet:#x} at {place}");
                 }
             }
         }
