@@ -113,7 +113,7 @@ fn word(event: ResponseEvent<'_>) -> String {
     match event {
         ResponseEvent::Final(head, BodyLength::NONE) => format!("{}.", head.status),
         ResponseEvent::Interim(head) | ResponseEvent::Final(head, _) => head.status.to_string(),
-        ResponseEvent::Content(content) if content.len() > 40 => format!("{} octets", content.len()),
+        ResponseEvent::Content(content) if content.len() > 40 => format!("{} bytes", content.len()),
         ResponseEvent::Content(content) => format!("`{}`", content.escape_ascii()),
         ResponseEvent::End(trailers) if trailers.is_empty() => "end".into(),
         ResponseEvent::End(trailers) => format!("end{trailers:?}"),

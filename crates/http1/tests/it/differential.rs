@@ -15,7 +15,10 @@ use crate::samples;
 /// Errors in heads that `httparse` accepts, with the reason. `httparse` reads the lines of a head and leaves
 /// their meaning to the caller.
 const STRICTER: &[(Error, &str)] = &[
-    (Error::BareLineFeed, "RFC 9112 §2.2 allows a lone LF as a line end; others see no line end there"),
+    (
+        Error::BareLineFeed,
+        "RFC 9112 §2.2 allows a lone LF as a line end; other parsers see no line end there",
+    ),
     (Error::ChunkedNotFinal, "meaning of fields"),
     (Error::ChunkedRepeated, "meaning of fields"),
     (Error::ConnectWithContent, "meaning of fields"),
@@ -32,13 +35,13 @@ const STRICTER: &[(Error, &str)] = &[
     (Error::InterimResponsesTooMany, "our limit"),
     (Error::MethodInvalid, "more than one empty line before a request"),
     (Error::MethodTooLong, "our limit"),
-    (Error::RequestTargetInvalid, "a form that does not go with the method; octets that are no URI"),
+    (Error::RequestTargetInvalid, "a form that is not valid for the method; bytes that are not a URI"),
     (Error::RequestTargetTooLong, "our limit"),
     (Error::StatusLineInvalid, "an empty line before a response; a status below 100; our limit"),
     (Error::TransferCodingUnknown, "meaning of fields"),
     (Error::TransferEncodingInHttp10, "meaning of fields"),
     (Error::TransferEncodingWithContentLength, "meaning of fields"),
-    (Error::UnexpectedMessage, "101 that nobody asked for"),
+    (Error::UnexpectedMessage, "101 that was not requested"),
 ];
 
 /// The result of a parser for a head.

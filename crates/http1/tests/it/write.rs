@@ -138,7 +138,7 @@ impl GeneratedBody {
             None if self.content.is_empty() => (String::new(), Vec::new()),
             None => {
                 let end = Simplified::End(Fields::new());
-                (format!(", {} octets", self.content.len()), content.into_iter().chain([end]).collect())
+                (format!(", {} bytes", self.content.len()), content.into_iter().chain([end]).collect())
             }
         }
     }

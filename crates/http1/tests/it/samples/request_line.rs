@@ -76,7 +76,7 @@ fn broken_methods() -> Vec<Sample> {
         broken("a response", "HTTP/1.1 200 OK", Error::MethodInvalid),
         broken("NUL first", "\0GET / HTTP/1.1", Error::MethodInvalid),
         Sample::refused_request(
-            "octets above ASCII",
+            "bytes above ASCII",
             b"G\xc3\x89T / HTTP/1.1\r\n".as_slice(),
             Error::MethodInvalid,
         ),
@@ -119,7 +119,7 @@ fn broken_targets() -> Vec<Sample> {
         broken("a tab", "GET /a\tb HTTP/1.1"),
         broken("NUL", "GET /a\0b HTTP/1.1"),
         broken("DEL", "GET /a\x7fb HTTP/1.1"),
-        broken("octets above ASCII", "GET /é HTTP/1.1"),
+        broken("bytes above ASCII", "GET /é HTTP/1.1"),
         broken("asterisk with GET", "GET * HTTP/1.1"),
         broken("asterisk and more", "OPTIONS */ HTTP/1.1"),
         broken("CONNECT to a path", "CONNECT / HTTP/1.1"),
