@@ -202,7 +202,7 @@ impl<T: Transport> Exchange<T> {
         self.0.is_reusable().then(|| Connection(self.0))
     }
 
-    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
+    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](super::ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel<T>> {
         let State { phase, transport, mut kept, kept_parsed, .. } = *self.0;
         kept.drain(..kept_parsed);
