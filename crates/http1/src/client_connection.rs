@@ -26,6 +26,20 @@ use crate::status_line;
 ///   │  └─ interim ─▶ (again)                 └─ last ─▶ ExpectNothing
 ///   └─ 101, or a success of CONNECT ──▶ Tunnel
 /// ```
+///
+/// ```
+/// use thruway_http1::{BodyLength, ClientConnection, ClientEvent, HeadIndex, Limits, ResponseTo};
+///
+/// let mut connection = ClientConnection::new(Limits::default());
+/// let mut index = HeadIndex::default();
+/// connection.expect_response(ResponseTo::Other, false);
+/// let input = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+/// let (event, used) = connection.handle_input(input, &mut index)?;
+/// assert_eq!(event, Some(ClientEvent::Response(BodyLength::Octets(2))));
+/// let (event, _) = connection.handle_input(&input[used..], &mut index)?;
+/// assert_eq!(event, Some(ClientEvent::Content(b"hi")));
+/// # Ok::<_, thruway_http1::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClientConnection {
     state: State,

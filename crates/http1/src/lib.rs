@@ -2,6 +2,22 @@
 //!
 //! The caller owns the buffers. Events borrow from them, and nothing is copied. This crate does no I/O and
 //! has no clock: RFC 9112 has no rules about time, so the caller sets deadlines.
+//!
+//! A server reads a request:
+//!
+//! ```
+//! use thruway_http1::{HeadIndex, Limits, ServerConnection, ServerEvent};
+//!
+//! let mut connection = ServerConnection::new(Limits::default());
+//! let mut index = HeadIndex::with_capacity(16);
+//! let input = b"GET /path HTTP/1.1\r\nHost: a.example\r\n\r\n";
+//! let (event, used) = connection.handle_input(input, &mut index)?;
+//! assert_eq!(event, Some(ServerEvent::Request));
+//! let head = index.request_head(&input[..used]);
+//! assert_eq!((head.method.as_str(), head.target.path()), ("GET", "/path"));
+//! assert_eq!(head.field("host").unwrap(), "a.example");
+//! # Ok::<_, thruway_http1::Error>(())
+//! ```
 #![no_std]
 
 extern crate alloc;

@@ -24,6 +24,20 @@ use crate::request_line;
 ///        ends the connection ──▶ ExpectNothing
 ///        wants a tunnel ──▶ ExpectVerdict ──decline_tunnel──▶ ExpectRequest or ExpectNothing
 /// ```
+///
+/// ```
+/// use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
+///
+/// let mut connection = ServerConnection::new(Limits::default());
+/// let mut index = HeadIndex::default();
+/// let input = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+/// let (event, used) = connection.handle_input(input, &mut index)?;
+/// assert_eq!(event, Some(ServerEvent::Request));
+/// assert_eq!(index.request_facts().body_length, BodyLength::Octets(2));
+/// let (event, _) = connection.handle_input(&input[used..], &mut index)?;
+/// assert_eq!(event, Some(ServerEvent::Content(b"hi")));
+/// # Ok::<_, thruway_http1::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ServerConnection {
     state: State,

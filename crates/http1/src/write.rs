@@ -27,6 +27,22 @@ pub struct ResponseToWrite<'a> {
 }
 
 /// Appends a response head. Only this function writes the fields that control framing and the connection.
+///
+/// ```
+/// use thruway_http1::{ResponseBody, ResponseToWrite, write_response_head};
+/// use thruway_message::{StatusCode, Version};
+///
+/// let mut output = Vec::new();
+/// let response = ResponseToWrite {
+///     status: StatusCode::OK,
+///     field_lines: [b"Content-Type: text/plain\r\n", b""],
+///     body: ResponseBody::Octets(2),
+///     is_persistent: true,
+///     client_version: Version::Http11,
+/// };
+/// write_response_head(&mut output, &response);
+/// assert_eq!(output, b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n");
+/// ```
 #[inline]
 pub fn write_response_head(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
     write_status_line(output, response.status);
@@ -126,6 +142,22 @@ pub struct RequestToWrite<'a> {
 ///
 /// # Errors
 /// The method or target is invalid, and could end the request line early. Nothing was written then.
+///
+/// ```
+/// use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
+/// use thruway_message::Method;
+///
+/// let mut output = Vec::new();
+/// let request = RequestToWrite {
+///     method: Method::Get,
+///     target: "/path",
+///     field_lines: [b"Host: a.example\r\n", b""],
+///     body: BodyLength::NONE,
+/// };
+/// write_request_head(&mut output, &request)?;
+/// assert_eq!(output, b"GET /path HTTP/1.1\r\nHost: a.example\r\n\r\n");
+/// # Ok::<_, thruway_http1::Error>(())
+/// ```
 pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) -> Result<(), Error> {
     write_request_line(output, request.method, request.target)?;
     for field_lines in request.field_lines {

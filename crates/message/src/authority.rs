@@ -3,6 +3,14 @@
 use core::fmt;
 
 /// A valid `uri-host [ ":" port ]`. It has no user information, which RFC 9110 §4.2.4 forbids in messages.
+///
+/// ```
+/// use thruway_message::Authority;
+///
+/// let authority = Authority::parse(b"[::1]:8080")?;
+/// assert_eq!((authority.host(), authority.port()), ("[::1]", Some(8080)));
+/// # Ok::<_, thruway_message::InvalidAuthority>(())
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Authority<'a> {
     text: &'a str,

@@ -118,6 +118,16 @@ impl fmt::Debug for FieldLines<'_> {
 ///
 /// All lines pass the checks here or come from a parser. So no data from a peer or a handler can end a line
 /// or a head early.
+///
+/// ```
+/// use thruway_message::{FieldLinesBuf, InvalidFieldLine};
+///
+/// let mut fields = FieldLinesBuf::new();
+/// fields.append("ETag", "\"1\"")?;
+/// assert_eq!(fields.octets(), b"ETag: \"1\"\r\n");
+/// assert_eq!(fields.append("X", "a\r\nEvil: 1"), Err(InvalidFieldLine::Value));
+/// # Ok::<_, InvalidFieldLine>(())
+/// ```
 #[derive(Clone)]
 pub struct FieldLinesBuf(Lines);
 

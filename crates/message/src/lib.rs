@@ -2,6 +2,16 @@
 //!
 //! Most types borrow from the bytes of the parsed message. This crate does not parse HTTP/1.1 framing, builds
 //! no maps, does no I/O and has no clock.
+//!
+//! ```
+//! use thruway_message::{FieldLinesBuf, Method, StatusCode};
+//!
+//! let mut fields = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
+//! fields.append("Cache-Control", "no-store")?;
+//! assert_eq!(fields.field("cache-control").unwrap(), "no-store");
+//! assert!(Method::Get.is_safe() && StatusCode::OK.is_success());
+//! # Ok::<_, thruway_message::InvalidFieldLine>(())
+//! ```
 #![forbid(unsafe_code)]
 #![no_std]
 

@@ -4,6 +4,13 @@ use crate::token::trim_whitespace;
 
 /// Returns the members of the list `value`, trimmed and without empty ones. A comma inside a quoted string is
 /// not a separator (RFC 9110 §5.6.1 and §5.6.4).
+///
+/// ```
+/// use thruway_message::list::members;
+///
+/// let found: Vec<_> = members(b"gzip, \"a,b\", ,br").collect();
+/// assert_eq!(found, [&b"gzip"[..], b"\"a,b\"", b"br"]);
+/// ```
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     core::iter::from_fn(move || {

@@ -6,6 +6,14 @@ use crate::token::is_token;
 
 /// A request method. Any token is a method (RFC 9110 §9.1). The registered methods of RFC 9110 and PATCH have
 /// their own variants.
+///
+/// ```
+/// use thruway_message::Method;
+///
+/// assert_eq!(Method::from_token(b"GET")?, Method::Get);
+/// assert_eq!(Method::from_token(b"PROPFIND")?, Method::Other("PROPFIND"));
+/// # Ok::<_, thruway_message::InvalidMethod>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Method<'a> {
     /// CONNECT, RFC 9110 §9.3.6.

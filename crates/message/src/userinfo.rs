@@ -11,6 +11,12 @@ use core::ops::Range;
 /// everything up to the last `@` of the URL is masked: a password may contain an unescaped `/` or `@`. An `@`
 /// after a valid authority belongs to the path and masks nothing. A URL ends at a space, a double quote or a
 /// backquote. A star replaces each byte, so positions in the text stay valid.
+///
+/// ```
+/// use thruway_message::mask_userinfo;
+///
+/// assert_eq!(mask_userinfo("http://bob:key@a.example/"), "http://*******@a.example/");
+/// ```
 pub fn mask_userinfo(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);

@@ -140,8 +140,8 @@ impl<T: Transport> Exchange<T> {
         self.0.deadline()
     }
 
-    /// Starts a read. Each turn is short, so all exchanges of a thread can share `buffers`, which are free
-    /// again after the turn.
+    /// Starts a turn: one poll iteration that reads. Turns are short, so all exchanges of a thread can share
+    /// `buffers`, which are free again after the turn.
     #[inline]
     pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e, T> {
         Turn::new(&mut self.0, buffers)

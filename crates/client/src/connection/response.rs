@@ -30,7 +30,8 @@ pub enum ResponseEvent<'t> {
     Tunnel(ResponseHead<'t>),
 }
 
-/// A continuous read of a response. At its end, the connection keeps the data that was read but not consumed.
+/// One poll iteration that reads a response. At its end, the connection keeps the data that was read but not
+/// consumed.
 ///
 /// A caller without capacity for more of the body ends the turn and starts another one later. Nothing is read
 /// in the meantime.

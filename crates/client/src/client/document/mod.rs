@@ -31,6 +31,15 @@ use fetch::Source;
 
 /// A document that is fetched by its URL and kept in parsed form. Clones share it. Fetching ends with the
 /// last clone.
+///
+/// ```no_run
+/// use thruway_client::{DocumentConfig, KeptDocument};
+///
+/// let config = DocumentConfig::new("https://a.example/keys").expect("the URL is valid");
+/// let document = KeptDocument::start(config, |body| std::str::from_utf8(body).map(str::to_owned));
+/// // `None` until the first fetch has succeeded.
+/// println!("{:?}", document.read(String::len));
+/// ```
 pub struct KeptDocument<T> {
     shared: Arc<Shared<T>>,
 }
