@@ -7,6 +7,15 @@ use std::str::FromStr;
 
 /// The address of an upstream server: `192.0.2.1:8080`, `[2001:db8::1]:8080`, or `unix:/run/backend.sock`.
 /// Host names must be resolved first: see [`Resolve`](crate::Resolve).
+///
+/// ```
+/// use thruway_client::UpstreamAddr;
+///
+/// let address: UpstreamAddr = "127.0.0.1:8080".parse()?;
+/// assert_eq!(address.tcp(), Some(([127, 0, 0, 1], 8080).into()));
+/// assert!("localhost:8080".parse::<UpstreamAddr>().is_err());
+/// # Ok::<_, thruway_client::InvalidUpstreamAddr>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct UpstreamAddr(pub(crate) Place);
 
@@ -81,7 +90,7 @@ impl InvalidUpstreamAddr {
 
 impl fmt::Display for InvalidUpstreamAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not the address of an upstream", self.0.escape_debug())
+        write!(f, "`{}` is not an address of an upstream server", self.0.escape_debug())
     }
 }
 

@@ -209,14 +209,14 @@ impl ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DescriptorsExhausted => f.write_str("no descriptors are left"),
-            Self::LocalAddressUnavailable => f.write_str("no local address or port is left"),
-            Self::NoRoom => f.write_str("no room for another connection"),
+            Self::DescriptorsExhausted => f.write_str("no file descriptors are free"),
+            Self::LocalAddressUnavailable => f.write_str("no local address or port is free"),
+            Self::NoRoom => f.write_str("the maximum number of connections is open"),
             Self::Other(kind) => kind.fmt(f),
             Self::PermissionDenied => f.write_str("permission denied"),
             Self::Refused => f.write_str("connection refused"),
-            Self::SocketNotFound => f.write_str("there is no such socket"),
-            Self::TimedOut => f.write_str("no answer in time"),
+            Self::SocketNotFound => f.write_str("the Unix socket does not exist"),
+            Self::TimedOut => f.write_str("the connection attempt timed out"),
             Self::Tls(failure) => failure.fmt(f),
             Self::Unreachable => f.write_str("unreachable"),
         }
@@ -245,7 +245,7 @@ impl ConnectFailures {
 impl fmt::Display for ConnectFailures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
-            return f.write_str("there is no address to connect to");
+            return f.write_str("no address to connect to");
         }
         for (place, (address, error)) in self.iter().enumerate() {
             let separator = if place == 0 { "" } else { "; " };

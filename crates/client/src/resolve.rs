@@ -103,7 +103,7 @@ fn failure(error: LookupError) -> io::Error {
 }
 
 pub(crate) fn no_such_name() -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, "there is no such name, or it has no address")
+    io::Error::new(io::ErrorKind::NotFound, "the name does not exist or has no address")
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -99,7 +99,7 @@ impl Scene {
             });
             assert!(matches!(event, Poll::Ready(Ok(_))), "{event:?}");
         }
-        self.pool.release(&1, exchange.finish().expect("the connection goes on"), now);
+        self.pool.release(&1, exchange.finish().expect("the connection is reusable"), now);
     }
 
     /// Returns the number of allocations in `times` exchanges, after some warm-up exchanges.

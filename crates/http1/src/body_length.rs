@@ -1,20 +1,20 @@
-//! How long a message body is: the only place that knows (RFC 9112 §6.3).
+//! Determines the length of a message body (RFC 9112 §6.3). All code for this is here.
 //!
-//! For messages that come, from their fields; for messages that go, from what the sender knows. No other code
-//! may look at `Content-Length` or `Transfer-Encoding`.
+//! The length of a received message depends on its fields; the sender of a message knows its length. No other
+//! code may inspect `Content-Length` or `Transfer-Encoding`.
 
 use thruway_message::{Method, StatusCode, Version, list};
 
 use crate::error::Error;
 
-/// How the end of a message body is found.
+/// The way to find the end of a message body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyLength {
-    /// After this many octets; there is no body if it is 0.
+    /// The body ends after this many bytes. With 0, there is no body.
     Octets(u64),
-    /// After the last chunk.
+    /// The body ends after the last chunk.
     Chunked,
-    /// When the connection ends. Responses only.
+    /// The body ends when the connection closes. Valid for responses only.
     UntilClose,
 }
 
@@ -22,7 +22,7 @@ impl BodyLength {
     /// No body.
     pub const NONE: Self = Self::Octets(0);
 
-    /// The length, where it is known beforehand.
+    /// Returns the length, if it is known in advance.
     pub const fn octets(self) -> Option<u64> {
         match self {
             Self::Octets(octets) => Some(octets),
@@ -31,12 +31,12 @@ impl BodyLength {
     }
 }
 
-/// What kind of request a response answers, as far as its framing depends on it (RFC 9112 §6.3).
+/// The kind of request that a response answers, as far as it affects the framing (RFC 9112 §6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseTo {
-    /// CONNECT: a success opens a tunnel.
+    /// CONNECT: a successful response opens a tunnel.
     Connect,
-    /// HEAD: there is no content, whatever the fields say.
+    /// HEAD: the response has no content, regardless of its fields.
     Head,
     /// Any other method.
     Other,
@@ -53,7 +53,7 @@ impl From<Method<'_>> for ResponseTo {
     }
 }
 
-/// What the fields of a message say about its body.
+/// The fields of a message that determine its body length.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LengthFields {
     content_length: Option<u64>,
@@ -68,8 +68,8 @@ struct TransferCodings {
 }
 
 impl LengthFields {
-    /// Takes note of a `Content-Length` field line. A second one is refused even if it says the same: which
-    /// of them another recipient believes is not known (RFC 9112 §6.3 rule 5 allows it).
+    /// Records a `Content-Length` field line. Rejects a second one, even with the same value, because another
+    /// recipient could use either of them. RFC 9112 §6.3 rule 5 allows the rejection.
     pub(crate) fn observe_content_length(&mut self, value: &[u8]) -> Result<(), Error> {
         if self.content_length.is_some() {
             return Err(Error::ContentLengthRepeated);
@@ -78,7 +78,7 @@ impl LengthFields {
         Ok(())
     }
 
-    /// Takes note of a `Transfer-Encoding` field line; several lines are one list (RFC 9110 §5.3).
+    /// Records a `Transfer-Encoding` field line. Several lines form one list (RFC 9110 §5.3).
     pub(crate) fn observe_transfer_encoding(&mut self, value: &[u8]) {
         let codings = self.transfer_encoding.get_or_insert_default();
         for coding in list::members(value) {
@@ -89,7 +89,7 @@ impl LengthFields {
         }
     }
 
-    /// The body of a request with these fields, which is answered by a response `to` it.
+    /// Returns the body length of a request with these fields.
     #[inline]
     pub(crate) fn of_request(self, to: ResponseTo, version: Version) -> Result<BodyLength, Error> {
         let length = match self.transfer_encoding {
@@ -109,21 +109,21 @@ impl LengthFields {
         Ok(length)
     }
 
-    /// The body of a response with these fields (rules 1, 2, 4 to 8).
+    /// Returns the body length of a response with these fields (rules 1, 2, 4 to 8).
     pub(crate) fn of_response(
         self,
         to: ResponseTo,
         status: StatusCode,
         version: Version,
     ) -> Result<BodyLength, Error> {
-        // The fields must be sound even where they are not used: somebody else may use them.
+        // The fields must be valid even if they are ignored here, because another recipient may use them.
         let by_fields = match (self.transfer_encoding, self.content_length) {
             (None, None) => BodyLength::UntilClose,
             (None, Some(octets)) => BodyLength::Octets(octets),
             (Some(codings), _) => {
                 self.check_transfer_encoding(codings, version)?;
                 match codings {
-                    // The end would be known, but what comes before it is not content until it is decoded.
+                    // The end is known, but the bytes before it are not content until they are decoded.
                     TransferCodings { unknown_count: 1.., .. } => return Err(Error::TransferCodingUnknown),
                     TransferCodings { is_chunked_final: true, .. } => BodyLength::Chunked,
                     _ => BodyLength::UntilClose,
@@ -138,7 +138,7 @@ impl LengthFields {
         }
     }
 
-    /// What is wrong with a message with `codings`, whichever its role.
+    /// Checks `codings`. The rules are the same for requests and responses.
     fn check_transfer_encoding(self, codings: TransferCodings, version: Version) -> Result<(), Error> {
         match codings {
             _ if version == Version::Http10 => Err(Error::TransferEncodingInHttp10),
@@ -149,10 +149,10 @@ impl LengthFields {
     }
 }
 
-/// `Content-Length = 1*DIGIT` (RFC 9110 §8.6).
+/// Parses `Content-Length = 1*DIGIT` (RFC 9110 §8.6).
 ///
 /// # Errors
-/// It is no such number, or one that nothing can have.
+/// The value is not a decimal number, or does not fit into 64 bits.
 pub fn parse_content_length(value: &[u8]) -> Result<u64, Error> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(Error::ContentLengthInvalid);

@@ -1,4 +1,4 @@
-//! The chunked transfer coding, decoded (RFC 9112 §7.1).
+//! Decodes the chunked transfer coding (RFC 9112 §7.1).
 
 use core::ops::Range;
 
@@ -23,7 +23,8 @@ use crate::scan::parse_line_end;
 pub(crate) struct ChunkedDecoder {
     state: State,
     received: u64,
-    /// Octets of chunk lines beyond what their data justifies: see [`Limits::chunk_extension_bytes`].
+    /// Number of bytes in chunk lines beyond the allowance for their data: see
+    /// [`Limits::chunk_extension_bytes`].
     excess: u64,
 }
 
@@ -35,7 +36,7 @@ enum State {
     ExpectTrailers,
 }
 
-/// What was found, and how many octets of the input are used up by it.
+/// A piece, and the number of input bytes that it consumed.
 pub(crate) struct Decoded {
     pub(crate) piece: Piece,
     pub(crate) used: usize,
@@ -43,11 +44,11 @@ pub(crate) struct Decoded {
 
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
-    /// Content; the range indexes the input.
+    /// Content. The range is in the input.
     Data(Range<usize>),
-    /// The end; the index holds the lines of the trailer section.
+    /// The end of the body. The index holds the trailer section.
     End,
-    /// Nothing: more octets are needed.
+    /// No piece: more bytes are needed.
     Partial,
 }
 
@@ -127,7 +128,7 @@ struct ChunkLine {
     length: usize,
 }
 
-/// `chunk-size [ chunk-ext ] CRLF`; `None` while its end is missing.
+/// Parses `chunk-size [ chunk-ext ] CRLF`. Returns `None` if the line is incomplete.
 fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<ChunkLine>, Error> {
     let digits =
         input.iter().take(CHUNK_SIZE_DIGITS_MAX + 1).take_while(|octet| octet.is_ascii_hexdigit()).count();
@@ -158,8 +159,8 @@ fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<Chu
     Ok(Some(ChunkLine { size, length }))
 }
 
-/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1). What they say is not
-/// looked at.
+/// Checks `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1). Ignores the
+/// meaning of the extensions.
 fn are_extensions(mut octets: &[u8]) -> bool {
     while !octets.is_empty() {
         let Some(name) = skip_whitespace(octets).strip_prefix(b";") else {
@@ -181,7 +182,7 @@ fn are_extensions(mut octets: &[u8]) -> bool {
     true
 }
 
-/// `token / quoted-string`; what comes after it.
+/// Skips `token / quoted-string`. Returns the bytes after it.
 fn skip_extension_value(octets: &[u8]) -> Option<&[u8]> {
     let Some(mut quoted) = octets.strip_prefix(b"\"") else {
         let rest = skip_token(octets);
@@ -206,7 +207,7 @@ fn skip_token(octets: &[u8]) -> &[u8] {
     &octets[length..]
 }
 
-/// The CRLF after a chunk's data; `None` while it is not wholly there.
+/// Parses the CRLF after the data of a chunk. Returns `None` if it is incomplete.
 fn parse_data_end(input: &[u8]) -> Result<Option<usize>, Error> {
     parse_line_end(input, 0).map_err(|error| match error {
         Error::BareLineFeed => Error::BareLineFeed,
@@ -214,7 +215,8 @@ fn parse_data_end(input: &[u8]) -> Result<Option<usize>, Error> {
     })
 }
 
-/// The trailer section at `start`, and where it ends; `None` while its end is missing (RFC 9112 §7.1.2).
+/// Parses the trailer section at `start`, and returns its end. Returns `None` if the section is incomplete
+/// (RFC 9112 §7.1.2).
 fn parse_trailers(
     input: &[u8],
     start: usize,
@@ -229,11 +231,11 @@ fn parse_trailers(
     field_section::parse(input, start, limit, &mut index.spans, |name, _| check_trailer_name(name))
 }
 
-/// Refuses fields that a recipient needs before the content: they frame the message or route it (RFC 9110
+/// Rejects fields that a recipient needs before the content, because they affect framing or routing (RFC 9110
 /// §6.5.1).
 ///
 /// # Errors
-/// `name`, in any case, is one of them.
+/// `name`, in any case, is one of these fields.
 pub fn check_trailer_name(name: &[u8]) -> Result<(), Error> {
     let is_forbidden =
         FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));
@@ -254,5 +256,5 @@ const FORBIDDEN_TRAILERS: [&str; 8] =
 const CHUNK_SIZE_DIGITS_MAX: usize = 16;
 const LINE_END_BYTES: usize = 2;
 
-/// What the line of a chunk without extensions takes at most.
+/// Maximum length of a chunk line without extensions.
 const CHUNK_OVERHEAD_BYTES: u64 = (CHUNK_SIZE_DIGITS_MAX + LINE_END_BYTES) as u64;

@@ -1,4 +1,4 @@
-//! The client's side of a connection: responses in.
+//! The client side of a connection: it reads responses.
 
 use alloc::collections::VecDeque;
 
@@ -15,21 +15,36 @@ use crate::limits::Limits;
 use crate::request_fields::ConnectionOptions;
 use crate::status_line;
 
-/// Reads the responses of one connection, in the order of the requests, however they are cut into pieces.
+/// Reads the responses of one connection, in the order of the requests. The boundaries of the input pieces do
+/// not matter.
 ///
-/// Tell it of each request with [`expect_response`](Self::expect_response) when that is written; feed what
-/// arrives to [`handle_input`](Self::handle_input) as with [`ServerConnection`](crate::ServerConnection).
+/// Call [`expect_response`](Self::expect_response) for each request when it is written. Pass received bytes
+/// to [`handle_input`](Self::handle_input), as with [`ServerConnection`](crate::ServerConnection).
 ///
 /// ```text
 /// ExpectResponse ──head──▶ ExpectContent ──end──▶ ExpectResponse
 ///   │  └─ interim ─▶ (again)                 └─ last ─▶ ExpectNothing
 ///   └─ 101, or a success of CONNECT ──▶ Tunnel
 /// ```
+///
+/// ```
+/// use thruway_http1::{BodyLength, ClientConnection, ClientEvent, HeadIndex, Limits, ResponseTo};
+///
+/// let mut connection = ClientConnection::new(Limits::default());
+/// let mut index = HeadIndex::default();
+/// connection.expect_response(ResponseTo::Other, false);
+/// let input = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+/// let (event, used) = connection.handle_input(input, &mut index)?;
+/// assert_eq!(event, Some(ClientEvent::Response(BodyLength::Octets(2))));
+/// let (event, _) = connection.handle_input(&input[used..], &mut index)?;
+/// assert_eq!(event, Some(ClientEvent::Content(b"hi")));
+/// # Ok::<_, thruway_http1::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClientConnection {
     state: State,
     expected: VecDeque<Expected>,
-    /// What is known of the head that is awaited.
+    /// The state of the incomplete head.
     partial: PartialSection,
     interim_count: u32,
     is_persistent: bool,
@@ -50,25 +65,25 @@ struct Expected {
     asks_for_upgrade: bool,
 }
 
-/// What the octets meant. [Heads](HeadIndex::response_head) and the [trailer section](HeadIndex::field_lines)
-/// are in the index, which is where they were put together.
+/// An event in the input. [Heads](HeadIndex::response_head) and the [trailer section](HeadIndex::field_lines)
+/// are stored in the index, to avoid a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientEvent<'i> {
-    /// The head of an interim response; the final one is still to come (RFC 9110 §15.2).
+    /// The head of an interim response; the final response follows (RFC 9110 §15.2).
     Interim,
-    /// The head of the final response, and how its body ends. If that is not [`BodyLength::NONE`], content
-    /// and the end of it follow.
+    /// The head of the final response, and the way to find the end of its body. With [`BodyLength::NONE`],
+    /// the response is complete. Otherwise, `Content` and `EndOfContent` follow.
     Response(BodyLength),
-    /// Some of the content, never empty.
+    /// A part of the content, never empty.
     Content(&'i [u8]),
-    /// The content is complete; the trailer section, if there was one, is in the index.
+    /// The end of the content. The trailer section, if there was one, is in the index.
     EndOfContent,
-    /// The head of a response after which the connection is a tunnel: what follows is not HTTP.
+    /// The head of a response that makes the connection a tunnel. The following bytes are not HTTP.
     Tunnel,
 }
 
 impl ClientConnection {
-    /// A connection on which nothing was sent.
+    /// Returns a new connection.
     pub fn new(limits: Limits) -> Self {
         Self {
             state: State::ExpectResponse,
@@ -80,16 +95,16 @@ impl ClientConnection {
         }
     }
 
-    /// A request was sent; `asks_for_upgrade` if it had an `Upgrade` field.
+    /// Records that a request was sent. `asks_for_upgrade` is `true` if it had an `Upgrade` field.
     pub fn expect_response(&mut self, to: ResponseTo, asks_for_upgrade: bool) {
         self.expected.push_back(Expected { to, asks_for_upgrade });
     }
 
-    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more
-    /// than what is left then.
+    /// Reads `input`. Returns its first event, and the number of bytes that were consumed. Without an event,
+    /// more input is needed: call again with the unconsumed bytes and the next ones.
     ///
     /// # Errors
-    /// The rule that the input breaks. Nothing can be read from the connection any more.
+    /// The rule that the input breaks. The connection is then unreadable.
     #[inline]
     pub fn handle_input<'i>(
         &mut self,
@@ -108,12 +123,12 @@ impl ClientConnection {
         outcome
     }
 
-    /// The server will send nothing more; `unused` is what it sent last. Returns whether that ends content
-    /// whose end was the close of the connection. Requests that stay without a response are those still
+    /// Handles the end of the stream; `unused` are the unconsumed last bytes. Returns `true` if this ends
+    /// content that lasts until the connection closes. Requests without a response are still
     /// [expected](Self::expected_count).
     ///
     /// # Errors
-    /// [`Error::IncompleteMessage`] if a response was expected, or had begun, and did not end.
+    /// [`Error::IncompleteMessage`] if an expected response is missing or incomplete.
     pub fn handle_end_of_input(&mut self, unused: &[u8]) -> Result<bool, Error> {
         let is_end_of_content = matches!(self.state, State::ExpectContent(ContentDecoder::UntilClose { .. }));
         let is_complete = match self.state {
@@ -129,24 +144,25 @@ impl ClientConnection {
         if is_complete { Ok(is_end_of_content) } else { Err(Error::IncompleteMessage) }
     }
 
-    /// Whether another request may be sent: all responses are complete and the server keeps the connection.
+    /// Returns `true` if another request can be sent: all responses are complete, and the server keeps the
+    /// connection open.
     pub fn is_reusable(&self) -> bool {
         self.state == State::ExpectResponse && self.is_persistent && self.expected.is_empty()
     }
 
-    /// Whether the server keeps the connection, as far as its responses have said. If it does not, requests
-    /// that were sent behind the last that is answered are not acted on (RFC 9112 §9.6).
+    /// Returns `true` if the server keeps the connection open, according to its responses so far. Otherwise,
+    /// the server ignores requests after the last one that it answered (RFC 9112 §9.6).
     pub const fn is_persistent(&self) -> bool {
         self.is_persistent
     }
 
-    /// How many responses are expected, one that is being read among them.
+    /// Returns the number of expected responses, including one that is being read.
     pub fn expected_count(&self) -> usize {
         self.expected.len()
     }
 
-    /// Octets of content still to come in the present response: 0 if it is complete or has not begun, `None`
-    /// if that is not known.
+    /// Returns the number of content bytes that are still to come in the current response. The result is 0 if
+    /// the response is complete or has not started, and `None` if the number is unknown.
     pub const fn content_remaining(&self) -> Option<u64> {
         match &self.state {
             State::ExpectContent(decoder) => decoder.remaining(),
@@ -154,17 +170,16 @@ impl ClientConnection {
         }
     }
 
-    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in
-    /// another way than through its input. What goes beyond the content is not counted; its end is still an
-    /// event.
+    /// Skips `octets` bytes of content of known length that the caller has read from the connection directly.
+    /// Bytes beyond the content do not count. The end of the content is still reported as an event.
     pub fn skip_content(&mut self, octets: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(octets);
         }
     }
 
-    /// Takes all of the content that is still to come, if it has a known length and no more octets than have
-    /// `arrived`: how many, that is, of those that come next. The response is complete then, without further
+    /// Takes the rest of the content if its length is known and not greater than `arrived`. Returns the
+    /// number of bytes, which are the next ones of the input. The response is then complete, without further
     /// events.
     #[inline]
     pub fn take_content(&mut self, arrived: usize) -> Option<usize> {
@@ -279,12 +294,12 @@ impl ClientConnection {
     }
 }
 
-/// What the field lines of a response say, gathered while they are parsed.
+/// The relevant fields of a response, collected while they are parsed.
 #[derive(Clone, Copy, Default)]
 struct ResponseFields {
     length: LengthFields,
     connection: ConnectionOptions,
-    /// Whether this is the success of CONNECT, whose fields about a length are ignored (RFC 9110 §9.3.6).
+    /// `true` if this is a successful response to CONNECT. Its length fields are ignored (RFC 9110 §9.3.6).
     opens_tunnel: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The content of one message, as its body is read (RFC 9112 §6 and §7).
+//! Decodes the content of one message while its body is read (RFC 9112 §6 and §7).
 
 use crate::body_length::BodyLength;
 use crate::chunked::{ChunkedDecoder, Decoded, Piece};
@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::head_index::HeadIndex;
 use crate::limits::Limits;
 
-/// Reads one message body.
+/// Decodes one message body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ContentDecoder {
     Octets { remaining: u64 },
@@ -15,7 +15,7 @@ pub(crate) enum ContentDecoder {
 }
 
 impl ContentDecoder {
-    /// For a body of `length`.
+    /// Returns a decoder for a body of `length`.
     pub(crate) fn new(length: BodyLength, limits: &Limits) -> Result<Self, Error> {
         match length {
             BodyLength::Octets(octets) if octets > limits.content_bytes => Err(Error::ContentTooLarge),
@@ -25,7 +25,7 @@ impl ContentDecoder {
         }
     }
 
-    /// The next piece of content, as long as the input allows.
+    /// Returns the next piece of content, as long as the input allows.
     pub(crate) fn decode(
         &mut self,
         input: &[u8],
@@ -45,7 +45,7 @@ impl ContentDecoder {
                 Ok(Decoded { piece: Piece::Data(0..length), used: length })
             }
             Self::UntilClose { received } => {
-                // Up to the limit it is content, however much has arrived at once.
+                // Accept all bytes up to the limit, so that the size of the input does not matter.
                 let allowed = limits.content_bytes.saturating_sub(*received);
                 let length = usize::try_from(allowed).unwrap_or(usize::MAX).min(input.len());
                 if length == 0 {
@@ -57,14 +57,14 @@ impl ContentDecoder {
         }
     }
 
-    /// Passes over `octets` of content of a known length.
+    /// Skips `octets` bytes of content of known length.
     pub(crate) fn skip(&mut self, octets: u64) {
         if let Self::Octets { remaining } = self {
             *remaining = remaining.saturating_sub(octets);
         }
     }
 
-    /// How many octets are still to come, where that is known.
+    /// Returns the number of bytes that are still to come, if it is known.
     pub(crate) const fn remaining(&self) -> Option<u64> {
         match self {
             Self::Octets { remaining } => Some(*remaining),

@@ -1,4 +1,4 @@
-//! What a parsed head consists of, without its octets.
+//! The parts of a parsed head, without its bytes.
 
 use alloc::vec::Vec;
 
@@ -9,8 +9,8 @@ use crate::request_facts::RequestFacts;
 use crate::request_line::RequestLine;
 use crate::status_line::StatusLine;
 
-/// Where the parts of the head or of the trailer section stand that was parsed last. Belongs to the caller,
-/// who uses one for all messages.
+/// The positions of the parts of the most recently parsed head or trailer section. The caller owns it, and
+/// uses one index for all messages.
 pub struct HeadIndex {
     pub(crate) request_line: RequestLine,
     pub(crate) status_line: StatusLine,
@@ -20,7 +20,7 @@ pub struct HeadIndex {
 }
 
 impl HeadIndex {
-    /// An index with room for `field_lines`.
+    /// Returns an index with capacity for `field_lines` lines.
     pub fn with_capacity(field_lines: usize) -> Self {
         Self {
             request_line: RequestLine::default(),
@@ -31,13 +31,13 @@ impl HeadIndex {
         }
     }
 
-    /// Forgets the field lines of what was parsed last.
+    /// Removes the field lines of the last section.
     pub(crate) fn clear(&mut self) {
         self.spans.clear();
     }
 
-    /// The head of the request that was parsed last. `octets` must be the input it was parsed from, as far as
-    /// it was used.
+    /// Returns the head of the most recently parsed request. `octets` must be the consumed part of the parsed
+    /// input.
     #[inline]
     pub fn request_head<'a>(&'a self, octets: &'a [u8]) -> RequestHead<'a> {
         let line = &self.request_line;
@@ -49,8 +49,8 @@ impl HeadIndex {
         }
     }
 
-    /// The head of the response that was parsed last. `octets` must be the input it was parsed from, as far
-    /// as it was used.
+    /// Returns the head of the most recently parsed response. `octets` must be the consumed part of the
+    /// parsed input.
     #[inline]
     pub fn response_head<'a>(&'a self, octets: &'a [u8]) -> ResponseHead<'a> {
         let line = &self.status_line;
@@ -62,14 +62,14 @@ impl HeadIndex {
         }
     }
 
-    /// What the connection must know of the request that was parsed last while it is answered.
+    /// Returns the properties of the most recently parsed request that matter for its response.
     #[inline]
     pub const fn request_facts(&self) -> &RequestFacts {
         &self.facts
     }
 
-    /// The field lines of the head or of the trailer section that was parsed last. `octets` must be the input
-    /// it was parsed from, as far as it was used.
+    /// Returns the field lines of the most recently parsed head or trailer section. `octets` must be the
+    /// consumed part of the parsed input.
     #[inline]
     pub fn field_lines<'a>(&'a self, octets: &'a [u8]) -> FieldLines<'a> {
         FieldLines::from_parsed(octets, &self.spans)

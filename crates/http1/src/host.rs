@@ -6,27 +6,27 @@ use thruway_message::{Authority, Version};
 
 use crate::error::Error;
 
-/// The `Host` field that was seen.
+/// The `Host` field of the request, if it was found.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct HostField<'i> {
     value: Option<&'i [u8]>,
 }
 
-/// The host that was found to be valid last. Nearly all requests to a server name the same one: to compare is
-/// cheaper than to parse.
+/// The most recent valid host. Almost all requests to a server have the same host, and a comparison is
+/// cheaper than parsing.
 #[derive(Default)]
 pub(crate) struct KnownHost {
     octets: Vec<u8>,
 }
 
 impl<'i> HostField<'i> {
-    /// Takes note of a `Host` field line.
+    /// Records a `Host` field line.
     #[inline]
     pub(crate) fn observe(&mut self, value: &'i [u8]) -> Result<(), Error> {
         if self.value.replace(value).is_some() { Err(Error::HostRepeated) } else { Ok(()) }
     }
 
-    /// Refuses a host that is invalid, and a request of HTTP/1.1 without one.
+    /// Rejects an invalid host, and an HTTP/1.1 request without a host.
     #[inline]
     pub(crate) fn check(self, version: Version, known: &mut KnownHost) -> Result<(), Error> {
         match self.value {
@@ -51,5 +51,5 @@ impl KnownHost {
     }
 }
 
-/// The longest name of the domain name system, and a port.
+/// The maximum length of a DNS name with a port.
 const KNOWN_BYTES_MAX: usize = 255 + 6;

@@ -1,12 +1,28 @@
-//! HTTP/1.1 as RFC 9112 defines it: octets to messages and messages to octets, for servers and for clients.
+//! HTTP/1.1 as in RFC 9112: parses and writes messages, for servers and for clients.
 //!
-//! The caller owns the buffers; events borrow from them and nothing is copied. Nothing here does I/O or knows
-//! the time: RFC 9112 has no rule about time, so deadlines are the caller's.
+//! The caller owns the buffers. Events borrow from them, and nothing is copied. This crate does no I/O and
+//! has no clock: RFC 9112 has no rules about time, so the caller sets deadlines.
+//!
+//! A server reads a request:
+//!
+//! ```
+//! use thruway_http1::{HeadIndex, Limits, ServerConnection, ServerEvent};
+//!
+//! let mut connection = ServerConnection::new(Limits::default());
+//! let mut index = HeadIndex::with_capacity(16);
+//! let input = b"GET /path HTTP/1.1\r\nHost: a.example\r\n\r\n";
+//! let (event, used) = connection.handle_input(input, &mut index)?;
+//! assert_eq!(event, Some(ServerEvent::Request));
+//! let head = index.request_head(&input[..used]);
+//! assert_eq!((head.method.as_str(), head.target.path()), ("GET", "/path"));
+//! assert_eq!(head.field("host").unwrap(), "a.example");
+//! # Ok::<_, thruway_http1::Error>(())
+//! ```
 #![no_std]
 
 extern crate alloc;
 
-// octets in
+// incoming bytes
 mod scan;
 
 // a head, line by line
@@ -16,7 +32,7 @@ mod status_line;
 mod field_section;
 mod head_index;
 
-// what a head means for the connection
+// meaning of a head for the connection
 mod body_length;
 mod host;
 mod request_facts;
@@ -26,11 +42,11 @@ mod request_fields;
 mod chunked;
 mod content;
 
-// a connection, seen from either end
+// a connection, on either side
 mod client_connection;
 mod server_connection;
 
-// octets out
+// outgoing bytes
 mod write;
 
 mod error;

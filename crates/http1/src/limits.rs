@@ -1,29 +1,33 @@
-//! How large a peer's message may be.
+//! The limits of a peer's message.
 
-/// Limits on what one message may hold. Every one is enforced while octets arrive: what is beyond a limit is
-/// never stored.
+/// Limits of one message. They are enforced while bytes arrive, and bytes beyond a limit are never stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Octets of a request target; more is answered 414. Default 8 KiB: RFC 9112 §3 recommends at least
-    /// 8,000.
+    /// Maximum number of bytes in a request target. Larger requests get 414. The default is 8 KiB; RFC 9112
+    /// §3 recommends at least 8,000.
     pub request_target_bytes: u32,
-    /// Octets of a header section, from the end of the start line to the empty line; more is answered 431.
-    /// Default 32 KiB, as nginx. A section that arrives in many small pieces is parsed again for each line,
-    /// and its last line for each piece: what a hostile client costs grows with this times `field_lines`.
+    /// Maximum number of bytes in a header section, from the end of the start line to the empty line. Larger
+    /// requests get 431. The default is 32 KiB, as in nginx. If a section arrives in many small pieces, it is
+    /// parsed again for each line, and its last line again for each piece. The cost of a hostile client grows
+    /// with this limit times `field_lines`.
     pub header_section_bytes: u32,
-    /// Field lines in a header or trailer section; more is answered 431. Default 128.
+    /// Maximum number of field lines in a header or trailer section. Larger requests get 431. The default is
+    /// 128.
     pub field_lines: u32,
-    /// Octets of content, after de-chunking; more is answered 413. Default 1 GiB. Content is never held whole
-    /// on behalf of this limit: it bounds how long a connection can be kept busy.
+    /// Maximum number of content bytes, after decoding the chunks. Larger requests get 413. The default is 1
+    /// GiB. This limit does not reserve memory; it bounds the time for which one request can keep a
+    /// connection busy.
     pub content_bytes: u64,
-    /// Octets of the extensions of one chunk, and of what all chunk lines of a message take beyond what their
-    /// data justifies (18 octets a chunk and 1 for 8 octets of data); more is answered 400. Default 4 KiB.
+    /// Maximum number of bytes in the extensions of one chunk, and maximum overhead of all chunk lines of a
+    /// message. The overhead is the length of the lines minus 18 bytes for each chunk and 1 byte for each 8
+    /// bytes of data. Larger requests get 400. The default is 4 KiB.
     pub chunk_extension_bytes: u32,
-    /// Octets of a trailer section; more is answered 431. Default 8 KiB.
+    /// Maximum number of bytes in a trailer section. Larger requests get 431. The default is 8 KiB.
     pub trailer_section_bytes: u32,
-    /// Interim responses to one request, for clients. Default 16.
+    /// Maximum number of interim responses to one request, for clients. The default is 16.
     pub interim_responses: u32,
-    /// Requests on one connection; the answer to the last announces the close. 0 for no limit, the default.
+    /// Maximum number of requests on one connection. The response to the last one announces the close. The
+    /// default is 0, which means no limit.
     pub requests_per_connection: u64,
 }
 

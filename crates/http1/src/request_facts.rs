@@ -1,31 +1,30 @@
-//! What the connection must know of a request while it is answered, and how the body of the response is
-//! framed.
+//! The properties of a request that matter for its response, and the framing of the response body.
 
 use thruway_message::{StatusCode, Version};
 
 use crate::body_length::{BodyLength, ResponseTo};
 
-/// What of a request decides how its response is framed and what becomes of the connection. Small, and free
-/// of the request's octets, so that it can be kept until the response is written.
+/// The properties of a request that determine the framing of its response and the reuse of the connection.
+/// The value is small and borrows nothing, so that it can be kept until the response is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestFacts {
-    /// The version the client speaks.
+    /// The client's HTTP version.
     pub version: Version,
-    /// What kind of request the response answers.
+    /// The kind of request that the response answers.
     pub response_to: ResponseTo,
-    /// How the end of the request's body is found.
+    /// The way to find the end of the request body.
     pub body_length: BodyLength,
-    /// Whether the client and the limits let the connection go on after the response (RFC 9112 §9.3).
+    /// `true` if the client and the limits allow keep-alive after the response (RFC 9112 §9.3).
     pub is_persistent: bool,
-    /// Whether the client waits for `100 (Continue)` before it sends the content (RFC 9110 §10.1.1).
+    /// `true` if the client waits for `100 (Continue)` before it sends the content (RFC 9110 §10.1.1).
     pub expects_continue: bool,
-    /// Whether the client asks for another protocol, or for a tunnel: what follows the request may not be
+    /// `true` if the client asks for another protocol or for a tunnel. The bytes after the request may not be
     /// HTTP (RFC 9110 §7.8 and §9.3.6).
     pub wants_tunnel: bool,
 }
 
 impl RequestFacts {
-    /// A request of HTTP/1.1 without content.
+    /// An HTTP/1.1 request without content.
     pub(crate) const PLAIN: Self = Self {
         version: Version::Http11,
         response_to: ResponseTo::Other,
@@ -35,30 +34,30 @@ impl RequestFacts {
         wants_tunnel: false,
     };
 
-    /// Whether the request is a CONNECT.
+    /// Returns `true` if the request is a CONNECT.
     pub const fn is_connect(&self) -> bool {
         matches!(self.response_to, ResponseTo::Connect)
     }
 }
 
-/// How the body of a response is written, and which field says so.
+/// The framing of a response body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseBody {
-    /// No body and no field about it: 1xx, 204, 304, a tunnel.
+    /// No body and no framing field: 1xx, 204, 304, or a tunnel.
     Absent,
-    /// `Content-Length`, and this many octets.
+    /// `Content-Length`, and this many bytes.
     Octets(u64),
     /// `Transfer-Encoding: chunked`, and chunks.
     Chunked,
-    /// No field; the close of the connection ends it. For clients of HTTP/1.0.
+    /// No framing field: the close of the connection ends the body. For HTTP/1.0 clients.
     UntilClose,
-    /// The fields that a response to GET would have, and no body: the answer to HEAD.
+    /// The framing fields of a response to GET, without a body. This is the answer to HEAD.
     OnlyFields(Option<u64>),
 }
 
 impl ResponseBody {
-    /// How to send content of `octets`, if that is known, as the response to a request (RFC 9110 §8.6 and
-    /// §9.3.2, RFC 9112 §6.1 and §6.2).
+    /// Returns the framing for content of `octets` bytes, if the length is known, in a response to `request`
+    /// (RFC 9110 §8.6 and §9.3.2, RFC 9112 §6.1 and §6.2).
     #[inline]
     pub fn for_response(request: &RequestFacts, status: StatusCode, octets: Option<u64>) -> Self {
         match (request.response_to, octets) {
@@ -71,7 +70,7 @@ impl ResponseBody {
         }
     }
 
-    /// Whether octets of content follow the head.
+    /// Returns `true` if content follows the head.
     pub const fn has_content(self) -> bool {
         !matches!(self, Self::Absent | Self::OnlyFields(_) | Self::Octets(0))
     }

@@ -1,4 +1,4 @@
-//! What the field lines of a request say together; of responses too, whether the connection goes on.
+//! Combines the field lines of a request. Also reads the `Connection` options of requests and responses.
 
 use thruway_message::token::is_in_any_case;
 use thruway_message::{Version, list};
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::head_index::HeadIndex;
 use crate::host::HostField;
 
-/// What the field lines of a request say, gathered while they are parsed.
+/// The relevant fields of a request, collected while they are parsed.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestFields<'i> {
     host: HostField<'i>,
@@ -19,7 +19,7 @@ pub(crate) struct RequestFields<'i> {
 }
 
 impl<'i> RequestFields<'i> {
-    /// Takes note of one field line.
+    /// Records one field line.
     #[inline]
     pub(crate) fn observe(&mut self, name: &[u8], value: &'i [u8]) -> Result<(), Error> {
         match name.len() {
@@ -34,7 +34,7 @@ impl<'i> RequestFields<'i> {
         Ok(())
     }
 
-    /// `Expect: 100-continue`, and nothing else (RFC 9110 §10.1.1).
+    /// Records `Expect: 100-continue`. Other expectations are errors (RFC 9110 §10.1.1).
     #[cold]
     fn observe_expect(&mut self, value: &[u8]) -> Result<(), Error> {
         if !value.eq_ignore_ascii_case(b"100-continue") {
@@ -44,8 +44,8 @@ impl<'i> RequestFields<'i> {
         Ok(())
     }
 
-    /// Puts what all lines together say of the request in `input`, whose request line is in `index`, there
-    /// too.
+    /// Stores the combined meaning of all field lines in `index`. `input` is the request; its request line is
+    /// already in `index`.
     #[inline]
     pub(crate) fn settle(&self, index: &mut HeadIndex, input: &[u8]) -> Result<(), Error> {
         let version = index.request_line.version;
@@ -53,13 +53,13 @@ impl<'i> RequestFields<'i> {
         self.host.check(version, &mut index.known_host)?;
         let body_length = self.length.of_request(response_to, version)?;
         let is_http11 = version == Version::Http11;
-        // One by one, as the request line.
+        // Each field is assigned separately, as in the request line.
         let facts = &mut index.facts;
         facts.version = version;
         facts.response_to = response_to;
         facts.body_length = body_length;
         facts.is_persistent = self.connection.is_persistent(version);
-        // A request without content has nothing to wait for, and HTTP/1.0 has no interim responses.
+        // A request without content need not wait, and HTTP/1.0 has no interim responses.
         facts.expects_continue = self.expects_continue && is_http11 && body_length != BodyLength::NONE;
         facts.wants_tunnel = response_to == ResponseTo::Connect
             || (self.has_upgrade && self.connection.is_upgrade() && is_http11);
@@ -67,8 +67,8 @@ impl<'i> RequestFields<'i> {
     }
 }
 
-/// The options of the `Connection` fields that matter here: whether a connection goes on after a message (RFC
-/// 9112 §9.3).
+/// The relevant options of the `Connection` fields. They determine if a connection is kept open after a
+/// message (RFC 9112 §9.3).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ConnectionOptions {
     is_close: bool,
@@ -77,7 +77,7 @@ pub(crate) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// Takes note of a `Connection` field line.
+    /// Records a `Connection` field line.
     #[inline]
     pub(crate) fn observe(&mut self, value: &[u8]) {
         if is_in_any_case(value, b"keep-alive") {
@@ -91,7 +91,7 @@ impl ConnectionOptions {
         }
     }
 
-    /// Whether the sender of a message in `version` with these options lets the connection go on.
+    /// Returns `true` if the sender of a message in `version` with these options keeps the connection open.
     #[inline]
     pub(crate) fn is_persistent(self, version: Version) -> bool {
         match version {
@@ -101,7 +101,7 @@ impl ConnectionOptions {
         }
     }
 
-    /// Whether the `Upgrade` field counts (RFC 9110 §7.8).
+    /// Returns `true` if the `Upgrade` field is effective (RFC 9110 §7.8).
     #[inline]
     pub(crate) fn is_upgrade(self) -> bool {
         self.is_upgrade

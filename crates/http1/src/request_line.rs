@@ -1,4 +1,4 @@
-//! `request-line = method SP request-target SP HTTP-version CRLF` (RFC 9112 §3).
+//! Parses `request-line = method SP request-target SP HTTP-version CRLF` (RFC 9112 §3).
 
 use thruway_message::{Method, OriginForm, RequestTarget, Version};
 
@@ -6,33 +6,33 @@ use crate::error::Error;
 use crate::scan::parse_line_end;
 use crate::{request_target, scan};
 
-/// Where the parts of a request line stand in the input.
+/// The positions of the parts of a request line in the input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLine {
-    /// `None` for a method without a variant of its own.
+    /// `None` for a method without its own variant.
     method: Option<Method<'static>>,
     method_start: usize,
     target_start: usize,
-    /// Where the path of the target ends, if it has one.
+    /// The end of the target's path, if it has one.
     path_end: usize,
     target_end: usize,
     pub(crate) version: Version,
-    /// Where the header section starts.
+    /// The start of the header section.
     pub(crate) end: usize,
 }
 
 impl RequestLine {
-    /// The method in `input`, which must be what was parsed.
+    /// Returns the method in `input`, which must be the parsed input.
     #[inline]
     pub(crate) fn method<'i>(&self, input: &'i [u8]) -> Method<'i> {
         match self.method {
             Some(method) => method,
             None => Method::from_token(&input[self.method_start..self.target_start - 1])
-                .expect("the method was found to be a token"),
+                .expect("the parser has checked the method"),
         }
     }
 
-    /// The target in `input`, which must be what was parsed.
+    /// Returns the target in `input`, which must be the parsed input.
     #[inline]
     pub(crate) fn target<'i>(&self, input: &'i [u8]) -> RequestTarget<'i> {
         let octets = &input[self.target_start..self.target_end];
@@ -46,7 +46,7 @@ impl RequestLine {
     #[cold]
     fn rarer_target<'i>(&self, input: &'i [u8], octets: &'i [u8], path_length: usize) -> RequestTarget<'i> {
         request_target::parse(self.method(input), octets, path_length)
-            .expect("the target was found to be valid")
+            .expect("the parser has checked the target")
     }
 }
 
@@ -64,8 +64,8 @@ impl Default for RequestLine {
     }
 }
 
-/// Parses the request line at the start of `input` into `line`; false while its end is missing. One empty
-/// line before it is passed over (RFC 9112 §2.2).
+/// Parses the request line at the start of `input` into `line`. Returns `false` if the line is incomplete.
+/// Ignores one empty line before it (RFC 9112 §2.2).
 #[inline]
 pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine) -> Result<bool, Error> {
     let method_start = match input {
@@ -76,7 +76,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
     let Some((method, target_start)) = parse_method(input, method_start)? else {
         return Ok(false);
     };
-    // As in a section: what is beyond the limit is not looked at.
+    // As in a section, bytes beyond the limit are ignored.
     let target_end_max = target_start.saturating_add(target_bytes_max as usize);
     let view = &input[..input.len().min(target_end_max.saturating_add(1))];
     let (path_end, target_end) = request_target::ends(view, target_start);
@@ -84,7 +84,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
         _ if target_end > target_end_max => return Err(Error::RequestTargetTooLong),
         None => return Ok(false),
         Some(b' ') => {}
-        // A request of HTTP/0.9 ends here; the version is what it lacks.
+        // An HTTP/0.9 request ends here, without a version.
         Some(b'\r' | b'\n') => return Err(Error::VersionInvalid),
         Some(_) => return Err(Error::RequestTargetInvalid),
     }
@@ -92,7 +92,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
         return Ok(false);
     };
     request_target::parse(method, &input[target_start..target_end], path_end - target_start)?;
-    // One by one: to copy what was just put together costs more than to put it together.
+    // Each field is assigned separately: this is faster than to build a new value and copy it.
     line.method = method.registered();
     line.method_start = method_start;
     line.target_start = target_start;
@@ -103,7 +103,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
     Ok(true)
 }
 
-/// The method, and where the target starts.
+/// Parses the method. Also returns the start of the target.
 #[inline]
 fn parse_method(input: &[u8], start: usize) -> Result<Option<(Method<'_>, usize)>, Error> {
     match &input[start..] {
@@ -124,7 +124,7 @@ fn parse_method(input: &[u8], start: usize) -> Result<Option<(Method<'_>, usize)
     }
 }
 
-/// The version and the line's end, and where the header section starts.
+/// Parses the version and the end of the line. Also returns the start of the header section.
 #[inline]
 fn parse_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>, Error> {
     let rest = &input[start..];
@@ -135,7 +135,7 @@ fn parse_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>,
     }
 }
 
-/// A version that is not there, not known, or not wholly arrived.
+/// Handles a version that is missing, unknown or incomplete.
 #[cold]
 #[inline(never)]
 fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>, Error> {
@@ -151,8 +151,8 @@ fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, 
     }
 }
 
-/// `HTTP/` digit `.` digit (RFC 9112 §2.3): `None` while it is not wholly there; inside, whether it is
-/// supported.
+/// Parses `HTTP/` digit `.` digit (RFC 9112 §2.3). Returns `None` if it is incomplete. The inner result is an
+/// error for an unsupported version.
 pub(crate) fn parse_version_name(octets: &[u8]) -> Result<Option<Result<Version, Error>>, Error> {
     let arrived = &octets[..octets.len().min(VERSION_BYTES)];
     let fits = arrived.iter().zip(b"HTTP/0.0").all(|(octet, pattern)| match pattern {
@@ -168,8 +168,8 @@ pub(crate) fn parse_version_name(octets: &[u8]) -> Result<Option<Result<Version,
     }
 }
 
-/// `HTTP/1.1`.
+/// The length of `HTTP/1.1`.
 pub(crate) const VERSION_BYTES: usize = 8;
 
-/// The longest registered method, `UPDATEREDIRECTREF`, has 17.
+/// Maximum length of a method. The longest registered method, `UPDATEREDIRECTREF`, has 17 characters.
 const METHOD_BYTES_MAX: usize = 64;

@@ -1,12 +1,12 @@
-//! Which of the four forms a request target has (RFC 9112 §3.2).
+//! The four forms of a request target (RFC 9112 §3.2).
 
 use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget};
 
 use crate::error::Error;
 use crate::scan;
 
-/// Where the path of the target at `start` ends, and where the target does: at the first octet that no target
-/// may hold.
+/// Returns the end of the path of the target at `start`, and the end of the target: the first byte that is
+/// not allowed in a target.
 #[inline]
 pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     let path_end = scan::path_end(view, start);
@@ -16,11 +16,11 @@ pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     }
 }
 
-/// The target written as `octets`, all of it, in a form that goes with `method` (RFC 9112 §3.2): for those
-/// who did not get it in a request line.
+/// Parses `octets` as a request target, in a form that is valid for `method` (RFC 9112 §3.2). Use it for
+/// targets that do not come from a request line.
 ///
 /// # Errors
-/// It has an octet that no target may hold, or a form that does not go with the method.
+/// The target has an invalid byte, or a form that is not valid for the method.
 pub fn parse_request_target<'i>(method: Method<'_>, octets: &'i [u8]) -> Result<RequestTarget<'i>, Error> {
     let (path_end, end) = ends(octets, 0);
     if end < octets.len() {
@@ -29,14 +29,13 @@ pub fn parse_request_target<'i>(method: Method<'_>, octets: &'i [u8]) -> Result<
     parse(method, octets, path_end)
 }
 
-/// Whether the target written as `octets` has the origin form (RFC 9112 §3.2.1).
+/// Returns `true` if the target in `octets` has the origin form (RFC 9112 §3.2.1).
 #[inline]
 pub(crate) fn is_origin_form(is_connect: bool, octets: &[u8]) -> bool {
     !is_connect && matches!(octets, [b'/', ..])
 }
 
-/// The target written as `octets`, in which scanning has found nothing that a target may not hold. Its path,
-/// if it has one, ends at `path_end`.
+/// Parses `octets`, which contain no invalid bytes. `path_end` is the end of the path, if the target has one.
 #[inline]
 pub(crate) fn parse<'i>(
     method: Method<'_>,
@@ -53,7 +52,7 @@ pub(crate) fn parse<'i>(
     }
 }
 
-/// `absolute-URI` with an authority (RFC 9112 §3.2.2, RFC 3986 §4.3).
+/// Parses an `absolute-URI` with an authority (RFC 9112 §3.2.2, RFC 3986 §4.3).
 #[cold]
 fn parse_absolute(octets: &[u8], path_end: usize) -> Result<RequestTarget<'_>, Error> {
     let colon = memchr::memchr(b':', octets).ok_or(Error::RequestTargetInvalid)?;
@@ -69,7 +68,7 @@ fn parse_absolute(octets: &[u8], path_end: usize) -> Result<RequestTarget<'_>, E
     Ok(RequestTarget::Absolute(AbsoluteForm { scheme, authority, origin }))
 }
 
-/// `uri-host ":" port`; a tunnel needs both (RFC 9112 §3.2.3, RFC 9110 §9.3.6).
+/// Parses `uri-host ":" port`. A tunnel needs both parts (RFC 9112 §3.2.3, RFC 9110 §9.3.6).
 #[cold]
 fn parse_authority(octets: &[u8]) -> Result<RequestTarget<'_>, Error> {
     let authority = Authority::parse(octets).map_err(|_| Error::RequestTargetInvalid)?;

@@ -1,4 +1,4 @@
-//! The server's side of a connection: requests in.
+//! The server side of a connection: it reads requests.
 
 use crate::body_length::BodyLength;
 use crate::chunked::Piece;
@@ -11,11 +11,12 @@ use crate::request_facts::RequestFacts;
 use crate::request_fields::RequestFields;
 use crate::request_line;
 
-/// Reads the requests of one connection, one after the other, however they are cut into pieces.
+/// Reads the requests of one connection, one after the other. The boundaries of the input pieces do not
+/// matter.
 ///
-/// Feed what has arrived to [`handle_input`](Self::handle_input) until it finds nothing more in it; keep what
-/// it did not use and feed it again with what arrives next. The responses, in the order of the requests, are
-/// the caller's: see [`write_response_head`](crate::write_response_head).
+/// Pass received bytes to [`handle_input`](Self::handle_input) until it returns no more events. Keep the
+/// unconsumed bytes, and pass them again together with the next ones. The caller sends the responses, in the
+/// order of the requests: see [`write_response_head`](crate::write_response_head).
 ///
 /// ```text
 /// ExpectRequest ──head──▶ ExpectContent ──end──▶ ExpectRequest
@@ -23,14 +24,29 @@ use crate::request_line;
 ///        ends the connection ──▶ ExpectNothing
 ///        wants a tunnel ──▶ ExpectVerdict ──decline_tunnel──▶ ExpectRequest or ExpectNothing
 /// ```
+///
+/// ```
+/// use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
+///
+/// let mut connection = ServerConnection::new(Limits::default());
+/// let mut index = HeadIndex::default();
+/// let input = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+/// let (event, used) = connection.handle_input(input, &mut index)?;
+/// assert_eq!(event, Some(ServerEvent::Request));
+/// assert_eq!(index.request_facts().body_length, BodyLength::Octets(2));
+/// let (event, _) = connection.handle_input(&input[used..], &mut index)?;
+/// assert_eq!(event, Some(ServerEvent::Content(b"hi")));
+/// # Ok::<_, thruway_http1::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ServerConnection {
     state: State,
-    /// Whether the end of the present request is followed by a verdict on the tunnel that it wants.
+    /// `true` if the current request asks for a tunnel. The caller must accept or decline it after the end of
+    /// the request.
     awaits_verdict: bool,
-    /// Whether no request is read after the present one.
+    /// `true` if no request is read after the current one.
     is_last: bool,
-    /// What is known of the head that is awaited.
+    /// The state of the incomplete head.
     partial: PartialSection,
     request_count: u64,
     limits: Limits,
@@ -44,22 +60,21 @@ enum State {
     ExpectNothing,
 }
 
-/// What the octets meant.
+/// An event in the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEvent<'i> {
-    /// A request: its [head](HeadIndex::request_head) and the [facts](HeadIndex::request_facts) are in the
-    /// index, which is where they were put together. If its body has a length, its content and the end of it
-    /// follow.
+    /// A request. Its [head](HeadIndex::request_head) and [facts](HeadIndex::request_facts) are stored in the
+    /// index, to avoid a copy. If the request has a body, `Content` and `EndOfContent` follow.
     Request,
-    /// Some of the content, never empty.
+    /// A part of the content, never empty.
     Content(&'i [u8]),
-    /// The content is complete; the [trailer section](HeadIndex::field_lines), if there was one, is in the
+    /// The end of the content. The [trailer section](HeadIndex::field_lines), if there was one, is in the
     /// index.
     EndOfContent,
 }
 
 impl ServerConnection {
-    /// A connection on which nothing has arrived.
+    /// Returns a new connection.
     pub fn new(limits: Limits) -> Self {
         Self {
             state: State::ExpectRequest,
@@ -71,11 +86,11 @@ impl ServerConnection {
         }
     }
 
-    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more
-    /// than what is left then.
+    /// Reads `input`. Returns its first event, and the number of bytes that were consumed. Without an event,
+    /// more input is needed: call again with the unconsumed bytes and the next ones.
     ///
     /// # Errors
-    /// The rule that the input breaks. Nothing can be read from the connection any more.
+    /// The rule that the input breaks. The connection is then unreadable.
     pub fn handle_input<'i>(
         &mut self,
         input: &'i [u8],
@@ -92,10 +107,10 @@ impl ServerConnection {
         outcome
     }
 
-    /// The client will send nothing more; `unused` is what it sent last.
+    /// Handles the end of the stream; `unused` are the unconsumed last bytes.
     ///
     /// # Errors
-    /// [`Error::IncompleteMessage`] if a request had begun and not ended.
+    /// [`Error::IncompleteMessage`] if a request is incomplete.
     pub fn handle_end_of_input(&mut self, unused: &[u8]) -> Result<(), Error> {
         let is_incomplete = match self.state {
             State::ExpectRequest => !matches!(unused, [] | [b'\r'] | [b'\r', b'\n']),
@@ -106,8 +121,8 @@ impl ServerConnection {
         if is_incomplete { Err(Error::IncompleteMessage) } else { Ok(()) }
     }
 
-    /// Passes over the content of a known length of the request that was read last: the caller has found all
-    /// of it in its input.
+    /// Skips the content of the last request. The length of the content is known, and the caller has found
+    /// all of it in its input.
     #[inline]
     pub fn skip_content(&mut self) {
         if self.content_remaining().is_some_and(|remaining| remaining > 0) {
@@ -115,22 +130,21 @@ impl ServerConnection {
         }
     }
 
-    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in
-    /// another way than through its input. What goes beyond the content is not counted; its end is still an
-    /// event.
+    /// Skips `octets` bytes of content of known length that the caller has read from the connection directly.
+    /// Bytes beyond the content do not count. The end of the content is still reported as an event.
     pub fn skip_octets(&mut self, octets: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(octets);
         }
     }
 
-    /// Whether nothing is parsed until it is clear whether the last request makes a tunnel of the connection.
+    /// Returns `true` if parsing waits for the decision about a tunnel that the last request asks for.
     pub const fn awaits_verdict(&self) -> bool {
         self.awaits_verdict
     }
 
-    /// Goes on after a request that wanted a tunnel and did not get it: with the next request, unless the
-    /// connection ends with this one.
+    /// Declines the tunnel that the last request asks for. Parsing continues with the next request, unless
+    /// this request is the last one on the connection.
     pub fn decline_tunnel(&mut self) {
         self.awaits_verdict = false;
         if self.state == State::ExpectVerdict {
@@ -138,7 +152,7 @@ impl ServerConnection {
         }
     }
 
-    /// Reads no further request after the present one.
+    /// Reads no more requests after the current one.
     pub fn stop(&mut self) {
         self.is_last = true;
         self.awaits_verdict = false;
@@ -147,18 +161,18 @@ impl ServerConnection {
         }
     }
 
-    /// Reads nothing any more, not even the rest of the present request.
+    /// Stops reading at once, even in the middle of a request.
     pub fn abandon(&mut self) {
         self.state = State::ExpectNothing;
     }
 
-    /// Whether the content of a request is being read.
+    /// Returns `true` while the content of a request is being read.
     pub const fn is_reading_content(&self) -> bool {
         matches!(self.state, State::ExpectContent(_))
     }
 
-    /// Octets of content still to come in the present request: 0 if it is complete, `None` if that is not
-    /// known.
+    /// Returns the number of content bytes that are still to come in the current request. The result is 0 if
+    /// the request is complete, and `None` if the number is unknown.
     pub const fn content_remaining(&self) -> Option<u64> {
         match &self.state {
             State::ExpectContent(decoder) => decoder.remaining(),
@@ -166,12 +180,12 @@ impl ServerConnection {
         }
     }
 
-    /// Whether no request can come any more.
+    /// Returns `true` if no more requests can arrive.
     pub const fn is_finished(&self) -> bool {
         matches!(self.state, State::ExpectNothing)
     }
 
-    /// How many requests came on this connection.
+    /// Returns the number of requests on this connection.
     pub const fn request_count(&self) -> u64 {
         self.request_count
     }

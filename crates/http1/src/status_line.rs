@@ -1,4 +1,4 @@
-//! `status-line = HTTP-version SP status-code SP [ reason-phrase ] CRLF` (RFC 9112 §4).
+//! Parses `status-line = HTTP-version SP status-code SP [ reason-phrase ] CRLF` (RFC 9112 §4).
 
 use thruway_message::{StatusCode, Version};
 
@@ -7,19 +7,19 @@ use crate::request_line::{VERSION_BYTES, parse_version_name};
 use crate::scan;
 use crate::scan::parse_line_end;
 
-/// Where the parts of a status line stand in the input.
+/// The positions of the parts of a status line in the input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusLine {
     pub(crate) version: Version,
     pub(crate) status: StatusCode,
     reason_start: usize,
     reason_end: usize,
-    /// Where the header section starts.
+    /// The start of the header section.
     pub(crate) end: usize,
 }
 
 impl StatusLine {
-    /// The reason phrase in `input`, which must be what was parsed.
+    /// Returns the reason phrase in `input`, which must be the parsed input.
     #[inline]
     pub(crate) fn reason<'i>(&self, input: &'i [u8]) -> &'i [u8] {
         &input[self.reason_start..self.reason_end]
@@ -32,7 +32,7 @@ impl Default for StatusLine {
     }
 }
 
-/// Parses the status line at the start of `input` into `line`; false while its end is missing.
+/// Parses the status line at the start of `input` into `line`. Returns `false` if the line is incomplete.
 #[inline]
 pub(crate) fn parse(input: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
     let view = &input[..input.len().min(STATUS_LINE_BYTES_MAX)];
@@ -50,7 +50,7 @@ fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
         return Ok(false);
     };
     let status_end = VERSION_BYTES + STATUS_BYTES;
-    // Many servers leave out the space before an empty reason phrase; nothing can be mistaken by it.
+    // Many servers omit the space before an empty reason phrase. The line is still unambiguous.
     let reason_start = match view.get(status_end) {
         Some(b' ') => status_end + 1,
         Some(b'\r') => status_end,
@@ -64,7 +64,7 @@ fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
         Err(Error::FieldValueInvalid) => return Err(Error::StatusLineInvalid),
         Err(error) => return Err(error),
     };
-    // One by one, as the request line.
+    // Each field is assigned separately, as in the request line.
     line.version = version;
     line.status = status;
     line.reason_start = reason_start;
@@ -73,7 +73,7 @@ fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The version; `None` while it is not wholly there.
+/// Parses the version. Returns `None` if it is incomplete.
 #[inline]
 fn parse_version(view: &[u8]) -> Result<Option<Version>, Error> {
     match view.first_chunk::<VERSION_BYTES>() {
@@ -85,7 +85,7 @@ fn parse_version(view: &[u8]) -> Result<Option<Version>, Error> {
     }
 }
 
-/// A space and three digits; `None` while they are not all there.
+/// Parses a space and three digits. Returns `None` if they are incomplete.
 #[inline]
 fn parse_status(octets: &[u8]) -> Result<Option<StatusCode>, Error> {
     let code = match octets {
@@ -101,5 +101,6 @@ fn parse_status(octets: &[u8]) -> Result<Option<StatusCode>, Error> {
 /// A space and three digits.
 const STATUS_BYTES: usize = 4;
 
-/// A reason phrase means nothing (RFC 9112 §4): one that does not fit here is refused.
+/// Maximum length of a status line. The reason phrase has no meaning (RFC 9112 §4), so a longer one is
+/// rejected.
 const STATUS_LINE_BYTES_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! Messages to octets (RFC 9112 §2.1).
+//! Writes messages (RFC 9112 §2.1).
 
 use alloc::vec::Vec;
 
@@ -10,23 +10,39 @@ use crate::error::Error;
 use crate::request_facts::ResponseBody;
 use crate::request_target::parse_request_target;
 
-/// A response head to be written.
+/// The parts of a response head.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseToWrite<'a> {
     /// The status code.
     pub status: StatusCode,
-    /// Field lines as they stand on the wire, each ended by CRLF; none that frames the message.
+    /// Field lines in wire format, each with its CRLF. They must not include framing fields.
     pub field_lines: [&'a [u8]; 2],
-    /// How the body is framed: see [`ResponseBody::for_response`].
+    /// The framing of the body: see [`ResponseBody::for_response`].
     pub body: ResponseBody,
-    /// Whether the connection goes on after this response. It never does after [`ResponseBody::UntilClose`].
+    /// `true` to keep the connection open after this response. Ignored with [`ResponseBody::UntilClose`],
+    /// which always closes it.
     pub is_persistent: bool,
-    /// The version the client speaks.
+    /// The client's HTTP version.
     pub client_version: Version,
 }
 
-/// Appends a response head. The fields that frame the message and rule the connection are written here and
-/// nowhere else.
+/// Appends a response head. Only this function writes the fields that control framing and the connection.
+///
+/// ```
+/// use thruway_http1::{ResponseBody, ResponseToWrite, write_response_head};
+/// use thruway_message::{StatusCode, Version};
+///
+/// let mut output = Vec::new();
+/// let response = ResponseToWrite {
+///     status: StatusCode::OK,
+///     field_lines: [b"Content-Type: text/plain\r\n", b""],
+///     body: ResponseBody::Octets(2),
+///     is_persistent: true,
+///     client_version: Version::Http11,
+/// };
+/// write_response_head(&mut output, &response);
+/// assert_eq!(output, b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n");
+/// ```
 #[inline]
 pub fn write_response_head(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
     write_status_line(output, response.status);
@@ -61,7 +77,8 @@ fn write_status_line(output: &mut Vec<u8>, status: StatusCode) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// RFC 9112 §9.3 and §9.6: what is the default of the client's version is not said.
+/// Writes the `Connection` field, unless the default of the client's version applies (RFC 9112 §9.3 and
+/// §9.6).
 #[inline]
 fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
     let is_persistent = response.is_persistent && response.body != ResponseBody::UntilClose;
@@ -75,7 +92,7 @@ fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
     output.extend_from_slice(option);
 }
 
-/// The field, and the empty line that ends the head.
+/// Writes the field and the empty line that ends the head.
 #[inline]
 fn write_content_length(output: &mut Vec<u8>, octets: u64) {
     output.extend_from_slice(b"Content-Length: ");
@@ -83,8 +100,7 @@ fn write_content_length(output: &mut Vec<u8>, octets: u64) {
     output.extend_from_slice(b"\r\n\r\n");
 }
 
-/// Appends a number. Short ones go where they belong at once: to copy what was just written costs more than
-/// to write it.
+/// Appends a number. Short numbers are written in place, because that is faster than a copy.
 #[inline]
 fn write_decimal(output: &mut Vec<u8>, number: u64) {
     let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
@@ -101,30 +117,47 @@ pub fn write_continue(output: &mut Vec<u8>) {
     output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/// Appends an interim response of `status` (RFC 9110 §15.2). It has no body, and no fields may frame one.
+/// Appends an interim response of `status` (RFC 9110 §15.2). It has no body, and must have no framing fields.
 pub fn write_interim_response(output: &mut Vec<u8>, status: StatusCode, field_lines: &FieldLinesBuf) {
     write_status_line(output, status);
     output.extend_from_slice(field_lines.octets());
     output.extend_from_slice(b"\r\n");
 }
 
-/// A request head to be written.
+/// The parts of a request head.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestToWrite<'a> {
     /// The method.
     pub method: Method<'a>,
-    /// The request target in the form that goes with the method and the recipient.
+    /// The request target, in the form that the method and the recipient require.
     pub target: &'a str,
-    /// Field lines as they stand on the wire, each ended by CRLF; `Host` first, none that frames the message.
+    /// Field lines in wire format, each with its CRLF. `Host` comes first. They must not include framing
+    /// fields.
     pub field_lines: [&'a [u8]; 2],
-    /// How the body is framed; [`BodyLength::UntilClose`] is not for requests and is written as chunked.
+    /// The framing of the body. [`BodyLength::UntilClose`] is invalid for requests and is written as chunked.
     pub body: BodyLength,
 }
 
 /// Appends a request head.
 ///
 /// # Errors
-/// Method or target break the grammar, and could end the request line early; nothing was written.
+/// The method or target is invalid, and could end the request line early. Nothing was written then.
+///
+/// ```
+/// use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
+/// use thruway_message::Method;
+///
+/// let mut output = Vec::new();
+/// let request = RequestToWrite {
+///     method: Method::Get,
+///     target: "/path",
+///     field_lines: [b"Host: a.example\r\n", b""],
+///     body: BodyLength::NONE,
+/// };
+/// write_request_head(&mut output, &request)?;
+/// assert_eq!(output, b"GET /path HTTP/1.1\r\nHost: a.example\r\n\r\n");
+/// # Ok::<_, thruway_http1::Error>(())
+/// ```
 pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) -> Result<(), Error> {
     write_request_line(output, request.method, request.target)?;
     for field_lines in request.field_lines {
@@ -134,10 +167,10 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) ->
     Ok(())
 }
 
-/// Appends the line with which a request begins: for who appends the field lines behind it one by one.
+/// Appends the request line. The caller appends the field lines after it.
 ///
 /// # Errors
-/// Those of [`write_request_head`].
+/// The same as [`write_request_head`].
 pub fn write_request_line(
     output: &mut Vec<u8>,
     method: Method<'_>,
@@ -154,11 +187,11 @@ pub fn write_request_line(
     Ok(())
 }
 
-/// Appends the field that says how the body of a request is framed, which no other may say, and the empty
-/// line that ends the head.
+/// Appends the framing field of a request, which the caller must not write itself, and the empty line that
+/// ends the head.
 pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body: BodyLength) {
     match body {
-        // RFC 9110 §8.6: a request whose method gives content no meaning is sent without a length.
+        // RFC 9110 §8.6: a request has no length field if its method defines no meaning for content.
         BodyLength::Octets(0) if !matches!(method, Method::Post | Method::Put | Method::Patch) => {
             output.extend_from_slice(b"\r\n");
         }
@@ -169,8 +202,8 @@ pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body:
     }
 }
 
-/// Appends a chunk with `data`; nothing if that is empty, because an empty chunk ends the body (RFC 9112
-/// §7.1).
+/// Appends a chunk with `data`. Appends nothing if `data` is empty, because an empty chunk ends the body (RFC
+/// 9112 §7.1).
 pub fn write_chunk(output: &mut Vec<u8>, data: &[u8]) {
     if !data.is_empty() {
         write_chunk_start(output, data.len() as u64);
@@ -179,7 +212,7 @@ pub fn write_chunk(output: &mut Vec<u8>, data: &[u8]) {
     }
 }
 
-/// Appends the line before the data of a chunk of `octets`, which must not be 0.
+/// Appends the line before the data of a chunk with `octets` bytes, which must not be 0.
 pub fn write_chunk_start(output: &mut Vec<u8>, octets: u64) {
     debug_assert_ne!(octets, 0, "an empty chunk ends the body");
     let digits = (u64::BITS - octets.leading_zeros()).div_ceil(4).max(1);
@@ -189,7 +222,7 @@ pub fn write_chunk_start(output: &mut Vec<u8>, octets: u64) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Appends what comes after the data of a chunk.
+/// Appends the end of the data of a chunk.
 pub fn write_chunk_end(output: &mut Vec<u8>) {
     output.extend_from_slice(b"\r\n");
 }
@@ -201,7 +234,7 @@ pub fn write_last_chunk(output: &mut Vec<u8>, trailers: &FieldLinesBuf) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Appends field lines as they came, with one space after the colon.
+/// Appends field lines in their original form, with one space after the colon.
 pub fn write_field_lines(output: &mut Vec<u8>, lines: FieldLines<'_>) {
     lines.write_kept(output, |_| true);
 }

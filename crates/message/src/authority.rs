@@ -2,7 +2,15 @@
 
 use core::fmt;
 
-/// A valid `uri-host [ ":" port ]`. There is no user information: RFC 9110 §4.2.4 forbids it in messages.
+/// A valid `uri-host [ ":" port ]`. It has no user information, which RFC 9110 §4.2.4 forbids in messages.
+///
+/// ```
+/// use thruway_message::Authority;
+///
+/// let authority = Authority::parse(b"[::1]:8080")?;
+/// assert_eq!((authority.host(), authority.port()), ("[::1]", Some(8080)));
+/// # Ok::<_, thruway_message::InvalidAuthority>(())
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Authority<'a> {
     text: &'a str,
@@ -10,44 +18,41 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// The authority written as `octets`. An empty one is valid: it is what a client sends that has no host.
+    /// Parses `octets`. An empty authority is valid: clients without a host send it.
     ///
     /// # Errors
     /// The host is neither a registered name nor an address, it contains `%` or an empty label, it is longer
     /// than 253 bytes without its final dot, or the port is not a number up to 65535.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an authority is far shorter than 4 GiB: it has a limit"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the limit of an authority is far below 4 GiB")]
     pub fn parse(octets: &'a [u8]) -> Result<Self, InvalidAuthority> {
         let host_length = host_length(octets)?;
         let text = core::str::from_utf8(octets).map_err(|_| InvalidAuthority)?;
         Ok(Self { text, host_length: host_length as u32 })
     }
 
-    /// Whether `octets` form an authority. Cheaper than [`parse`](Self::parse) where it is not used.
+    /// Returns `true` if `octets` are a valid authority. This is cheaper than [`parse`](Self::parse).
     pub fn is_valid(octets: &[u8]) -> bool {
         host_length(octets).is_ok()
     }
 
-    /// The whole authority as it came.
+    /// Returns the whole authority in its original form.
     pub const fn as_str(&self) -> &'a str {
         self.text
     }
 
-    /// The host as it came; an IPv6 address stands in brackets.
+    /// Returns the host in its original form. An IPv6 address has brackets.
     pub fn host(&self) -> &'a str {
         &self.text[..self.host_length as usize]
     }
 
-    /// The port, if one is given.
+    /// Returns the port, if there is one.
     pub fn port(&self) -> Option<u16> {
         self.text.get(self.host_length as usize + 1..)?.parse().ok()
     }
 }
 
-/// How many octets of the authority `octets` form its host: up to the colon, or up to the bracket of an IP
-/// literal.
+/// Returns the number of bytes of the host in the authority `octets`. The host ends before the colon, or
+/// after the closing bracket of an IP literal.
 fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
     let length = match octets {
         [b'[', literal @ ..] => match memchr::memchr(b']', literal) {
@@ -61,8 +66,8 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
     if length - usize::from(has_final_dot) > HOST_BYTES_MAX {
         return Err(InvalidAuthority);
     }
-    // A port of no host is nobody's (RFC 9110 §4.2.1); no host and no port is what a client sends that has
-    // none.
+    // A port without a host is invalid (RFC 9110 §4.2.1). An empty authority is valid, because clients
+    // without a host send it.
     if is_port_suffix(&octets[length..]) && (length > 0 || octets.is_empty()) {
         Ok(length)
     } else {
@@ -70,9 +75,9 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
     }
 }
 
-/// Returns the number of bytes of the registered name at the start. A name ends before an empty label:
-/// servers that drop dots would take `admin.example..` for `admin.example`. One dot at the end is part of the
-/// name.
+/// Returns the number of bytes of the registered name at the start. A name ends before an empty label,
+/// because some servers drop dots and would treat `admin.example..` as `admin.example`. One dot at the end is
+/// part of the name.
 fn registered_name_length(bytes: &[u8]) -> usize {
     let mut is_label_empty = true;
     let is_of_name = |byte: &&u8| {
@@ -87,7 +92,8 @@ fn registered_name_length(bytes: &[u8]) -> usize {
 /// §2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
-/// An IPv6 address, or `v` and a version for addresses to come (RFC 3986 §3.2.2).
+/// Returns `true` for an IPv6 address, or for `v` with a version, which is reserved for future addresses (RFC
+/// 3986 §3.2.2).
 fn is_ip_literal(octets: &[u8]) -> bool {
     match octets {
         [b'v' | b'V', rest @ ..] => {
@@ -101,7 +107,7 @@ fn is_ip_literal(octets: &[u8]) -> bool {
     }
 }
 
-/// Nothing, or a colon with a port; RFC 3986 §3.2.3 allows the port to be empty.
+/// Returns `true` for an empty suffix or a colon with a port. RFC 3986 §3.2.3 allows an empty port.
 fn is_port_suffix(octets: &[u8]) -> bool {
     match octets {
         [] | [b':'] => true,
@@ -110,7 +116,7 @@ fn is_port_suffix(octets: &[u8]) -> bool {
     }
 }
 
-/// Digits of a number up to 65535.
+/// Returns `true` for the digits of a number up to 65535.
 fn is_port(digits: &[u8]) -> bool {
     let mut port = 0;
     for digit in digits {
@@ -126,9 +132,10 @@ fn is_port(digits: &[u8]) -> bool {
 /// The bytes of a registered name: `unreserved / sub-delims`, which includes IPv4 addresses (RFC 3986
 /// §3.2.2).
 ///
-/// The RFC also allows percent-encoding. It is left out: a server that decodes `%61dmin.example` and one that
-/// compares it byte by byte see different hosts, so a request could get around a rule for `admin.example`.
-/// Clients send the ASCII form of internationalized names (RFC 5891 §4.4), which contains no `%`.
+/// The RFC also allows percent-encoding, but this parser does not. A server that decodes `%61dmin.example`
+/// and one that compares it byte by byte see different hosts, so a request could bypass a rule for
+/// `admin.example`. Clients send the ASCII form of internationalized names (RFC 5891 §4.4), which contains no
+/// `%`.
 static REGISTERED_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut octet = 0;
@@ -155,13 +162,13 @@ impl fmt::Debug for Authority<'_> {
     }
 }
 
-/// A host or port that breaks the grammar.
+/// The error for an invalid host or port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidAuthority;
 
 impl fmt::Display for InvalidAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an authority must be a host and, after a colon, a port")
+        f.write_str("an authority must be a host, optionally with a colon and a port")
     }
 }
 
@@ -221,7 +228,7 @@ mod tests {
             "[::1]x",
             "[not]",
             "[v.a]",
-            // Servers that drop dots would take them for another host.
+            // Servers that drop dots would treat these as another host.
             "admin.example..",
             "admin.example..:80",
             "a..b",
@@ -240,8 +247,8 @@ mod tests {
         }
     }
 
-    /// Host routes compare up to 253 characters. A host of 254 without a final dot passed the limit, and got
-    /// around the route of its domain.
+    /// Host routes compare up to 253 characters. A host of 254 without a final dot once passed the limit and
+    /// bypassed the route of its domain.
     #[test]
     fn hosts_have_a_maximum_length() {
         let name = |length| "a".repeat(length);

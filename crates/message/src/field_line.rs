@@ -5,12 +5,12 @@ use core::fmt;
 
 use crate::token::{is_field_value, is_token};
 
-/// A field name: a token, compared without regard to case (RFC 9110 §5.1).
+/// A field name: a token. Comparisons ignore case (RFC 9110 §5.1).
 #[derive(Clone, Copy)]
 pub struct FieldName<'a>(&'a [u8]);
 
-/// A field value: no control characters but tab, no whitespace at the ends (RFC 9110 §5.5). It need not be
-/// UTF-8.
+/// A field value: no control characters except tab, and no whitespace at the ends (RFC 9110 §5.5). It need
+/// not be UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FieldValue<'a>(&'a [u8]);
 
@@ -19,12 +19,12 @@ pub struct FieldValue<'a>(&'a [u8]);
 pub struct FieldLine<'a> {
     /// The field's name.
     pub name: FieldName<'a>,
-    /// The field's value, or the part of it that stood on this line.
+    /// The field's value, or the part of it on this line.
     pub value: FieldValue<'a>,
 }
 
 impl FieldLine<'_> {
-    /// Appends the line as it is sent: one space after the colon, CRLF at the end.
+    /// Appends the line in wire format: one space after the colon, and CRLF at the end.
     pub fn write(&self, output: &mut Vec<u8>) {
         output.extend_from_slice(self.name.as_bytes());
         output.extend_from_slice(b": ");
@@ -34,7 +34,7 @@ impl FieldLine<'_> {
 }
 
 impl<'a> FieldName<'a> {
-    /// The name `octets`, in the case in which it is to be written.
+    /// Checks the name `octets` and keeps its case.
     ///
     /// # Errors
     /// `octets` are not a token.
@@ -42,63 +42,63 @@ impl<'a> FieldName<'a> {
         if is_token(octets) { Ok(Self(octets)) } else { Err(InvalidFieldLine::Name) }
     }
 
-    /// The name `name`, which the program knows.
+    /// Returns the name `name`, a constant of the program.
     ///
     /// # Panics
-    /// It is not a token; at compile time, where it is for a constant.
+    /// Panics if `name` is not a token. In a constant, this is a compile-time error.
     pub const fn from_static(name: &'static str) -> FieldName<'static> {
         assert!(is_token(name.as_bytes()), "a field name must be a token");
         FieldName(name.as_bytes())
     }
 
-    /// The name as it came.
+    /// Returns the name in its original case.
     pub fn as_str(&self) -> &'a str {
         core::str::from_utf8(self.0).unwrap_or_default()
     }
 
-    /// The octets of the name as it came.
+    /// Returns the bytes of the name in its original case.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether this is the field `name`, in any case.
+    /// Returns `true` if this is the field `name`, in any case.
     pub fn is(&self, name: &str) -> bool {
         self.0.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// Whether the field concerns one connection of HTTP/1.1, so that messages of other versions have no
-    /// place for it (RFC 9113 §8.2.2).
+    /// Returns `true` if the field controls one HTTP/1.1 connection. Messages of other versions must not
+    /// contain it (RFC 9113 §8.2.2).
     pub fn is_of_connection(&self) -> bool {
         let of_connection = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
         of_connection.iter().any(|name| self.is(name))
     }
 
-    /// A name that a parser has found to be a token.
+    /// Creates a name that a parser has checked.
     pub(crate) const fn from_parsed(octets: &'a [u8]) -> Self {
         Self(octets)
     }
 }
 
 impl<'a> FieldValue<'a> {
-    /// The value `octets`.
+    /// Checks the value `octets`.
     ///
     /// # Errors
-    /// `octets` hold a control character, or whitespace at an end.
+    /// `octets` contain a control character, or whitespace at an end.
     pub const fn new(octets: &'a [u8]) -> Result<Self, InvalidFieldLine> {
         if is_field_value(octets) { Ok(Self(octets)) } else { Err(InvalidFieldLine::Value) }
     }
 
-    /// The value's octets.
+    /// Returns the bytes of the value.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The value as text, if it is UTF-8; nearly all are ASCII.
+    /// Returns the value as text, if it is UTF-8. Almost all values are ASCII.
     pub fn as_str(&self) -> Option<&'a str> {
         core::str::from_utf8(self.0).ok()
     }
 
-    /// A value that a parser has found to be valid.
+    /// Creates a value that a parser has checked.
     pub(crate) const fn from_parsed(octets: &'a [u8]) -> Self {
         Self(octets)
     }
@@ -148,12 +148,12 @@ impl fmt::Debug for FieldValue<'_> {
     }
 }
 
-/// Why a field line cannot be written.
+/// The reason that a field line is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidFieldLine {
     /// The name is not a token (RFC 9110 §5.1).
     Name,
-    /// The value holds a control character or begins or ends with whitespace (RFC 9110 §5.5).
+    /// The value contains a control character, or whitespace at an end (RFC 9110 §5.5).
     Value,
 }
 
@@ -161,7 +161,7 @@ impl fmt::Display for InvalidFieldLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Name => "a field name must be a token",
-            Self::Value => "a field value must not hold control characters or outer whitespace",
+            Self::Value => "a field value must not contain control characters or outer whitespace",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of field lines, flat, in wire order and case. No map is built.
+//! Flat lists of field lines, in wire order and original case. No map is built.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,20 +7,20 @@ use memchr::memchr;
 
 use crate::field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 
-/// Where one field line stands in the octets of its message.
+/// The position of one field line in the bytes of its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FieldLineSpan {
-    /// First octet of the name.
+    /// First byte of the name.
     pub name_start: u32,
-    /// One past the last octet of the name.
+    /// One past the last byte of the name.
     pub name_end: u32,
-    /// First octet of the value, after whitespace.
+    /// First byte of the value, after whitespace.
     pub value_start: u32,
-    /// One past the last octet of the value, before whitespace.
+    /// One past the last byte of the value, before whitespace.
     pub value_end: u32,
 }
 
-/// The field lines of a parsed message: the octets and where the lines stand in them.
+/// The field lines of a parsed message: its bytes, and the positions of the lines in them.
 #[derive(Clone, Copy, Default)]
 pub struct FieldLines<'a> {
     octets: &'a [u8],
@@ -28,22 +28,23 @@ pub struct FieldLines<'a> {
 }
 
 impl<'a> FieldLines<'a> {
-    /// The lines at `spans` in `octets`. For parsers: each span must mark a valid name and a valid value.
+    /// Creates the list from the `spans` in `octets`. For parsers: each span must mark a valid name and a
+    /// valid value.
     pub const fn from_parsed(octets: &'a [u8], spans: &'a [FieldLineSpan]) -> Self {
         Self { octets, spans }
     }
 
-    /// How many field lines there are.
+    /// Returns the number of field lines.
     pub const fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is no field line.
+    /// Returns `true` if there are no field lines.
     pub const fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The lines in wire order.
+    /// Returns the lines in wire order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldLine<'a>> + DoubleEndedIterator + use<'a> {
         let octets = self.octets;
         self.spans.iter().map(move |span| FieldLine {
@@ -52,7 +53,8 @@ impl<'a> FieldLines<'a> {
         })
     }
 
-    /// The same but for the lines named `name`, in any case. `spans` is where it is kept which are left.
+    /// Returns the lines except those named `name`, in any case. Stores the positions of the remaining lines
+    /// in `spans`.
     pub fn without<'s>(&self, name: &str, spans: &'s mut Vec<FieldLineSpan>) -> FieldLines<'s>
     where
         'a: 's,
@@ -62,17 +64,17 @@ impl<'a> FieldLines<'a> {
         FieldLines { octets: self.octets, spans }
     }
 
-    /// The value of the first line named `name`, in any case.
+    /// Returns the value of the first line named `name`, in any case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.all(name).next()
     }
 
-    /// The values of all lines named `name`, in any case, in wire order.
+    /// Returns the values of all lines named `name`, in any case, in wire order.
     pub fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = FieldValue<'a>> + use<'a, 'n> {
         self.iter().filter(move |line| line.name.is(name)).map(|line| line.value)
     }
 
-    /// Appends the lines that `is_kept` says to `output`, as they are [sent](FieldLine::write).
+    /// Appends the lines for which `is_kept` returns `true` to `output`, in [wire format](FieldLine::write).
     #[inline]
     pub fn write_kept(&self, output: &mut Vec<u8>, mut is_kept: impl FnMut(FieldLine<'a>) -> bool) {
         for (line, span) in self.iter().zip(self.spans) {
@@ -85,7 +87,8 @@ impl<'a> FieldLines<'a> {
         }
     }
 
-    /// The line at `span` and its end, if it has come as it would be sent: then one copy will do.
+    /// Returns the line at `span` with its line end, if it is already in wire format. Then one copy is
+    /// enough.
     #[inline]
     fn as_sent(&self, span: &FieldLineSpan) -> Option<&'a [u8]> {
         let (name_end, value_start) = (span.name_end as usize, span.value_start as usize);
@@ -94,12 +97,12 @@ impl<'a> FieldLines<'a> {
         is_as_sent.then_some(line)
     }
 
-    /// The octets the lines stand in.
+    /// Returns the bytes that contain the lines.
     pub const fn octets(&self) -> &'a [u8] {
         self.octets
     }
 
-    /// Where the lines stand.
+    /// Returns the positions of the lines.
     pub const fn spans(&self) -> &'a [FieldLineSpan] {
         self.spans
     }
@@ -111,52 +114,63 @@ impl fmt::Debug for FieldLines<'_> {
     }
 }
 
-/// Field lines to be sent: `name: value CRLF` after each other, every line valid.
+/// Field lines to be sent: `name: value CRLF` one after the other. Every line is valid.
 ///
-/// It is filled through the checks, or with lines that a parser has checked, so nothing that a peer or a
-/// handler chose can end a line, or a head, early.
+/// All lines pass the checks here or come from a parser. So no data from a peer or a handler can end a line
+/// or a head early.
+///
+/// ```
+/// use thruway_message::{FieldLinesBuf, InvalidFieldLine};
+///
+/// let mut fields = FieldLinesBuf::new();
+/// fields.append("ETag", "\"1\"")?;
+/// assert_eq!(fields.octets(), b"ETag: \"1\"\r\n");
+/// assert_eq!(fields.append("X", "a\r\nEvil: 1"), Err(InvalidFieldLine::Value));
+/// # Ok::<_, InvalidFieldLine>(())
+/// ```
 #[derive(Clone)]
 pub struct FieldLinesBuf(Lines);
 
 #[derive(Clone)]
 enum Lines {
-    /// Known when the program was compiled.
+    /// Lines known at compile time.
     Static(&'static str),
-    /// Put together at run time.
+    /// Lines created at run time.
     Owned(Vec<u8>),
 }
 
 impl FieldLinesBuf {
-    /// No lines. Does not allocate.
+    /// Returns an empty list. Does not allocate.
     pub const fn new() -> Self {
         Self(Lines::Static(""))
     }
 
-    /// Lines written out in full, each ended by CRLF: `"Content-Type: text/plain\r\n"`. Does not allocate.
+    /// Returns the lines in `lines`, each with its CRLF: `"Content-Type: text/plain\r\n"`. Does not allocate.
     ///
     /// # Panics
-    /// The text is not a sequence of valid field lines; in a constant, that is an error of compilation.
+    /// Panics if the text is not a sequence of valid field lines. In a constant, this is a compile-time
+    /// error.
     pub const fn from_static(lines: &'static str) -> Self {
         let mut rest = lines.as_bytes();
         while !rest.is_empty() {
             let Some((line, after)) = split_line(rest) else { panic!("a field line must end with CRLF") };
-            let Some((name, value)) = split_name(line) else { panic!("a field line must hold a colon") };
+            let Some((name, value)) = split_name(line) else { panic!("a field line must contain a colon") };
             assert!(FieldName::new(name).is_ok(), "a field name must be a token");
-            assert!(FieldValue::new(value).is_ok(), "a field value must not hold control characters");
+            assert!(FieldValue::new(value).is_ok(), "a field value must not contain control characters");
             rest = after;
         }
         Self(Lines::Static(lines))
     }
 
-    /// Makes room for lines of so many octets, so that adding them allocates no more than once.
+    /// Reserves space for lines of `octets` bytes, so that adding them allocates at most once.
     pub fn reserve(&mut self, octets: usize) {
         self.make_owned(octets).reserve(octets);
     }
 
-    /// Adds a line at the end.
+    /// Appends a line.
     ///
     /// # Errors
-    /// Name or value are invalid; nothing was added.
+    /// The name or value is invalid. Nothing was added then.
     pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let name = FieldName::new(name.as_bytes())?;
         let value = FieldValue::new(value.as_ref())?;
@@ -164,12 +178,12 @@ impl FieldLinesBuf {
         Ok(())
     }
 
-    /// Adds a line that is known to be valid at the end.
+    /// Appends a valid line.
     pub fn append_line(&mut self, line: FieldLine<'_>) {
         line.write(self.make_owned(ROOM_FOR_MORE_LINES));
     }
 
-    /// Adds those of `lines` that `is_kept` says. Allocates no more than once.
+    /// Appends the `lines` for which `is_kept` returns `true`. Allocates at most once.
     #[inline]
     pub fn append_kept<'a>(&mut self, lines: FieldLines<'a>, is_kept: impl FnMut(FieldLine<'a>) -> bool) {
         let room = lines.octets.len();
@@ -185,10 +199,10 @@ impl FieldLinesBuf {
         }
     }
 
-    /// Replaces all lines named `name` by one.
+    /// Replaces all lines named `name` by one line.
     ///
     /// # Errors
-    /// Name or value are invalid; nothing was changed.
+    /// The name or value is invalid. Nothing was changed then.
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let line =
             FieldLine { name: FieldName::new(name.as_bytes())?, value: FieldValue::new(value.as_ref())? };
@@ -209,12 +223,12 @@ impl FieldLinesBuf {
         *self = kept;
     }
 
-    /// The lines in order.
+    /// Returns the lines in order.
     pub fn iter(&self) -> FieldLinesIter<'_> {
         FieldLinesIter { rest: self.octets() }
     }
 
-    /// Whether there is a line with one of these names, in any case.
+    /// Returns `true` if there is a line with one of these names, in any case.
     pub fn has_any(&self, names: &[&str]) -> bool {
         let mut lines = self.iter();
         while !names.iter().any(|name| lines.is_at(name)) {
@@ -225,7 +239,7 @@ impl FieldLinesBuf {
         true
     }
 
-    /// The value of the first line named `name`, in any case.
+    /// Returns the value of the first line named `name`, in any case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         let mut lines = self.iter();
         while !lines.is_at(name) {
@@ -234,7 +248,7 @@ impl FieldLinesBuf {
         lines.next().map(|line| line.value)
     }
 
-    /// All lines as they are sent, each ended by CRLF.
+    /// Returns all lines in wire format, each with its CRLF.
     pub fn octets(&self) -> &[u8] {
         match &self.0 {
             Lines::Static(lines) => lines.as_bytes(),
@@ -242,8 +256,8 @@ impl FieldLinesBuf {
         }
     }
 
-    /// The same, if they are those that were [written out](Self::from_static): what is made of them once can
-    /// be used again.
+    /// Returns the lines if they come unchanged from [`from_static`](Self::from_static). Callers can then
+    /// cache results that depend on them.
     pub const fn as_static(&self) -> Option<&'static str> {
         match &self.0 {
             Lines::Static(lines) => Some(lines),
@@ -292,7 +306,7 @@ pub struct FieldLinesIter<'a> {
 }
 
 impl FieldLinesIter<'_> {
-    /// Whether the next line is one of the field `name`.
+    /// Returns `true` if the next line has the name `name`.
     fn is_at(&self, name: &str) -> bool {
         match self.rest.get(..=name.len()) {
             Some([start @ .., b':']) => start.eq_ignore_ascii_case(name.as_bytes()),
@@ -318,7 +332,7 @@ impl<'a> Iterator for FieldLinesIter<'a> {
     }
 }
 
-/// Splits at the first CRLF, in constants. Values hold no CR, so the first one ends the line.
+/// Splits at the first CRLF, in constants. Values contain no CR, so the first one ends the line.
 const fn split_line(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i + 1 < octets.len() {
@@ -331,7 +345,7 @@ const fn split_line(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Splits at the colon; one space after it is not part of the value.
+/// Splits at the colon. One space after it is not part of the value.
 const fn split_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i < line.len() {
@@ -347,7 +361,7 @@ const fn split_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// A first line added at run time is rarely the last.
+/// Extra capacity for the first line that is added at run time, because more lines usually follow.
 const ROOM_FOR_MORE_LINES: usize = 192;
 
 #[cfg(test)]
@@ -357,7 +371,7 @@ mod tests {
 
     #[test]
     fn lines_are_written_as_they_are_sent_however_they_came() {
-        // The end of the last line is not among the octets.
+        // The end of the last line is not part of the bytes.
         let octets = b"A: 1\r\nB:2\r\nC:\t3\r\nD: 4 \r\nE: \r\nF: 6";
         let mut at = 0;
         let spans: Vec<_> = octets

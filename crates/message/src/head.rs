@@ -1,5 +1,5 @@
-//! Heads: control data and a header section, in a version of the protocol (RFC 9110 §6 and §2.5); borrowed
-//! from the octets they were parsed from, or owned.
+//! Heads of messages: control data and a header section, with a protocol version (RFC 9110 §6 and §2.5). A
+//! head is borrowed from the parsed bytes, or owned.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use crate::method::Method;
 use crate::request_target::{AbsoluteForm, OriginForm, RequestTarget};
 use crate::status_code::StatusCode;
 
-/// The protocol version in which a message came or goes.
+/// The protocol version of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Version {
@@ -26,7 +26,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version as logs and start lines name it.
+    /// Returns the version as in logs and start lines.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -42,53 +42,53 @@ impl fmt::Display for Version {
     }
 }
 
-/// The head of a request. Borrows from the octets it was parsed from.
+/// The head of a request. It borrows from the parsed bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
-    /// What is asked for.
+    /// The method.
     pub method: Method<'a>,
-    /// What it is asked of.
+    /// The target.
     pub target: RequestTarget<'a>,
-    /// The version of the protocol the client speaks on this connection.
+    /// The client's protocol version on this connection.
     pub version: Version,
     /// The header section, in wire order and case.
     pub field_lines: FieldLines<'a>,
 }
 
 impl<'a> RequestHead<'a> {
-    /// Host and port the request is for: that of the target, or else of the `Host` field (RFC 9110 §7.1,
-    /// RFC 9112 §3.2.2).
+    /// Returns the host and port of the request: from the target, or else from the `Host` field (RFC 9110
+    /// §7.1, RFC 9112 §3.2.2).
     pub fn authority(&self) -> Option<Authority<'a>> {
         self.target.authority().or_else(|| Authority::parse(self.field("host")?.as_bytes()).ok())
     }
 
-    /// The value of the first field line named `name`, in any case.
+    /// Returns the value of the first field line named `name`, in any case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.field_lines.field(name)
     }
 }
 
-/// The head of a response. Borrows from the octets it was parsed from.
+/// The head of a response. It borrows from the parsed bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
     /// The status code.
     pub status: StatusCode,
-    /// The reason phrase as sent; without meaning (RFC 9112 §4).
+    /// The reason phrase as sent. It has no meaning (RFC 9112 §4).
     pub reason: &'a [u8],
-    /// The version of the protocol the server speaks on this connection.
+    /// The server's protocol version on this connection.
     pub version: Version,
     /// The header section, in wire order and case.
     pub field_lines: FieldLines<'a>,
 }
 
 impl<'a> ResponseHead<'a> {
-    /// The value of the first field line named `name`, in any case.
+    /// Returns the value of the first field line named `name`, in any case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.field_lines.field(name)
     }
 }
 
-/// The head of a request with octets of its own, for those who need it longer than the octets it came in.
+/// An owned copy of a request head, for callers that need it longer than the parsed bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedRequestHead {
     octets: Box<[u8]>,
@@ -98,7 +98,7 @@ pub struct OwnedRequestHead {
     version: Version,
 }
 
-/// Ranges index the octets.
+/// The ranges refer to the copied bytes.
 #[derive(Clone, Debug)]
 enum OwnedMethod {
     Registered(Method<'static>),
@@ -114,7 +114,7 @@ enum OwnedTarget {
 }
 
 impl OwnedRequestHead {
-    /// The head, to be read as any other.
+    /// Returns the head in borrowed form.
     pub fn as_head(&self) -> RequestHead<'_> {
         RequestHead {
             method: self.method(),
@@ -144,7 +144,7 @@ impl OwnedRequestHead {
         }
     }
 
-    // What was copied from something valid is valid: the defaults below are never used.
+    // The copied parts are valid, so the defaults below are never used.
 
     fn text(&self, range: &Range<usize>) -> &str {
         core::str::from_utf8(&self.octets[range.clone()]).unwrap_or_default()
@@ -172,7 +172,7 @@ impl From<RequestHead<'_>> for OwnedRequestHead {
     }
 }
 
-/// The head of a response with octets of its own, for those who need it longer than the octets it came in.
+/// An owned copy of a response head, for callers that need it longer than the parsed bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedResponseHead {
     octets: Box<[u8]>,
@@ -183,7 +183,7 @@ pub struct OwnedResponseHead {
 }
 
 impl OwnedResponseHead {
-    /// The head, to be read as any other.
+    /// Returns the head in borrowed form.
     pub fn as_head(&self) -> ResponseHead<'_> {
         ResponseHead {
             status: self.status,
@@ -197,8 +197,8 @@ impl OwnedResponseHead {
 impl From<ResponseHead<'_>> for OwnedResponseHead {
     fn from(head: ResponseHead<'_>) -> Self {
         let lines = head.field_lines;
-        // All of what the lines stand in, which is hardly more than they are, so that their places stay the
-        // same.
+        // Copies all bytes that contain the lines, so that their positions stay the same. The surplus is
+        // small.
         let mut octets = Vec::with_capacity(lines.octets().len() + head.reason.len());
         octets.extend_from_slice(lines.octets());
         let reason = append(&mut octets, head.reason);
@@ -207,7 +207,7 @@ impl From<ResponseHead<'_>> for OwnedResponseHead {
     }
 }
 
-/// How many octets names and values take.
+/// Returns the number of bytes of all names and values.
 fn room(lines: FieldLines<'_>) -> usize {
     lines.iter().map(|line| line.name.as_bytes().len() + line.value.as_bytes().len()).sum()
 }
@@ -227,7 +227,7 @@ fn append_target(octets: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the spans it came with were u32 too")]
+#[expect(clippy::cast_possible_truncation, reason = "the original spans are u32 too")]
 fn append_line(octets: &mut Vec<u8>, line: FieldLine<'_>) -> FieldLineSpan {
     let name = append(octets, line.name.as_bytes());
     let value = append(octets, line.value.as_bytes());
@@ -245,7 +245,7 @@ fn append(octets: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
     start..octets.len()
 }
 
-/// Most targets are shorter.
+/// Capacity for the start line. Most targets are shorter.
 const ROOM_FOR_START_LINE: usize = 64;
 
 #[cfg(test)]

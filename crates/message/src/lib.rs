@@ -1,7 +1,17 @@
-//! HTTP messages as RFC 9110 defines them, in no particular version.
+//! HTTP messages as in RFC 9110, independent of the protocol version.
 //!
-//! Everything that reads a message borrows from the octets it was parsed from; nothing here parses HTTP/1.1
-//! framing, builds maps, does I/O or knows the time.
+//! Most types borrow from the bytes of the parsed message. This crate does not parse HTTP/1.1 framing, builds
+//! no maps, does no I/O and has no clock.
+//!
+//! ```
+//! use thruway_message::{FieldLinesBuf, Method, StatusCode};
+//!
+//! let mut fields = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
+//! fields.append("Cache-Control", "no-store")?;
+//! assert_eq!(fields.field("cache-control").unwrap(), "no-store");
+//! assert!(Method::Get.is_safe() && StatusCode::OK.is_success());
+//! # Ok::<_, thruway_message::InvalidFieldLine>(())
+//! ```
 #![forbid(unsafe_code)]
 #![no_std]
 

@@ -2,8 +2,15 @@
 
 use crate::token::trim_whitespace;
 
-/// The members of the list `value`, trimmed, without empty ones. A comma inside a quoted string does not
-/// separate (RFC 9110 §5.6.1 and §5.6.4).
+/// Returns the members of the list `value`, trimmed and without empty ones. A comma inside a quoted string is
+/// not a separator (RFC 9110 §5.6.1 and §5.6.4).
+///
+/// ```
+/// use thruway_message::list::members;
+///
+/// let found: Vec<_> = members(b"gzip, \"a,b\", ,br").collect();
+/// assert_eq!(found, [&b"gzip"[..], b"\"a,b\"", b"br"]);
+/// ```
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     core::iter::from_fn(move || {
@@ -15,7 +22,7 @@ pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     .filter(|member| !member.is_empty())
 }
 
-/// Whether the list `value` has the member `token`, compared without regard to case.
+/// Returns `true` if the list `value` has the member `token`, in any case.
 pub fn contains_token(value: &[u8], token: &str) -> bool {
     members(value).any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
 }

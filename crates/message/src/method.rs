@@ -4,8 +4,16 @@ use core::fmt;
 
 use crate::token::is_token;
 
-/// A request method. Any token is a method (RFC 9110 §9.1); the registered ones of RFC 9110 and PATCH have a
-/// variant of their own.
+/// A request method. Any token is a method (RFC 9110 §9.1). The registered methods of RFC 9110 and PATCH have
+/// their own variants.
+///
+/// ```
+/// use thruway_message::Method;
+///
+/// assert_eq!(Method::from_token(b"GET")?, Method::Get);
+/// assert_eq!(Method::from_token(b"PROPFIND")?, Method::Other("PROPFIND"));
+/// # Ok::<_, thruway_message::InvalidMethod>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Method<'a> {
     /// CONNECT, RFC 9110 §9.3.6.
@@ -26,12 +34,12 @@ pub enum Method<'a> {
     Put,
     /// TRACE, RFC 9110 §9.3.8.
     Trace,
-    /// Any other token. Built by [`Method::from_token`], which never puts a method named above here.
+    /// Any other token. [`Method::from_token`] creates this variant, but never for a method listed above.
     Other(&'a str),
 }
 
 impl<'a> Method<'a> {
-    /// The method that `token` names. Methods are case-sensitive.
+    /// Returns the method with the name `token`. Methods are case-sensitive.
     ///
     /// # Errors
     /// `token` is not a token (RFC 9110 §9.1).
@@ -51,7 +59,7 @@ impl<'a> Method<'a> {
         })
     }
 
-    /// The method as it stands on the wire.
+    /// Returns the method in wire format.
     pub const fn as_str(&self) -> &'a str {
         match self {
             Self::Connect => "CONNECT",
@@ -67,7 +75,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// The method, free of what it was parsed from; `None` if it has no variant of its own.
+    /// Returns the method without a borrow, or `None` if it has no variant of its own.
     pub const fn registered(&self) -> Option<Method<'static>> {
         Some(match self {
             Self::Connect => Method::Connect,
@@ -83,12 +91,12 @@ impl<'a> Method<'a> {
         })
     }
 
-    /// Whether the method is defined as read-only for the origin server (RFC 9110 §9.2.1).
+    /// Returns `true` if the method is defined as read-only for the origin server (RFC 9110 §9.2.1).
     pub const fn is_safe(&self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
     }
 
-    /// Whether several identical requests have the effect of one (RFC 9110 §9.2.2).
+    /// Returns `true` if several identical requests have the same effect as one (RFC 9110 §9.2.2).
     pub const fn is_idempotent(&self) -> bool {
         self.is_safe() || matches!(self, Self::Delete | Self::Put)
     }
@@ -100,7 +108,7 @@ impl fmt::Display for Method<'_> {
     }
 }
 
-/// A method that is not a token (RFC 9110 §9.1).
+/// The error for a method that is not a token (RFC 9110 §9.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidMethod;
 

@@ -1,21 +1,21 @@
-//! What a request is applied to (RFC 9110 §7.1, RFC 9112 §3.2).
+//! The target of a request (RFC 9110 §7.1, RFC 9112 §3.2).
 //!
-//! The four forms as values; which octets make which form is a rule of the protocol version.
+//! The four forms are values here. Each protocol version defines the bytes of each form.
 
 use core::fmt;
 
 use crate::authority::Authority;
 
-/// The target of a request, in the form in which it was sent.
+/// The target of a request, in its original form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestTarget<'a> {
     /// `/path?query`: the usual form.
     Origin(OriginForm<'a>),
-    /// `http://host/path?query`: as sent to a proxy, and to be understood by every server.
+    /// `http://host/path?query`: the form for proxies, which every server must understand.
     Absolute(AbsoluteForm<'a>),
-    /// `host:port`: with CONNECT only.
+    /// `host:port`: for CONNECT only.
     Authority(Authority<'a>),
-    /// `*`: with OPTIONS only, the server as a whole.
+    /// `*`: for OPTIONS only. The target is the whole server.
     Asterisk,
 }
 
@@ -29,7 +29,7 @@ pub struct OriginForm<'a> {
 /// A whole URI (RFC 9112 §3.2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AbsoluteForm<'a> {
-    /// The scheme, in the case in which it came.
+    /// The scheme, in its original case.
     pub scheme: &'a str,
     /// The host and, if given, the port.
     pub authority: Authority<'a>,
@@ -38,50 +38,51 @@ pub struct AbsoluteForm<'a> {
 }
 
 impl<'a> OriginForm<'a> {
-    /// A path with its query, split at the first question mark.
+    /// Splits a path with a query at the first question mark.
     pub fn new(path_and_query: &'a str) -> Self {
         let end = path_and_query.find('?').unwrap_or(path_and_query.len());
         Self::from_parsed(path_and_query.as_bytes(), end)
     }
 
-    /// A path with its query, which a parser has found to be visible ASCII, and to be parted after
-    /// `path_length` octets.
+    /// Creates the form from a parsed path with its query, which must be visible ASCII. The path has
+    /// `path_length` bytes.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a target is far shorter than 4 GiB: it has a limit")]
+    #[expect(clippy::cast_possible_truncation, reason = "the limit of a target is far below 4 GiB")]
     pub const fn from_parsed(path_and_query: &'a [u8], path_length: usize) -> Self {
         Self { path_and_query, path_length: path_length as u32 }
     }
 
-    /// The path as sent, percent-encoded.
+    /// Returns the path as sent, with percent-encoding.
     #[inline]
     pub fn path(&self) -> &'a str {
         core::str::from_utf8(self.path_octets()).unwrap_or_default()
     }
 
-    /// The octets of the path as sent.
+    /// Returns the bytes of the path as sent.
     #[inline]
     pub fn path_octets(&self) -> &'a [u8] {
         &self.path_and_query[..self.path_length as usize]
     }
 
-    /// The query as sent, without its question mark.
+    /// Returns the query as sent, without its question mark.
     pub fn query(&self) -> Option<&'a str> {
         core::str::from_utf8(self.path_and_query.get(self.path_length as usize + 1..)?).ok()
     }
 
-    /// The octets of path and query as sent.
+    /// Returns the bytes of path and query as sent.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.path_and_query
     }
 
-    /// Path and query as sent.
+    /// Returns path and query as sent.
     pub fn as_str(&self) -> &'a str {
         core::str::from_utf8(self.path_and_query).unwrap_or_default()
     }
 }
 
 impl<'a> RequestTarget<'a> {
-    /// The path as sent; `*` for the asterisk form, `/` for an absolute form without one, empty with CONNECT.
+    /// Returns the path as sent. The result is `*` for the asterisk form, `/` for an absolute form without a
+    /// path, and empty for CONNECT.
     pub fn path(&self) -> &'a str {
         match self {
             Self::Origin(origin) => origin.path(),
@@ -92,7 +93,7 @@ impl<'a> RequestTarget<'a> {
         }
     }
 
-    /// The query as sent, without its question mark.
+    /// Returns the query as sent, without its question mark.
     pub fn query(&self) -> Option<&'a str> {
         match self {
             Self::Origin(origin) | Self::Absolute(AbsoluteForm { origin, .. }) => origin.query(),
@@ -100,7 +101,7 @@ impl<'a> RequestTarget<'a> {
         }
     }
 
-    /// The authority, where the form has one.
+    /// Returns the authority, if the form has one.
     pub fn authority(&self) -> Option<Authority<'a>> {
         match self {
             Self::Absolute(absolute) => Some(absolute.authority),

@@ -7,7 +7,7 @@ use core::fmt;
 pub struct StatusCode(u16);
 
 impl StatusCode {
-    /// The status code with the number `code`.
+    /// Returns the status code with the number `code`.
     ///
     /// # Errors
     /// `code` does not have three digits.
@@ -18,33 +18,33 @@ impl StatusCode {
         Ok(Self(code))
     }
 
-    /// The three-digit number.
+    /// Returns the three-digit number.
     pub const fn as_u16(self) -> u16 {
         self.0
     }
 
-    /// Whether this is an interim response, 1xx.
+    /// Returns `true` for an interim response, 1xx.
     pub const fn is_interim(self) -> bool {
         self.0 < 200
     }
 
-    /// Whether the request succeeded, 2xx.
+    /// Returns `true` for a success, 2xx.
     pub const fn is_success(self) -> bool {
         self.0 / 100 == 2
     }
 
-    /// Whether a response with this status never has content: 1xx, 204, 304 (RFC 9110 §6.4.1).
+    /// Returns `true` if responses with this status never have content: 1xx, 204, 304 (RFC 9110 §6.4.1).
     pub const fn is_without_content(self) -> bool {
         self.0 < 200 || self.0 == 204 || self.0 == 304
     }
 
-    /// The registered reason phrase; empty where none is registered.
+    /// Returns the registered reason phrase, or an empty string if there is none.
     pub const fn reason(self) -> &'static str {
         reason(self.0)
     }
 }
 
-/// Names, numbers and phrases of the registry, in one table.
+/// The names, numbers and phrases of the registry, in one table.
 macro_rules! status_codes {
     ($($code:literal $name:ident $reason:literal)*) => {
         impl StatusCode {
@@ -146,7 +146,7 @@ impl fmt::Debug for StatusCode {
     }
 }
 
-/// A status code that does not have three digits.
+/// The error for a status code that does not have three digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidStatusCode;
 

@@ -1,22 +1,22 @@
 //! Character classes of RFC 9110 §5.5 and §5.6.
 
-/// Whether `octet` is a `tchar` (RFC 9110 §5.6.2).
+/// Returns `true` if `octet` is a `tchar` (RFC 9110 §5.6.2).
 pub const fn is_token_octet(octet: u8) -> bool {
     CLASSES[octet as usize] & TOKEN != 0
 }
 
-/// Whether `octets` form a `token`: one or more `tchar` (RFC 9110 §5.6.2).
+/// Returns `true` if `octets` are a `token`: one or more `tchar` (RFC 9110 §5.6.2).
 pub const fn is_token(octets: &[u8]) -> bool {
     all_in_class(octets, TOKEN) && !octets.is_empty()
 }
 
-/// Whether `octet` may stand in a field value: visible, obs-text, space or tab (RFC 9110 §5.5).
+/// Returns `true` if `octet` is allowed in a field value: visible, obs-text, space or tab (RFC 9110 §5.5).
 pub const fn is_field_value_octet(octet: u8) -> bool {
     CLASSES[octet as usize] & FIELD_VALUE != 0
 }
 
-/// Whether `octets` form a field value: no control character but tab, and no whitespace at either end
-/// (RFC 9110 §5.5).
+/// Returns `true` if `octets` are a field value: no control characters except tab, and no whitespace at
+/// either end (RFC 9110 §5.5).
 pub const fn is_field_value(octets: &[u8]) -> bool {
     if let ([first, ..], [.., last]) = (octets, octets)
         && (is_whitespace(*first) || is_whitespace(*last))
@@ -26,12 +26,12 @@ pub const fn is_field_value(octets: &[u8]) -> bool {
     all_in_class(octets, FIELD_VALUE)
 }
 
-/// Whether `octet` is whitespace between elements, `OWS` (RFC 9110 §5.6.3).
+/// Returns `true` if `octet` is optional whitespace, `OWS` (RFC 9110 §5.6.3).
 pub const fn is_whitespace(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t')
 }
 
-/// `octets` without the whitespace at both ends.
+/// Returns `octets` without the whitespace at both ends.
 pub const fn trim_whitespace(mut octets: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = octets
         && is_whitespace(*first)
@@ -46,8 +46,8 @@ pub const fn trim_whitespace(mut octets: &[u8]) -> &[u8] {
     octets
 }
 
-/// Whether the token `octets` is `lower_case`, in any case. `lower_case` must hold letters and dashes only;
-/// its length being known, this is a comparison of words.
+/// Returns `true` if the token `octets` equals `lower_case`, in any case. `lower_case` must contain only
+/// letters and dashes. Its length is a constant, so the comparison works on whole words.
 #[inline]
 pub fn is_in_any_case<const N: usize>(octets: &[u8], lower_case: &[u8; N]) -> bool {
     let Ok(octets) = <&[u8; N]>::try_from(octets) else {

@@ -1,16 +1,22 @@
-//! Credentials in URLs (RFC 3986 §3.2.1), which nothing may print.
+//! Credentials in URLs (RFC 3986 §3.2.1), which must never be printed.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use core::ops::Range;
 
-/// Returns `text` with stars in place of the userinfo of each URL in it, for errors, logs and pages (RFC 3986
+/// Returns `text` with stars in place of the userinfo of each URL, for errors, logs and pages (RFC 3986
 /// §7.5).
 ///
-/// The URLs need not be valid. If the authority has an `@`, or is no host with an optional port, everything
-/// up to the last `@` of the URL is masked: a password may hold an unescaped `/` or `@`. An `@` behind a
-/// valid authority belongs to the path and masks nothing. A URL ends at a space, a double quote or a
-/// backquote. A star takes the place of each byte, so positions in the text stay valid.
+/// The URLs need not be valid. If the authority contains an `@`, or is not a host with an optional port,
+/// everything up to the last `@` of the URL is masked: a password may contain an unescaped `/` or `@`. An `@`
+/// after a valid authority belongs to the path and masks nothing. A URL ends at a space, a double quote or a
+/// backquote. A star replaces each byte, so positions in the text stay valid.
+///
+/// ```
+/// use thruway_message::mask_userinfo;
+///
+/// assert_eq!(mask_userinfo("http://bob:key@a.example/"), "http://*******@a.example/");
+/// ```
 pub fn mask_userinfo(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
@@ -26,7 +32,7 @@ pub fn mask_userinfo(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// Returns the place of the first userinfo behind `from`.
+/// Returns the position of the first userinfo after `from`.
 fn userinfo(text: &str, mut from: usize) -> Option<Range<usize>> {
     loop {
         let start = from + text[from..].find("://")? + 3;

@@ -6,6 +6,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The address of a listener: `127.0.0.1:8080`, `[::1]:8080`, or `unix:/run/thruway.sock`.
+///
+/// ```
+/// use std::path::PathBuf;
+///
+/// use thruway_net::ListenAddr;
+///
+/// let path = PathBuf::from("/run/thruway.sock");
+/// assert_eq!("unix:/run/thruway.sock".parse(), Ok(ListenAddr::Unix(path)));
+/// assert!("localhost:80".parse::<ListenAddr>().is_err());
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ListenAddr {
     /// An IP address and a TCP port. With port 0, the system chooses the port.

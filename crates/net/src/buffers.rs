@@ -8,6 +8,17 @@ use std::ops::{Deref, DerefMut};
 use crate::thread_state::ThreadState;
 
 /// A buffer from the pool of this thread. Dropping it clears it and returns it to the pool.
+///
+/// ```
+/// use thruway_net::PooledBuffer;
+///
+/// let mut buffer = PooledBuffer::take();
+/// buffer.extend_from_slice(b"data");
+/// drop(buffer);
+/// // The next user gets the same memory, cleared.
+/// let buffer = PooledBuffer::take();
+/// assert!(buffer.is_empty() && buffer.capacity() > 0);
+/// ```
 #[derive(Debug, Default)]
 pub struct PooledBuffer(Vec<u8>);
 

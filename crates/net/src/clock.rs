@@ -17,6 +17,17 @@ enum Source {
 }
 
 /// Time that advances only on request, for tests.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use thruway_net::{Clock, ManualTime};
+///
+/// let time = ManualTime::default();
+/// let clock = Clock::manual(time.clone());
+/// time.advance(Duration::from_secs(1));
+/// assert_eq!(clock.now(), Duration::from_secs(1));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ManualTime(Rc<Cell<Duration>>);
 

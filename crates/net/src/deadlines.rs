@@ -9,6 +9,20 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// The deadlines of the connections of one worker.
+///
+/// ```
+/// use std::task::Waker;
+/// use std::time::Duration;
+///
+/// use thruway_net::Deadlines;
+///
+/// let deadlines = Deadlines::new();
+/// let deadline = deadlines.register();
+/// deadline.set_waker(Waker::noop());
+/// deadline.set(Some(Duration::from_secs(5)));
+/// // The worker's timer calls this regularly.
+/// deadlines.wake_overdue(Duration::from_secs(6));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Deadlines(Rc<RefCell<Table>>);
 

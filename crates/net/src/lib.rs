@@ -3,6 +3,36 @@
 //! A worker is a thread with its own runtime, buffers and deadlines. Workers share no state on the path of a
 //! request. This crate knows only two protocols: the PROXY protocol, and HTTP/2 as far as streams that are
 //! tunnels need it.
+//!
+//! A server that closes every connection after a short message:
+//!
+//! ```no_run
+//! use std::future::poll_fn;
+//! use std::io::IoSlice;
+//! use std::rc::Rc;
+//! use std::time::Duration;
+//!
+//! use thruway_net::{Accepted, Transport, Worker, Workers, WorkersConfig, bind, spawn};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = WorkersConfig::default();
+//! let bound = bind(&"127.0.0.1:8080".parse()?, config.workers, 1024)?;
+//! let workers = Workers::start(config, vec![bound], |_: &Rc<Worker>| {
+//!     |accepted: Accepted| {
+//!         spawn(async move {
+//!             // The guard counts the connection until it is dropped.
+//!             let Accepted { mut stream, guard: _guard, .. } = accepted;
+//!             let _ = poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(b"hello\n")])).await;
+//!             let _ = poll_fn(|cx| stream.poll_shutdown(cx)).await;
+//!         });
+//!     }
+//! })?;
+//! let handle = workers.drain_handle();
+//! std::thread::spawn(move || handle.drain(Duration::from_secs(10)));
+//! println!("{:?}", workers.join().loads);
+//! # Ok(())
+//! # }
+//! ```
 #![deny(unsafe_code)]
 
 // time

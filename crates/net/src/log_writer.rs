@@ -11,6 +11,37 @@ use std::time::Duration;
 /// such as the format of its lines.
 ///
 /// Each buffer has a limit. Lines that do not fit are dropped and counted: logging never waits.
+///
+/// ```
+/// use std::io::Write;
+/// use std::time::Duration;
+///
+/// use thruway_net::{LogTarget, LogWriter, LogWriterConfig};
+///
+/// struct Stderr;
+///
+/// impl LogTarget for Stderr {
+///     fn write(&mut self, bytes: &[u8]) {
+///         let _ = std::io::stderr().write_all(bytes);
+///     }
+///
+///     fn report_dropped(&mut self, lines: u64) {
+///         eprintln!("{lines} lines were dropped");
+///     }
+/// }
+///
+/// let config = LogWriterConfig {
+///     thread_name: "log",
+///     buffer_bytes_max: 64 << 10,
+///     kept_bytes_max: 16 << 10,
+///     write_every: Some(Duration::from_millis(100)),
+/// };
+/// let writer = LogWriter::start(config, (), Stderr)?;
+/// let buffer = writer.add_buffer();
+/// buffer.append(|bytes, ()| bytes.extend_from_slice(b"a line\n"));
+/// assert_eq!(writer.finish(), 0);
+/// # Ok::<_, std::io::Error>(())
+/// ```
 pub struct LogWriter<S> {
     buffers: Arc<Mutex<Buffers<S>>>,
     buffer_bytes_max: usize,

@@ -17,6 +17,16 @@ pub struct Network {
 }
 
 /// A list of networks. A lookup takes a few comparisons, even in a long list (binary search).
+///
+/// ```
+/// use thruway_net::{ClientAddr, InvalidNetwork, Network, Networks};
+///
+/// let networks: Networks = ["10.0.0.0/8".parse::<Network>()?, "unix".parse()?].into_iter().collect();
+/// assert!(networks.contains(ClientAddr::Tcp(([10, 1, 2, 3], 80).into())));
+/// assert!(networks.contains(ClientAddr::Unix));
+/// assert!(!networks.contains(ClientAddr::Tcp(([192, 0, 2, 1], 80).into())));
+/// # Ok::<_, InvalidNetwork>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Networks {
     /// The networks in their original order.

@@ -9,6 +9,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGTERM and SIGINT, which ask a process to end. While this value exists, these signals do not end the
 /// process.
+///
+/// ```no_run
+/// use thruway_net::TerminationSignals;
+///
+/// let mut signals = TerminationSignals::take_over()?;
+/// signals.wait();
+/// println!("shutting down");
+/// # Ok::<_, std::io::Error>(())
+/// ```
 pub struct TerminationSignals(Awaited);
 
 /// SIGHUP, which asks a process to reload its config. While this value exists, SIGHUP does not end the

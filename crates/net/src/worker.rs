@@ -135,7 +135,7 @@ impl Worker {
         self.deadlines.wake_all();
     }
 
-    /// Returns the flag that tells now and later if a listener was removed.
+    /// Returns the shared flag that is `true` once the listener was removed.
     fn is_removed(&self, listener: usize) -> Rc<Cell<bool>> {
         let mut removed = self.removed.borrow_mut();
         if removed.len() <= listener {

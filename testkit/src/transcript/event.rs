@@ -148,7 +148,7 @@ impl fmt::Display for Event {
 fn body(length: BodyLength) -> String {
     match length {
         BodyLength::NONE => String::new(),
-        BodyLength::Octets(octets) => format!(", {octets} octets"),
+        BodyLength::Octets(octets) => format!(", {octets} bytes"),
         BodyLength::Chunked => String::from(", chunked"),
         BodyLength::UntilClose => String::from(", until close"),
     }

@@ -25,7 +25,7 @@ fn whatever_goes_wrong_the_certificate_of_before_stays_and_another_comes_later()
         (Misbehaviour::Dawdles("18446744073709551615"), "took too long"),
         (Misbehaviour::Dawdles("Fri, 31 Dec 9999 23:59:59 GMT"), "took too long"),
         (Misbehaviour::FindsNobody, "`a.example` leads here: nobody\\u{7} is there"),
-        (Misbehaviour::Giant, "the content is larger than allowed"),
+        (Misbehaviour::Giant, "the response body is larger than allowed"),
         (Misbehaviour::Hangs, "of no use"),
         (Misbehaviour::IssuesExpired, "would have to be renewed at once"),
         (Misbehaviour::IssuesForOtherKey, "belongs to another certificate"),

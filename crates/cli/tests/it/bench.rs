@@ -522,7 +522,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "cannot connect to `127.0.0.1:1`: connection refused",
             "is the server running",
         ),
-        (vec!["http", "http://unix:/none.sock"], "there is no such socket", "is that its socket"),
+        (vec!["http", "http://unix:/none.sock"], "the Unix socket does not exist", "is that its socket"),
         (vec!["http", "127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
         (
             vec!["http", "https://localhost/", "--ca", "none.pem"],

@@ -507,7 +507,7 @@ error: an answer with status 204 has no content
 6 | content = \"a\"
   |           ^^^
 
-error: a field value must not hold control characters or outer whitespace
+error: a field value must not contain control characters or outer whitespace
  --> a.toml:7:16
   |
 7 | content_type = \"a\\nb\"
@@ -535,7 +535,7 @@ error: a field name must be a token
 11 |     { name = \"a b\", value = \"1\" },
    |              ^^^^^
 
-error: a field value must not hold control characters or outer whitespace
+error: a field value must not contain control characters or outer whitespace
   --> a.toml:12:27
    |
 12 |     { name = \"a\", value = \" 1\" },
@@ -578,7 +578,7 @@ error: the directory `none` cannot be served: No such file or directory (os erro
         "[[routes]]\npath = \"/f\"\nfiles = { root = \".\", index = \"a/b\", cache_control = \"a\\u0000\" }";
     let message = refusal(&with(config));
     assert!(message.contains("error: an index is the name of a file, without a path\n"), "{message}");
-    assert!(message.contains("error: a field value must not hold control characters"), "{message}");
+    assert!(message.contains("error: a field value must not contain control characters"), "{message}");
 }
 
 #[test]

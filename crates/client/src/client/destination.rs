@@ -182,6 +182,6 @@ mod tests {
         }
         let two = destination.clone().field("A", "b").unwrap().field("C", "d").unwrap();
         assert_eq!(two.field_lines().octets(), b"Host: a\r\nA: b\r\nC: d\r\n");
-        assert_eq!(destination.field_lines().octets(), b"Host: a\r\n", "its clones have their own");
+        assert_eq!(destination.field_lines().octets(), b"Host: a\r\n", "clones have separate field lines");
     }
 }

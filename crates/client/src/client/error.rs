@@ -92,24 +92,26 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(failures) => failures.fmt(f),
-            Self::ContentTooLarge => f.write_str("the content is larger than allowed"),
+            Self::ContentTooLarge => f.write_str("the response body is larger than allowed"),
             Self::EventTooLarge => f.write_str("an event is larger than allowed"),
-            Self::EventsInvalid => f.write_str("the event stream has JSON lines in the place of fields"),
+            Self::EventsInvalid => f.write_str("the event stream contains JSON lines instead of fields"),
             Self::Exchange(error) => error.fmt(f),
             Self::FieldInvalid(error) => error.fmt(f),
             Self::NameNotResolved { host, kind: io::ErrorKind::TimedOut } => {
-                write!(f, "it was not found out in time where the host `{host}` is")
+                write!(f, "looking up the host `{host}` took too long")
             }
             Self::NameNotLookedUp { host, reason } => {
-                write!(f, "the host `{host}` could not be looked up: {reason}")
+                write!(f, "looking up the host `{host}` failed: {reason}")
             }
-            Self::NameNotResolved { host, .. } => write!(f, "the host `{host}` is not known"),
+            Self::NameNotResolved { host, .. } => {
+                write!(f, "the host `{host}` does not exist or has no address")
+            }
             Self::RequestInvalid(rule) => rule.fmt(f),
             Self::SchemeNotSupported => {
                 f.write_str("only URLs that begin with `http://` or `https://` are supported")
             }
             Self::Tls(failure) => failure.fmt(f),
-            Self::UrlInvalid => f.write_str("a URL begins with `http://` or `https://` and a host"),
+            Self::UrlInvalid => f.write_str("the URL does not begin with `http://` or `https://` and a host"),
         }
     }
 }

@@ -18,6 +18,19 @@ pub struct Event {
 }
 
 /// The events of a response, one after the other.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), thruway_client::ClientError> {
+/// use thruway_client::Client;
+///
+/// let response = Client::new().get("http://127.0.0.1:8080/events").send().await?;
+/// let mut events = response.events();
+/// while let Some(event) = events.next().await {
+///     println!("{}", event?.data);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Events {
     response: Response,

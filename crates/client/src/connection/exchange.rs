@@ -140,8 +140,8 @@ impl<T: Transport> Exchange<T> {
         self.0.deadline()
     }
 
-    /// Starts a read. Each turn is short, so all exchanges of a thread can share `buffers`, which are free
-    /// again after the turn.
+    /// Starts a turn: one poll iteration that reads. Turns are short, so all exchanges of a thread can share
+    /// `buffers`, which are free again after the turn.
     #[inline]
     pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e, T> {
         Turn::new(&mut self.0, buffers)
@@ -202,7 +202,7 @@ impl<T: Transport> Exchange<T> {
         self.0.is_reusable().then(|| Connection(self.0))
     }
 
-    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
+    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](super::ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel<T>> {
         let State { phase, transport, mut kept, kept_parsed, .. } = *self.0;
         kept.drain(..kept_parsed);

@@ -30,7 +30,8 @@ pub enum ResponseEvent<'t> {
     Tunnel(ResponseHead<'t>),
 }
 
-/// A continuous read of a response. At its end, the connection keeps the data that was read but not consumed.
+/// One poll iteration that reads a response. At its end, the connection keeps the data that was read but not
+/// consumed.
 ///
 /// A caller without capacity for more of the body ends the turn and starts another one later. Nothing is read
 /// in the meantime.
@@ -108,7 +109,7 @@ impl<'e, T: Transport> Turn<'e, T> {
     /// # Panics
     /// Panics if `octets` is larger than that part.
     pub fn put_back(&mut self, octets: usize) {
-        assert!(octets <= self.given, "only what was given can be put back");
+        assert!(octets <= self.given, "only bytes of the last event can be put back");
         self.parsed -= octets;
         self.state.put_back = octets;
         self.given = 0;

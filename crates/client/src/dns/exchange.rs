@@ -26,7 +26,7 @@ impl Servers {
     /// # Errors
     /// No server answers in time, or all servers refuse.
     pub(super) async fn ask(&self, name: &str, kind: Kind) -> io::Result<Option<Answer>> {
-        let mut failure = io::Error::other("there is no server of names");
+        let mut failure = io::Error::other("no DNS server is configured");
         for _ in 0..self.attempts {
             for address in &self.addresses {
                 let outcome = timeout(self.timeout, ask_one(*address, name, kind)).await;
@@ -35,7 +35,7 @@ impl Servers {
                     Ok(Reply::Nothing) => return Ok(None),
                     Ok(Reply::Truncated | Reply::Refused) => {
                         failure =
-                            io::Error::other(format!("the server of names {address} does not answer this"));
+                            io::Error::other(format!("the DNS server {address} did not answer the query"));
                     }
                     Err(error) => failure = error,
                 }

@@ -26,6 +26,17 @@ use message::{Answer, Kind};
 /// Asks DNS servers over UDP, and over TCP if an answer was truncated. `/etc/hosts` has priority, as usual;
 /// `nsswitch.conf` is ignored. Each lookup reads both `/etc/hosts` and `resolv.conf`, so that changes take
 /// effect.
+///
+/// ```no_run
+/// use thruway_client::{DnsResolver, Resolve};
+///
+/// # async fn example() -> std::io::Result<()> {
+/// let resolver = DnsResolver::with_nameservers([([192, 0, 2, 53], 53).into()]);
+/// let resolved = resolver.resolve_for("a.example", 443).await?;
+/// println!("{:?} for {:?}", resolved.addresses, resolved.holds);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct DnsResolver {
     /// The DNS servers; if empty, the servers in `resolv.conf`.
@@ -124,7 +135,7 @@ fn candidates(name: &str, config: &Config) -> Vec<String> {
 
 const DNS_PORT: u16 = 53;
 
-/// Maximum time for each server, so that a second server gets its turn before the caller's timeout.
+/// Maximum time for each server, so that a second server is asked before the caller's timeout.
 const TIMEOUT_SECONDS_MAX: u32 = 2;
 
 /// Returns the addresses for `name` in `text`, which has the format of `/etc/hosts` (hosts(5)). Ignores case.

@@ -115,10 +115,7 @@ impl Received {
         Self::lines(trailers, limits.field_lines, limits.trailer_section_bytes, too_large)
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a section is far shorter than 4 GiB: it has a limit"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the limit of a section is far below 4 GiB")]
     fn lines(
         fields: &HeaderMap,
         lines_max: u32,

@@ -6,6 +6,37 @@
 //! ```
 //! An exchange is polled like an HTTP/1.1 exchange. It returns the same events and errors. An upgrade becomes
 //! an extended CONNECT, and a successful answer to that becomes the 101 that answers an upgrade.
+//!
+//! ```no_run
+//! use std::future::poll_fn;
+//!
+//! use thruway_client::http2::{Connection, Http2Config};
+//! use thruway_client::{Config, Error, RequestToSend, ResponseEvent, UpstreamStream};
+//! use thruway_http1::BodyLength;
+//! use thruway_message::Method;
+//! use thruway_net::{Clock, spawn};
+//!
+//! # async fn example(stream: UpstreamStream, clock: &Clock) -> Result<(), Error> {
+//! let (config, http2) = (Config::default(), Http2Config::default());
+//! let (mut connection, driver) = Connection::new(stream, &config, &http2, clock, None).await?;
+//! spawn(driver);
+//! let request = RequestToSend::new(Method::Get, BodyLength::NONE);
+//! let mut exchange = connection.start(request, clock.now(), |head| {
+//!     head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+//! })?;
+//! while !exchange.is_complete() {
+//!     poll_fn(|cx| {
+//!         exchange.poll_event(cx, clock.now()).map_ok(|event| {
+//!             if let ResponseEvent::Final(head, _) = event {
+//!                 println!("{}", head.status);
+//!             }
+//!         })
+//!     })
+//!     .await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod octets;
 mod head;

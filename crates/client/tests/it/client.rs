@@ -170,7 +170,7 @@ fn content_is_read_piece_by_piece_or_up_to_a_limit() {
         assert!(response.next().await.is_none());
         let response = client.get(&base).send().await.unwrap();
         assert_eq!(response.collect(9).await, Err(ClientError::ContentTooLarge));
-        assert_eq!(client.idle_connections(), 0, "what was not read is not used again");
+        assert_eq!(client.idle_connections(), 0, "a connection with unread data is not reused");
         let until_close = upstream::speaks_http10().listen();
         let response = client.get(&url(&until_close)).send().await.unwrap();
         assert_eq!(response.collect(1).await, Err(ClientError::ContentTooLarge));
@@ -253,7 +253,9 @@ fn each_runtime_has_connections_of_its_own() {
     let (one, other) = (runtime(), runtime());
     let within = Duration::from_secs(20);
     for runtime in [&one, &other, &one, &other] {
-        runtime.block_on(async { tokio::time::timeout(within, get()).await }).expect("it should be answered");
+        runtime
+            .block_on(async { tokio::time::timeout(within, get()).await })
+            .expect("the request gets a response");
     }
     assert_eq!((listening.connections(), client.idle_connections()), (2, 2));
 }
@@ -289,7 +291,7 @@ fn nobody_there_is_said_of_every_address() {
         assert_eq!(failures, [(&UpstreamAddr::from(refused), ConnectError::Refused)]);
         // Without a reachable DNS server, the system cannot know that the name does not exist.
         let error = Client::new().get("http://name.invalid/").send().await.unwrap_err();
-        assert!(error.to_string().starts_with("the host `name.invalid` "), "{error}");
+        assert!(error.to_string().contains("the host `name.invalid` "), "{error}");
     });
 }
 
@@ -308,14 +310,10 @@ impl Resolve for Failing {
 #[test]
 fn a_name_that_nobody_could_look_up_is_not_one_that_is_not_known() {
     run(async {
-        let other = "the host `a.example` could not be looked up: out of order";
+        let other = "looking up the host `a.example` failed: out of order";
         for (kind, side, expected) in [
-            (ErrorKind::NotFound, Side::Upstream, "the host `a.example` is not known"),
-            (
-                ErrorKind::TimedOut,
-                Side::Upstream,
-                "it was not found out in time where the host `a.example` is",
-            ),
+            (ErrorKind::NotFound, Side::Upstream, "the host `a.example` does not exist or has no address"),
+            (ErrorKind::TimedOut, Side::Upstream, "looking up the host `a.example` took too long"),
             (ErrorKind::Other, Side::Local, other),
             (ErrorKind::ConnectionRefused, Side::Local, other),
         ] {

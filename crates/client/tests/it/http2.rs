@@ -28,7 +28,7 @@ impl Scene {
         let (config, http2) = (Config::default(), Http2Config::default());
         let opening = Connection::new(far, &config, &http2, worker.clock(), Some(worker.deadlines()));
         let Poll::Ready(Ok((connection, driver))) = poll(pin!(opening)) else {
-            panic!("a client need not wait for its server")
+            panic!("the client waited for its server")
         };
         Self { time, peer, connection, driver }
     }
@@ -117,7 +117,9 @@ fn a_response_is_told_in_events() {
     scene.say(&[OK, b"\0\0\x02\0\0\0\0\0\x01ok", b"\0\0\x05\x01\x05\0\0\0\x01\0\x01a\x01b"]);
     let mut events = Vec::new();
     while !exchange.is_complete() {
-        let Poll::Ready(Ok(event)) = event(&mut exchange, Duration::ZERO) else { panic!("it is all there") };
+        let Poll::Ready(Ok(event)) = event(&mut exchange, Duration::ZERO) else {
+            panic!("an event is missing")
+        };
         events.push(event);
     }
     assert_eq!(events, ["final 200 Chunked", "content ok", "end {\"a\": \"b\"}"]);
@@ -178,7 +180,7 @@ fn an_upstream_that_says_nothing_is_asked_and_then_given_up() {
     assert!(scene.pass(Duration::from_secs(2)).is_pending());
     assert_eq!(scene.kinds(), [PING]);
     assert!(scene.pass(Duration::from_secs(9)).is_pending());
-    assert!(scene.pass(Duration::from_secs(2)).is_ready(), "it has not answered");
+    assert!(scene.pass(Duration::from_secs(2)).is_ready(), "the server has not answered");
     // Active exchanges fail when the driver is dropped.
     scene.driver = Scene::new().driver;
     let failed = event(&mut exchange, Duration::from_secs(22));
@@ -220,7 +222,7 @@ fn an_upstream_is_not_asked_again_and_again_while_it_answers_nothing_else() {
     }
     assert!(scene.pass(Duration::from_secs(11)).is_pending());
     assert_eq!(scene.kinds(), [PING]);
-    assert!(scene.pass(Duration::from_secs(11)).is_ready(), "it has not answered");
+    assert!(scene.pass(Duration::from_secs(11)).is_ready(), "the server has not answered");
 }
 
 #[test]
@@ -237,7 +239,7 @@ fn who_begins_behind_pings_is_told_soon_that_the_upstream_has_gone() {
     assert!(scene.pass(Duration::from_secs(11)).is_pending());
     scene.answer_ping();
     assert!(scene.pass(Duration::from_secs(11)).is_pending());
-    assert_eq!(scene.kinds(), [0; 0], "not more often than servers bear");
+    assert_eq!(scene.kinds(), [0; 0], "not more often than servers allow");
 }
 
 /// Such an exchange once waited for five minutes.

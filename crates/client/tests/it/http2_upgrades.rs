@@ -85,12 +85,12 @@ fn a_success_is_told_as_in_http11() {
     scene.say(&[b"\0\0\x19\x01\x04\0\0\0\x01\x88\0\x14sec-websocket-accept\x01x"]);
     let mut cx = Context::from_waker(Waker::noop());
     let Poll::Ready(Ok(ResponseEvent::Tunnel(head))) = exchange.poll_event(&mut cx, Duration::ZERO) else {
-        panic!("it is a tunnel")
+        panic!("not a tunnel")
     };
     assert_eq!((head.status.as_u16(), head.field("upgrade").unwrap().as_bytes()), (101, &b"websocket"[..]));
     let accepts: Vec<_> =
         head.field_lines.all("sec-websocket-accept").map(|value| value.as_bytes()).collect();
-    assert_eq!(accepts, [b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="], "what another says in it proves nothing");
+    assert_eq!(accepts, [b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="], "the upstream server's own value is ignored");
     assert!(!exchange.is_complete() && !exchange.wants_content());
 }
 
@@ -98,7 +98,7 @@ fn a_success_is_told_as_in_http11() {
 fn a_tunnel_is_an_exchange_until_it_ends() {
     let mut scene = scene();
     let mut tunnel = tunnel(&mut scene);
-    assert!(!scene.connection.has_room(), "only one was allowed");
+    assert!(!scene.connection.has_room(), "the server allows only one stream");
     let mut cx = Context::from_waker(Waker::noop());
     assert!(matches!(tunnel.poll_write(&mut cx, &[IoSlice::new(b"said")]), Poll::Ready(Ok(4))));
     assert!(scene.drive().is_pending());
@@ -152,10 +152,7 @@ fn what_cannot_be_asked_for_is_not() {
         let mut scene = scene();
         assert_eq!(start(&mut scene, lines).unwrap_err(), Error::RequestUnspeakable, "{lines}");
     }
-    assert!(
-        start(&mut scene(), "Upgrade: a/1, other\r\n").is_ok(),
-        "the first that is the name of a protocol"
-    );
+    assert!(start(&mut scene(), "Upgrade: a/1, other\r\n").is_ok(), "the first valid protocol name");
 }
 
 /// The response was once forwarded as an interim response, and the client would have left HTTP.

@@ -129,6 +129,6 @@ fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
                 spend_turn().await;
             }
         };
-        timeout(PATIENCE, is_found).await.expect("nobody has asked for what it says");
+        timeout(PATIENCE, is_found).await.expect("the connection is not found closed");
     });
 }

@@ -78,7 +78,9 @@ impl Line {
             match turn.poll_event(&mut context(), self.now) {
                 Poll::Pending => panic!("nothing more comes"),
                 Poll::Ready(Err(error)) => return error,
-                Poll::Ready(Ok(event)) => assert!(!matches!(event, ResponseEvent::End(_)), "it is no error"),
+                Poll::Ready(Ok(event)) => {
+                    assert!(!matches!(event, ResponseEvent::End(_)), "the response ended without an error")
+                }
             }
         }
     }
@@ -111,7 +113,7 @@ fn word(event: ResponseEvent<'_>) -> String {
     match event {
         ResponseEvent::Final(head, BodyLength::NONE) => format!("{}.", head.status),
         ResponseEvent::Interim(head) | ResponseEvent::Final(head, _) => head.status.to_string(),
-        ResponseEvent::Content(content) if content.len() > 40 => format!("{} octets", content.len()),
+        ResponseEvent::Content(content) if content.len() > 40 => format!("{} bytes", content.len()),
         ResponseEvent::Content(content) => format!("`{}`", content.escape_ascii()),
         ResponseEvent::End(trailers) if trailers.is_empty() => "end".into(),
         ResponseEvent::End(trailers) => format!("end{trailers:?}"),

@@ -125,7 +125,7 @@ fn malformed_content_is_never_retried() {
     assert_eq!(error.retry(), Retry::Never);
     assert_eq!(
         error.to_string(),
-        "the content of the response is malformed: a chunk size must be hexadecimal digits and nothing else"
+        "the response body is malformed: a chunk size must be hexadecimal digits and nothing else"
     );
 }
 
@@ -169,7 +169,7 @@ fn a_second_answer_that_slips_through_is_not_taken_for_the_next() {
     assert_eq!(line.read(), "200 `ok` end");
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison");
     let mut connection = line.exchange.finish().unwrap();
-    assert!(!connection.is_alive(), "a pool does not give this out");
+    assert!(!connection.is_alive(), "a pool does not return this connection");
 }
 
 #[test]

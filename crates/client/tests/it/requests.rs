@@ -51,10 +51,10 @@ fn an_upstream_that_does_not_read_stops_the_source() {
             while let Poll::Ready(Ok(more)) = line.send(&content) {
                 assert!(more > 0);
                 taken += more;
-                assert!(taken < 250_000, "{length:?} {piece}: more is taken than goes out");
+                assert!(taken < 250_000, "{length:?} {piece}: more is taken than sent");
             }
             let room = line.exchange.poll_room(&mut context(), line.now);
-            assert!(room.is_pending() || piece > 16 << 10, "large pieces are not kept");
+            assert!(room.is_pending() || piece > 16 << 10, "large pieces are not buffered");
             line.peer.take_more(usize::MAX);
             assert!(matches!(line.send(&content), Poll::Ready(Ok(1..))));
         }
@@ -121,7 +121,7 @@ fn an_early_refusal_stops_the_sending_and_the_connection_is_not_used_again() {
     line.peer.received();
     assert_eq!(line.send(&[b'a'; 50]), Poll::Ready(Ok(50)));
     assert_eq!((line.finish_content(), line.flush()), (Ok(()), Poll::Ready(Ok(()))));
-    assert_eq!(line.received(), "", "what nobody wants is not sent");
+    assert_eq!(line.received(), "", "an unwanted body is not sent");
     assert!(!line.leaves_it_reusable());
 }
 

@@ -144,21 +144,21 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
     };
     assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\n"), (Poll::Pending, None));
     let head = (Poll::Ready(Ok(true)), None);
-    assert_eq!(take(&mut line, "Content-Length: 6\r\n\r\nabc"), head, "not all of it is there");
+    assert_eq!(take(&mut line, "Content-Length: 6\r\n\r\nabc"), head, "the body is incomplete");
     line.peer.send("de");
     let buffers = ReadBuffers::default();
     let mut turn = line.exchange.turn(&buffers);
     let Poll::Ready(Ok(ResponseEvent::Content(b"abc"))) = turn.poll_event(&mut context(), line.now) else {
-        panic!("what was not taken as a whole comes as it would have");
+        panic!("the body must arrive as usual");
     };
     turn.put_back(1);
-    assert_eq!(turn.take_content(), None, "what was put back is still to come");
+    assert_eq!(turn.take_content(), None, "the part that was put back is still to come");
     drop(turn);
     assert_eq!(line.read(), "`c` `de` …");
     line.peer.send("f");
     let buffers = ReadBuffers::default();
     let mut turn = line.exchange.turn(&buffers);
-    assert_eq!(turn.take_content(), None, "it has not been read");
+    assert_eq!(turn.take_content(), None, "the body has not been read");
     drop(turn);
     assert_eq!(line.read(), "`f` end");
     assert!(line.leaves_it_reusable());
@@ -171,7 +171,7 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
 
     let mut line = Line::get();
     assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP").1.unwrap(), b"ok");
-    assert!(!line.leaves_it_reusable(), "more came than was asked for");
+    assert!(!line.leaves_it_reusable(), "unexpected data arrived");
 }
 
 /// Reads up to `most` bytes directly from the transport, as `splice` does.

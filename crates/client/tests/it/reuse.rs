@@ -102,7 +102,7 @@ fn closed_connections_are_passed_over_for_older_ones_that_are_not() {
     pool.release(&key(1), second, seconds(1));
     newer.finish();
     assert!(pool.acquire(&key(1), seconds(2)).is_some());
-    assert!(newer.is_closed() && older.is_closed(), "the older one was given out and dropped");
+    assert!(newer.is_closed() && older.is_closed(), "the pool returned the older one, which was dropped");
     assert!(pool.is_empty());
 }
 

@@ -176,10 +176,12 @@ fn connecting_fails_with_a_reason() {
         let failures = connect_any(&[refused.clone(), missing.clone()], PATIENCE).await.unwrap_err();
         assert_eq!(
             failures.to_string(),
-            format!("{refused}: connection refused; unix:/nonexistent/socket: there is no such socket")
+            format!(
+                "{refused}: connection refused; unix:/nonexistent/socket: the Unix socket does not exist"
+            )
         );
         let nowhere = connect_any(&[], PATIENCE).await.unwrap_err();
-        assert_eq!(nowhere.to_string(), "there is no address to connect to");
+        assert_eq!(nowhere.to_string(), "no address to connect to");
     });
 }
 

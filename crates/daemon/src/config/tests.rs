@@ -158,7 +158,7 @@ fn the_schema_fits_what_is_said_of_tls() {
     for text in [&listener, &upstream] {
         assert_eq!(violations(text), [""; 0]);
         let wrong = resolved(text).err().unwrap().to_string();
-        assert!(!wrong.contains("unknown key") && wrong.contains("cannot be read"), "{wrong}");
+        assert!(!wrong.contains("unknown key") && wrong.contains("cannot read `"), "{wrong}");
     }
     assert!(!violations(&listener.replace("1.2", "1.1")).is_empty());
 }

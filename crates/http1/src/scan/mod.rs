@@ -1,8 +1,8 @@
-//! Finds where a run of octets of one class ends, many octets at a time.
+//! Finds the end of a run of bytes of one class, many bytes at a time.
 //!
-//! A class is written three times: for one octet, for a word of eight, and for a block of sixteen where the
-//! processor has those. The tests compare all of them with the tables in `thruway_message::token`, on every
-//! octet at every place.
+//! Each class has three implementations: for one byte, for a word of 8 bytes, and for a block of 16 bytes if
+//! the processor supports that. The tests compare all of them with the tables in `thruway_message::token`,
+//! for every byte at every position.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[path = "sse2.rs"]
@@ -16,39 +16,40 @@ use thruway_message::token;
 
 use crate::error::Error;
 
-/// A class of octets that ends a run.
+/// A class of bytes that end a run.
 trait Class {
-    /// The octets of `block` that are in the class, the first one in the lowest bit.
+    /// Returns a bit for each byte of `block` that is in the class. The lowest bit is the first byte.
     fn in_block(block: &[u8; 16]) -> u32;
-    /// Marks the octets of `word` that are in the class, by their high bits. Above the lowest mark there may
-    /// be wrong ones.
+    /// Marks the bytes of `word` that are in the class, in their high bits. Marks above the lowest one may be
+    /// wrong.
     fn in_word(word: u64) -> u64;
-    /// Whether `octet` is in the class.
+    /// Returns `true` if `octet` is in the class.
     fn has(octet: u8) -> bool;
 }
 
-/// What is no letter, no digit and no dash: the names in use hold nothing else.
+/// Bytes other than letters, digits and dashes. Names in practice contain only those.
 struct UnusualInToken;
 
-/// Control characters, tab among them.
+/// Control characters, including the tab.
 struct Control;
 
 /// Bytes that end the path of a request target: `?`, and bytes that a path must not contain. These are all
-/// bytes but visible ASCII, and `#`, `<`, `>`, `` ` `` and `\`.
+/// bytes except visible ASCII, and also `#`, `<`, `>`, `` ` `` and `\`.
 ///
 /// RFC 3986 §3.3 forbids more: clients send `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths, so the parser
-/// accepts them. It refuses `\` because some servers read it as a slash, and the others because the HTTP/2
-/// library refuses them: every HTTP version must accept the same targets.
+/// accepts them. It rejects `\` because some servers read it as a slash. It rejects the others because the
+/// HTTP/2 library rejects them: every HTTP version must accept the same targets.
 struct NotInPath;
 
-/// Bytes that a query of a request target must not contain: all bytes but visible ASCII, and `"`, `#`, `<`
-/// and `>`.
+/// Bytes that a query of a request target must not contain: all bytes except visible ASCII, and also `"`,
+/// `#`, `<` and `>`.
 ///
 /// RFC 3986 §3.4 forbids more. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the parser
 /// accepts them.
 struct NotInQuery;
 
-/// CRLF at `at`, and where the next line starts; `None` if it has not wholly arrived (RFC 9112 §2.2).
+/// Parses a CRLF at `at`. Returns the start of the next line, or `None` if the CRLF is incomplete (RFC 9112
+/// §2.2).
 #[inline]
 pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Error> {
     match view.get(at..).unwrap_or_default() {
@@ -60,12 +61,12 @@ pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Er
     }
 }
 
-/// The first place from `from` on that holds no token octet; `input.len()` if there is none.
+/// Returns the first position from `from` on with a byte that is not a token character, or `input.len()`.
 #[inline]
 pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     let at = find::<UnusualInToken>(input, from);
-    // The rarer token characters are not worth a place in the classes of blocks and words. The colon, which
-    // is what mostly ends a name, is asked for first although the table says the same.
+    // The rare token characters are not in the block and word classes. The colon ends most names, so it is
+    // checked before the table.
     match input.get(at) {
         Some(octet) if *octet != b':' && token::is_token_octet(*octet) => {
             run_end(input, at + 1, token::is_token_octet)
@@ -74,41 +75,40 @@ pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     }
 }
 
-/// The first place from `from` on that holds an octet no field value may hold; `input.len()` if there is
-/// none.
+/// Returns the first position from `from` on with a byte that is not allowed in a field value, or
+/// `input.len()`.
 #[inline]
 pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     let at = find::<Control>(input, from);
-    // A tab is a control character that may stand in a value; it is rare.
+    // A tab is a control character that is allowed in a value, but it is rare.
     match input.get(at) {
         Some(b'\t') => run_end(input, at + 1, token::is_field_value_octet),
         _ => at,
     }
 }
 
-/// The first place from `from` on that holds a question mark or an octet no path of a target may hold;
-/// `input.len()` if there is none.
+/// Returns the first position from `from` on with a question mark or a byte that is not allowed in a path, or
+/// `input.len()`.
 #[inline]
 pub(crate) fn path_end(input: &[u8], from: usize) -> usize {
     find::<NotInPath>(input, from)
 }
 
-/// The first place from `from` on that holds an octet no query of a target may hold; `input.len()` if there
-/// is none.
+/// Returns the first position from `from` on with a byte that is not allowed in a query, or `input.len()`.
 #[inline]
 pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
     find::<NotInQuery>(input, from)
 }
 
-/// Where the run ends of octets for which `is_inside` holds, octet by octet: after a rare octet, the rest of
-/// a run may hold many more of them.
+/// Returns the end of the run of bytes for which `is_inside` is `true`, byte by byte. After one rare byte,
+/// more rare bytes are likely.
 #[cold]
 fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
     let length = input[from..].iter().take_while(|octet| is_inside(**octet)).count();
     from + length
 }
 
-/// The first place from `from` on that holds an octet of the class; `input.len()` if there is none.
+/// Returns the first position from `from` on with a byte of the class, or `input.len()`.
 #[inline]
 fn find<C: Class>(input: &[u8], from: usize) -> usize {
     let mut at = from;
@@ -221,7 +221,7 @@ mod tests {
                     let mut input = vec![b'a'; length];
                     input[place] = octet;
                     let expected = if is_in_class(octet) { length } else { place };
-                    assert_eq!(scan(&input, 0), expected, "octet {octet:#x} at {place} of {length}");
+                    assert_eq!(scan(&input, 0), expected, "byte {octet:#x} at {place} of {length}");
                 }
             }
         }
@@ -246,7 +246,7 @@ mod tests {
                 ] {
                     let is_marked = in_word(low) != 0 || in_word(high) != 0;
                     let expected = if is_marked { 1 << place } else { 0 };
-                    assert_eq!(in_block(&block), expected, "octet {octet:#x} at {place}");
+                    assert_eq!(in_block(&block), expected, "byte {octet:#x} at {place}");
                 }
             }
         }

@@ -1,32 +1,32 @@
-//! Classes of octets in blocks of sixteen, for processors of which nothing is known: two words of eight.
+//! Byte classes in blocks of 16 bytes for any processor: two words of 8 bytes.
 
 use super::words;
 
-/// What is no letter, no digit and no dash.
+/// Marks the bytes that are not letters, digits or dashes.
 #[inline]
 pub(super) fn unusual_in_token(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::unusual_in_token)
 }
 
-/// Control characters.
+/// Marks control characters.
 #[inline]
 pub(super) fn control(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::control)
 }
 
-/// All bytes but visible ASCII, and `#`, `<`, `>`, `?`, `\` and the backquote.
+/// Marks all bytes except visible ASCII, and also `#`, `<`, `>`, `?`, `\` and the backquote.
 #[inline]
 pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_path)
 }
 
-/// All bytes but visible ASCII, and `"`, `#`, `<` and `>`.
+/// Marks all bytes except visible ASCII, and also `"`, `#`, `<` and `>`.
 #[inline]
 pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_query)
 }
 
-/// Only the lowest bit is sure to be right, and only that is used.
+/// Returns only the lowest bit, because the callers use only this one and the others may be wrong.
 #[inline]
 fn in_two_words(block: &[u8; 16], mark: fn(u64) -> u64) -> u32 {
     let [low, high] = [0, 8].map(|at| {

@@ -1,7 +1,7 @@
-//! Classes of octets in blocks of sixteen, with SSE2, which every x86-64 processor has.
+//! Byte classes in blocks of 16 bytes with SSE2, which every x86-64 processor has.
 //!
-//! The only unsafe code of this crate: the compiler wants to be told that the instructions exist.
-//! `no_blocks.rs` is the same for other processors and for miri.
+//! This is the only unsafe code of this crate: the compiler requires it for vector instructions.
+//! `no_blocks.rs` is the equivalent for other processors and for miri.
 #![expect(unsafe_code, reason = "vector instructions; see the comments on safety")]
 
 use core::arch::x86_64::{
@@ -9,7 +9,7 @@ use core::arch::x86_64::{
     _mm_set1_epi8,
 };
 
-/// What is no letter, no digit and no dash.
+/// Marks the bytes that are not letters, digits or dashes.
 #[inline]
 pub(super) fn unusual_in_token(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -23,7 +23,7 @@ pub(super) fn unusual_in_token(block: &[u8; 16]) -> u32 {
     }
 }
 
-/// Control characters.
+/// Marks control characters.
 #[inline]
 pub(super) fn control(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -33,7 +33,7 @@ pub(super) fn control(block: &[u8; 16]) -> u32 {
     }
 }
 
-/// All bytes but visible ASCII, and `#`, `<`, `>`, `?`, `\` and the backquote.
+/// Marks all bytes except visible ASCII, and also `#`, `<`, `>`, `?`, `\` and the backquote.
 #[inline]
 pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -48,7 +48,7 @@ pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     }
 }
 
-/// All bytes but visible ASCII, and `"`, `#`, `<` and `>`.
+/// Marks all bytes except visible ASCII, and also `"`, `#`, `<` and `>`.
 #[inline]
 pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -75,7 +75,7 @@ fn is_not_visible_or_angle_bracket(bytes: __m128i) -> __m128i {
 
 #[inline]
 fn load(block: &[u8; 16]) -> __m128i {
-    // SAFETY: SSE2 is part of x86-64; the block is sixteen octets, and the load needs no alignment.
+    // SAFETY: SSE2 is part of x86-64. The block has 16 bytes, and the load needs no alignment.
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
@@ -85,18 +85,18 @@ fn repeat(octet: u8) -> __m128i {
     unsafe { _mm_set1_epi8(octet.cast_signed()) }
 }
 
-/// All bits of each octet that is one of the `count` octets from `first` on.
+/// Sets all bits of each byte that is one of the `count` bytes starting at `first`.
 #[inline]
 fn is_in_range(octets: __m128i, first: u8, count: u8) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
-        // There is no comparison of unsigned octets: the range is moved to the lowest signed numbers.
+        // SSE2 has no unsigned comparison, so the range is moved to the lowest signed numbers.
         let moved = _mm_add_epi8(octets, repeat(LOWEST.wrapping_sub(first)));
         _mm_cmplt_epi8(moved, repeat(LOWEST + count))
     }
 }
 
-/// One bit for each octet.
+/// Returns one bit for each byte.
 #[inline]
 fn to_bits(octets: __m128i) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -106,5 +106,5 @@ fn to_bits(octets: __m128i) -> u32 {
 const ALL: u32 = 0xffff;
 const DELETE: u8 = 0x7f;
 
-/// The lowest signed number, as an octet.
+/// The lowest signed number, as a byte.
 const LOWEST: u8 = 0x80;

@@ -1,6 +1,6 @@
-//! Classes of octets in words of eight.
+//! Byte classes in words of 8 bytes.
 
-/// Marks what is no letter, no digit and no dash.
+/// Marks the bytes that are not letters, digits or dashes.
 #[inline]
 pub(super) fn unusual_in_token(word: u64) -> u64 {
     let low = word & !HIGH_BITS;
@@ -18,14 +18,14 @@ pub(super) fn control(word: u64) -> u64 {
     (below_space | equal(word, DELETE)) & HIGH_BITS
 }
 
-/// Marks all bytes but visible ASCII, and `#`, `<`, `>`, `?`, `\` and the backquote.
+/// Marks all bytes except visible ASCII, and also `#`, `<`, `>`, `?`, `\` and the backquote.
 #[inline]
 pub(super) fn not_in_path(word: u64) -> u64 {
     let slash_like = equal(word, b'\\') | equal(word, b'`');
     (not_visible(word) | angle_bracket(word) | equal(word, b'#') | equal(word, b'?') | slash_like) & HIGH_BITS
 }
 
-/// Marks all bytes but visible ASCII, and `"`, `#`, `<` and `>`.
+/// Marks all bytes except visible ASCII, and also `"`, `#`, `<` and `>`.
 #[inline]
 pub(super) fn not_in_query(word: u64) -> u64 {
     // `"` and `#` differ in the lowest bit only.
@@ -45,13 +45,14 @@ fn angle_bracket(word: u64) -> u64 {
     equal(word | repeat(2), b'>')
 }
 
-/// The high bit of each octet of `low` that is at least `bound`. No octet of `low` may have its high bit set.
+/// Marks the bytes of `low` that are at least `bound`. Requires that the high bit of each byte of `low` is
+/// clear.
 #[inline]
 fn at_least(low: u64, bound: u8) -> u64 {
     low + repeat(0x80 - bound)
 }
 
-/// The high bit of the lowest octet that is `octet`; above that, marks may be wrong.
+/// Marks the lowest byte that equals `octet`. Marks above it may be wrong.
 #[inline]
 fn equal(word: u64, octet: u8) -> u64 {
     let difference = word ^ repeat(octet);

@@ -1,14 +1,14 @@
-//! Every combination of what decides about a body's length, against the rules of RFC 9112 §6.3 written once
-//! more.
+//! Tests all combinations of fields that determine a body's length, against a second implementation of RFC
+//! 9112 §6.3.
 
 use thruway_http1::{BodyLength, Error, Limits, ResponseBody, ResponseTo};
 use thruway_message::{Method, StatusCode, Version};
 use thruway_testkit::transcript::{Event, Reader, Transcript};
 
-/// What the `Content-Length` lines of a message say together.
+/// The combined meaning of the `Content-Length` lines of a message.
 type Length = Result<Option<u64>, Error>;
 
-/// Values of `Content-Length` lines, and what they say.
+/// Values of `Content-Length` lines, with their meaning.
 const LENGTHS: &[(&[&str], Length)] = &[
     (&[], Ok(None)),
     (&["0"], Ok(Some(0))),
@@ -31,7 +31,7 @@ enum Codings {
     UnknownBeforeChunked,
 }
 
-/// Values of `Transfer-Encoding` lines, and what they amount to.
+/// Values of `Transfer-Encoding` lines, with their meaning.
 const CODINGS: &[(&[&str], Codings)] = &[
     (&[], Codings::Absent),
     (&[""], Codings::Empty),
@@ -99,7 +99,7 @@ fn lines(name: &str, values: &[&str]) -> String {
     values.iter().flat_map(|value| [name, ": ", value, "\r\n"]).collect()
 }
 
-/// What is wrong whoever sends it.
+/// Checks the rules that are the same for both roles.
 fn check(version: Version, length: Length, codings: Codings) -> Length {
     let length = length?;
     match codings {

@@ -1,8 +1,8 @@
-//! The states of a client's connection, asked from outside.
+//! Tests of the states of a client connection, through the public interface.
 
 use thruway_http1::{ClientConnection, ClientEvent, Error, HeadIndex, Limits, ResponseTo};
 
-/// Feeds `input` until nothing more is found and tells how much was used.
+/// Passes `input` until no more events are returned. Returns the number of consumed bytes.
 fn feed(connection: &mut ClientConnection, input: &[u8]) -> Result<usize, Error> {
     let mut index = HeadIndex::default();
     let mut used = 0;
@@ -83,7 +83,7 @@ fn a_tunnel_is_neither_reusable_nor_read() {
     assert_eq!((connection.expected_count(), connection.handle_end_of_input(b"abc")), (0, Ok(false)));
 }
 
-/// After a response that ended the connection, requests still unanswered went unnoticed.
+/// Requests without a response were once not reported if the connection had ended after an earlier response.
 #[test]
 fn requests_that_stay_without_a_response_are_told() {
     let mut connection = after(3, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");

@@ -1,4 +1,5 @@
-//! How the input is cut into pieces makes no difference: the first thing that goes wrong in parsers.
+//! Tests that the result does not depend on the pieces in which the input arrives, a common source of parser
+//! errors.
 
 use thruway_http1::{BodyLength, Error};
 use thruway_testkit::Random;
@@ -13,7 +14,7 @@ use crate::samples;
 fn events_do_not_depend_on_how_input_is_split() {
     let mut random = Random::new(1);
     for sample in samples::all() {
-        // All cuts of a long input would take long, and show no more than those of a short one.
+        // All cuts of a long input take long, and show no more than those of a short one.
         let single = every_single_cut(&sample.input).step_by(sample.input.len() / 256 + 1);
         let ways = sizes(&sample.input, 20).chain(single).chain(random_cuts(&sample.input, &mut random, 20));
         assert_cuts_do_not_matter(&sample.reader, sample.limits, &sample.input, ways);
@@ -71,11 +72,11 @@ fn a_message_that_is_cut_off_is_incomplete_and_nothing_else() {
     }
 }
 
-/// Whether `part` is how `whole` begins; its last content may be shorter.
+/// Returns `true` if `whole` starts with `part`. The last content of `part` may be shorter.
 fn is_beginning_of(part: &[Event], whole: &[Event]) -> bool {
     let Some((last, before)) = part.split_last() else { return true };
     if *last == Event::EndedByClose {
-        // What ends with the connection ends where that is cut.
+        // Content that lasts until the connection closes ends at the cut.
         return is_beginning_of(before, whole);
     }
     match (last, whole.get(before.len())) {

@@ -1,5 +1,5 @@
-//! Heads, generated and damaged, against `httparse`: what we accept it reads in the same way, and where we
-//! refuse what it accepts there is a reason.
+//! Compares generated and damaged heads with `httparse`. It must read all accepted heads in the same way. If
+//! Thruway rejects a head that `httparse` accepts, there must be a reason.
 
 use httparse::{EMPTY_HEADER, Header, ParserConfig, Status};
 use thruway_http1::{
@@ -12,9 +12,13 @@ use thruway_testkit::transcript::Reader;
 use crate::generate;
 use crate::samples;
 
-/// What `httparse` accepts and we do not. It reads the lines of a head and leaves their meaning to others.
+/// Errors in heads that `httparse` accepts, with the reason. `httparse` reads the lines of a head and leaves
+/// their meaning to the caller.
 const STRICTER: &[(Error, &str)] = &[
-    (Error::BareLineFeed, "RFC 9112 §2.2 allows a lone LF as a line end; others see no line end there"),
+    (
+        Error::BareLineFeed,
+        "RFC 9112 §2.2 allows a lone LF as a line end; other parsers see no line end there",
+    ),
     (Error::ChunkedNotFinal, "meaning of fields"),
     (Error::ChunkedRepeated, "meaning of fields"),
     (Error::ConnectWithContent, "meaning of fields"),
@@ -31,16 +35,16 @@ const STRICTER: &[(Error, &str)] = &[
     (Error::InterimResponsesTooMany, "our limit"),
     (Error::MethodInvalid, "more than one empty line before a request"),
     (Error::MethodTooLong, "our limit"),
-    (Error::RequestTargetInvalid, "a form that does not go with the method; octets that are no URI"),
+    (Error::RequestTargetInvalid, "a form that is not valid for the method; bytes that are not a URI"),
     (Error::RequestTargetTooLong, "our limit"),
     (Error::StatusLineInvalid, "an empty line before a response; a status below 100; our limit"),
     (Error::TransferCodingUnknown, "meaning of fields"),
     (Error::TransferEncodingInHttp10, "meaning of fields"),
     (Error::TransferEncodingWithContentLength, "meaning of fields"),
-    (Error::UnexpectedMessage, "101 that nobody asked for"),
+    (Error::UnexpectedMessage, "101 that was not requested"),
 ];
 
-/// What a parser made of a head.
+/// The result of a parser for a head.
 #[derive(PartialEq, Eq, Debug)]
 enum Verdict {
     Head { start_line: (String, Vec<u8>, u8), fields: Vec<(String, Vec<u8>)>, used: usize },
@@ -97,7 +101,7 @@ fn compare_damaged(
         let (ours, theirs) = (ours(&input, limits), theirs(&input));
         let is_fine = match &ours {
             Verdict::Head { .. } => ours == theirs,
-            // They may have seen already that it is broken.
+            // `httparse` may have found an error earlier.
             Verdict::Partial => !matches!(theirs, Verdict::Head { .. }),
             Verdict::Refused(Some(error)) => {
                 !matches!(theirs, Verdict::Head { .. })
@@ -181,7 +185,7 @@ fn their_response(input: &[u8]) -> Verdict {
     }
 }
 
-/// `httparse` leaves out a phrase that is not ASCII.
+/// `httparse` omits a reason phrase that is not ASCII.
 fn ascii(reason: &[u8]) -> &[u8] {
     if reason.is_ascii() { reason } else { b"" }
 }

@@ -1,4 +1,4 @@
-//! What a head holds once it is parsed.
+//! Tests of the contents of parsed heads.
 
 use thruway_http1::{
     BodyLength, ClientConnection, ClientEvent, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent,

@@ -1,8 +1,8 @@
-//! Tests of the crate from outside, in one binary.
+//! Tests of the crate through its public interface, in one binary.
 
 mod samples;
 
-// what comes in
+// incoming messages
 mod verdicts;
 mod cuts;
 mod heads;
@@ -10,9 +10,9 @@ mod body_length;
 mod server_connection;
 mod client_connection;
 
-// what goes out
+// outgoing messages
 mod generate;
 mod write;
 
-// against another parser
+// comparison with another parser
 mod differential;

@@ -1,4 +1,4 @@
-//! The states of a server's connection, asked from outside.
+//! Tests of the states of a server connection, through the public interface.
 
 use thruway_http1::{Error, HeadIndex, Limits, ServerConnection, ServerEvent};
 
@@ -9,7 +9,7 @@ fn post(octets: usize) -> Vec<u8> {
     format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {octets}\r\n\r\n").into_bytes()
 }
 
-/// Feeds `input` once and tells whether an event came and what was used.
+/// Passes `input` once. Returns `true` if there was an event, and the number of consumed bytes.
 fn feed(connection: &mut ServerConnection, input: &[u8]) -> Result<(bool, usize), Error> {
     let mut index = HeadIndex::default();
     connection.handle_input(input, &mut index).map(|(event, used)| (event.is_some(), used))
@@ -42,7 +42,7 @@ fn remaining_content_is_counted_down() {
     assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(5), true));
     assert_eq!(feed(&mut connection, b"abc"), Ok((true, 3)));
     assert_eq!(connection.content_remaining(), Some(2));
-    // What follows the content is not touched, and the end of the content is an event of its own.
+    // Bytes after the content are not consumed, and the end of the content is a separate event.
     assert_eq!(feed(&mut connection, b"deGET"), Ok((true, 2)));
     assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(0), true));
     assert_eq!(feed(&mut connection, b"GET"), Ok((true, 0)));
@@ -137,7 +137,7 @@ fn only_connect_is_a_connect() {
     }
 }
 
-/// What is known of a head that arrived in part must not be taken for the next head's.
+/// The state of an incomplete head must not be applied to the next head.
 #[test]
 fn heads_that_arrive_in_parts_follow_each_other() {
     let mut connection = ServerConnection::new(Limits::default());
@@ -152,7 +152,8 @@ fn heads_that_arrive_in_parts_follow_each_other() {
     assert_eq!(connection.request_count(), 4);
 }
 
-/// A request that wanted a tunnel and said `close` was followed by the next one when the tunnel was declined.
+/// A request asked for a tunnel and sent `close`. When the tunnel was declined, another request was once
+/// read.
 #[test]
 fn a_declined_tunnel_does_not_revive_a_connection_that_ends() {
     let mut connection = ServerConnection::new(Limits::default());

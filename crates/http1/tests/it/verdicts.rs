@@ -1,4 +1,4 @@
-//! Every sample gets its verdict, and every rule has a sample that breaks it.
+//! Tests that every sample has its expected result, and that every rule has a sample that breaks it.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! What is written is what is read, and nothing that a peer or a handler chose can end a line early.
+//! Tests that written messages are read unchanged, and that no data from a peer or a handler can end a line
+//! early.
 
 use thruway_http1::{
     BodyLength, Error, Limits, RequestToWrite, ResponseBody, ResponseTo, ResponseToWrite, write_chunk,
@@ -62,8 +63,7 @@ fn responses_are_read_as_they_were_written() {
     }
 }
 
-/// What the two directions have in common: the start line, the fields without those of the framing, the
-/// content.
+/// The common form of both directions: the start line, the fields without framing fields, and the content.
 #[derive(PartialEq, Eq, Debug)]
 enum Simplified {
     Head(String, Fields),
@@ -93,7 +93,7 @@ fn simplified(events: Vec<Event>) -> Vec<Simplified> {
         .collect()
 }
 
-/// A body and how it is sent: with its length, or in chunks with a trailer section.
+/// A body and its framing: with its length, or in chunks with a trailer section.
 struct GeneratedBody {
     content: Vec<u8>,
     trailers: Option<Fields>,
@@ -127,7 +127,7 @@ impl GeneratedBody {
         write_last_chunk(octets, &lines(trailers));
     }
 
-    /// How an event shows the length, and the events that follow the head.
+    /// Returns the length as an event shows it, and the events that follow the head.
     fn events(&self) -> (String, Vec<Simplified>) {
         let content = (!self.content.is_empty()).then(|| Simplified::Content(self.content.clone()));
         match &self.trailers {
@@ -138,7 +138,7 @@ impl GeneratedBody {
             None if self.content.is_empty() => (String::new(), Vec::new()),
             None => {
                 let end = Simplified::End(Fields::new());
-                (format!(", {} octets", self.content.len()), content.into_iter().chain([end]).collect())
+                (format!(", {} bytes", self.content.len()), content.into_iter().chain([end]).collect())
             }
         }
     }
@@ -221,7 +221,7 @@ impl GeneratedResponse {
         }
     }
 
-    /// As [`ResponseBody::for_response`] would have it.
+    /// Returns the same framing as [`ResponseBody::for_response`].
     fn framing(&self) -> ResponseBody {
         let length = self.body.trailers.is_none().then_some(self.body.content.len() as u64);
         match (self.to, length) {
@@ -235,7 +235,7 @@ impl GeneratedResponse {
     fn write(&self, octets: &mut Vec<u8>, random: &mut Random) {
         let fields = lines(&self.fields);
         let body = self.framing();
-        // A client of HTTP/1.0 is never sent chunks.
+        // HTTP/1.0 clients never get chunks.
         let client_version = match body {
             ResponseBody::Chunked | ResponseBody::OnlyFields(None) => Version::Http11,
             _ => *random.pick(&[Version::Http10, Version::Http11]),
@@ -373,7 +373,7 @@ fn a_response_head_has_these_octets() {
     ] {
         assert_eq!(written(ResponseToWrite { status, ..ok(body, &lines) }), format!("HTTP/1.1 {rest}"));
     }
-    // An interim response says nothing of the connection, which the final one may end.
+    // An interim response has no `Connection` field. Only the final one may end the connection.
     let hints = ResponseToWrite {
         status: StatusCode::EARLY_HINTS,
         is_persistent: false,

@@ -4,6 +4,18 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// The client that a header describes.
+///
+/// ```
+/// use thruway_net::{ProxyHeader, ProxyVersion};
+///
+/// let line = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
+/// let Some((header, length)) = ProxyHeader::parse(line)? else { panic!("the header is complete") };
+/// assert_eq!(length, line.len());
+/// let mut output = Vec::new();
+/// header.write(ProxyVersion::V1, &mut output);
+/// assert_eq!(output, line);
+/// # Ok::<_, thruway_net::InvalidProxyHeader>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProxyHeader {
     /// No client: the connection is the proxy's own, or the proxy does not know the client (`LOCAL`,

@@ -68,6 +68,28 @@ pub enum ClientAuthentication {
 }
 
 /// Performs TLS for the clients of a listener. All workers share it.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig, accept_tls};
+/// use thruway_net::{Accepted, PooledBuffer};
+///
+/// # fn load() -> Result<TlsAcceptor, Box<dyn std::error::Error>> {
+/// let files = CertificateFiles { chain: "www.pem".into(), key: "www.key".into(), ocsp: None };
+/// let acceptor = TlsAcceptor::load(TlsAcceptorConfig::new(vec![files]))?;
+/// # Ok(acceptor)
+/// # }
+///
+/// # async fn serve(accepted: Accepted, acceptor: &TlsAcceptor) {
+/// let Accepted { stream, guard, .. } = accepted;
+/// let within = Duration::from_secs(10);
+/// match accept_tls(stream, PooledBuffer::default(), acceptor, &guard, within).await {
+///     Ok(mut stream) => println!("{:?}", stream.take_info()),
+///     Err((_, error)) => println!("handshake failed: {error}"),
+/// }
+/// # }
+/// ```
 pub struct TlsAcceptor {
     config: TlsAcceptorConfig,
     live: ArcSwap<Live>,

@@ -220,7 +220,7 @@ impl CertificateError {
                 "the file must have a `-----BEGIN PRIVATE KEY-----` block without a password"
             }
             CertificateProblem::NotYetValid => "check the clock of this machine",
-            CertificateProblem::Refused(_) => "check that the certificate is meant for this purpose",
+            CertificateProblem::Refused(_) => "check that the file is meant for this purpose",
             CertificateProblem::Unreadable(_) => "check the path, and that this user may read the file",
             CertificateProblem::UnsupportedVersion(_) => {
                 "issue the certificate again with extensions: `openssl x509 -req` writes version 3 with `-extfile FILE`, \

@@ -82,6 +82,18 @@ impl PartialEq for TlsConnector {
 impl Eq for TlsConnector {}
 
 /// Performs TLS with servers, and stores sessions for resumption. All threads share it.
+///
+/// ```no_run
+/// use thruway_net::Stream;
+/// use thruway_net::tls::{TlsConnector, TlsServerName, TlsStream, connect_tls};
+///
+/// # async fn example(stream: Stream) -> Result<TlsStream, Box<dyn std::error::Error>> {
+/// let connector = TlsConnector::system()?;
+/// let name = TlsServerName::new("www.example")?;
+/// let stream = connect_tls(stream, &connector, &name, None).await?;
+/// # Ok(stream)
+/// # }
+/// ```
 pub struct TlsConnector {
     config: TlsConnectorConfig,
     live: ArcSwap<Live>,

@@ -84,8 +84,10 @@ fn check(url: &str) -> Result<(), InvalidDocumentUrl> {
 impl fmt::Display for InvalidDocumentUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotSecured => "what comes by `http` from elsewhere cannot be relied upon",
-            Self::Syntax => "it is no URL that begins with `https://` and names a host",
+            Self::NotSecured => {
+                "others on the network path can change a document that is fetched over `http`; use `https`"
+            }
+            Self::Syntax => "not a URL that begins with `https://` and has a host",
         })
     }
 }

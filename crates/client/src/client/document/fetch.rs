@@ -83,8 +83,8 @@ impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => error.fmt(f),
-            Self::Status(status) => write!(f, "the server answers {}", status.as_u16()),
-            Self::TimedOut => f.write_str("it takes too long"),
+            Self::Status(status) => write!(f, "the server responded with status {}", status.as_u16()),
+            Self::TimedOut => f.write_str("the fetch took too long"),
             Self::Useless(reason) => f.write_str(reason),
         }
     }

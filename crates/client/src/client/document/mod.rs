@@ -31,6 +31,15 @@ use fetch::Source;
 
 /// A document that is fetched by its URL and kept in parsed form. Clones share it. Fetching ends with the
 /// last clone.
+///
+/// ```no_run
+/// use thruway_client::{DocumentConfig, KeptDocument};
+///
+/// let config = DocumentConfig::new("https://a.example/keys").expect("the URL is valid");
+/// let document = KeptDocument::start(config, |body| std::str::from_utf8(body).map(str::to_owned));
+/// // `None` until the first fetch has succeeded.
+/// println!("{:?}", document.read(String::len));
+/// ```
 pub struct KeptDocument<T> {
     shared: Arc<Shared<T>>,
 }
@@ -118,7 +127,7 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         let shared = Arc::new(Shared { fetched, age_max: config.age_max, stage });
         let weak = Arc::downgrade(&shared);
         if let Err(error) = spawn(Box::new(move || run(weak, receiver, &Source::new(config), &read))) {
-            tracing::error!("there is no thread to fetch documents with: {error}");
+            tracing::error!("cannot start the thread that fetches documents: {error}");
             shared.rest();
         }
         Self { shared }
@@ -184,7 +193,9 @@ fn runtime<T>(
     loop {
         match build() {
             Ok(runtime) => return Some(runtime),
-            Err(error) => tracing::error!("there is no runtime to fetch documents with: {error}"),
+            Err(error) => {
+                tracing::error!("cannot create the runtime that fetches documents, retrying: {error}")
+            }
         }
         shared.upgrade()?.rest();
         thread::sleep(rest);

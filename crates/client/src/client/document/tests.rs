@@ -54,7 +54,7 @@ fn config(server: &Server) -> DocumentConfig {
 fn start(config: DocumentConfig) -> KeptDocument<String> {
     KeptDocument::start(config, |content| match std::str::from_utf8(content) {
         Ok(text) if !text.contains("broken") => Ok(text.to_owned()),
-        _ => Err("it is broken"),
+        _ => Err("the document is broken"),
     })
 }
 
@@ -74,7 +74,7 @@ fn text(document: &KeptDocument<String>) -> Option<String> {
 /// Requests a fetch as soon as one is possible, and waits for it.
 fn refresh(document: &KeptDocument<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    until("it is never fetched again", || {
+    until("the document is never fetched again", || {
         document.refreshed().map(|refreshed| runtime.block_on(refreshed)).is_some()
     });
 }
@@ -83,7 +83,7 @@ fn refresh(document: &KeptDocument<String>) {
 fn what_is_fetched_is_kept_until_something_is_missed_in_it() {
     let server = Server::start(|n| ok("", &format!("version {n}")));
     let document = start(config(&server));
-    until("it is not there", || text(&document).is_some());
+    until("the document is not there", || text(&document).is_some());
     assert_eq!(text(&document).unwrap(), "version 0");
     refresh(&document);
     assert_eq!((text(&document).unwrap().as_str(), server.asked()), ("version 1", 2));
@@ -93,8 +93,8 @@ fn what_is_fetched_is_kept_until_something_is_missed_in_it() {
 fn whoever_misses_something_again_at_once_is_told_that_it_is_not_there() {
     let server = Server::start(|n| ok("", &format!("version {n}")));
     let document = start(DocumentConfig { rest: Duration::from_mins(10), ..config(&server) });
-    until("it is not there", || text(&document).is_some());
-    until("it does not rest", || document.refreshed().is_none());
+    until("the document is not there", || text(&document).is_some());
+    until("the document can be fetched again at once", || document.refreshed().is_none());
     assert!((0..1000).all(|_| document.refreshed().is_none()));
     assert_eq!(server.asked(), 1);
 }
@@ -109,10 +109,10 @@ fn many_who_miss_something_have_it_fetched_once() {
         ok("", &format!("version {n}"))
     });
     let document = start(config(&server));
-    until("it is not there", || text(&document).is_some());
+    until("the document is not there", || text(&document).is_some());
     // The server has the request and does not respond yet.
-    until("it rests for ever", || document.refreshed().is_some() && server.asked() == 2);
-    let missing: Vec<_> = (0..100).map(|_| document.refreshed().expect("it is being fetched")).collect();
+    until("the document is never fetched again", || document.refreshed().is_some() && server.asked() == 2);
+    let missing: Vec<_> = (0..100).map(|_| document.refreshed().expect("a fetch is running")).collect();
     release.send(()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for refreshed in missing {
@@ -132,12 +132,12 @@ fn how_long_it_is_kept_is_what_the_server_says_within_limits() {
     ] {
         let server = Server::start(move |n| ok(fields, &format!("version {n}")));
         let document = start(DocumentConfig { kept_for: Duration::from_secs(kept_for), ..config(&server) });
-        until("it is kept for ever", || text(&document).as_deref() == Some("version 3"));
+        until("the document is kept forever", || text(&document).as_deref() == Some("version 3"));
     }
     let server = Server::start(move |_| ok(long, "kept"));
     let document = start(config(&server));
-    until("it is not there", || text(&document).is_some());
-    until("it rests for ever", || document.refreshed().is_some());
+    until("the document is not there", || text(&document).is_some());
+    until("the document is never fetched again", || document.refreshed().is_some());
 }
 
 #[test]
@@ -161,8 +161,8 @@ fn what_cannot_be_used_leaves_what_was_there_before() {
     };
     let server = Server::start(answers);
     let document = start(DocumentConfig { bytes_max: 1000, ..config(&server) });
-    until("it is not there", || text(&document).is_some());
-    until("it gives up", || {
+    until("the document is not there", || text(&document).is_some());
+    until("the fetches stop", || {
         let text = text(&document).unwrap();
         assert!(["good", "good again"].contains(&text.as_str()), "{text}");
         document.refreshed();
@@ -196,10 +196,10 @@ fn a_document_that_nobody_keeps_is_not_fetched_any_more() {
     });
     let other = document.clone();
     drop(document);
-    until("it is not fetched", || server.asked() > 2);
+    until("the document is not fetched", || server.asked() > 2);
     let refreshed = other.refreshed();
     drop(other);
-    until("its thread goes on", || Arc::strong_count(&held) == 1);
+    until("the thread does not end", || Arc::strong_count(&held) == 1);
     if let Some(refreshed) = refreshed {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(refreshed);
     }
@@ -218,7 +218,7 @@ fn what_is_known_already_is_kept_until_something_is_fetched() {
     let document = KeptDocument::start_with(config(&server), Some(known), read);
     assert_eq!(text(&document).unwrap(), "known");
     release.send(()).unwrap();
-    until("it is not fetched", || text(&document).unwrap() == "7");
+    until("the document is not fetched", || text(&document).unwrap() == "7");
 }
 
 /// A document once stayed in use for as long as fetches failed. An unreachable server could then withdraw
@@ -232,7 +232,7 @@ fn a_document_that_cannot_be_fetched_again_is_used_until_its_maximum_age() {
     let server = Server::start(answers);
     let age_max = Duration::from_hours(1);
     let document = start(DocumentConfig { age_max, ..config(&server) });
-    until("it is not there", || text(&document).is_some());
+    until("the document is not there", || text(&document).is_some());
     refresh(&document);
     assert_eq!((text(&document).as_deref(), server.asked()), (Some("good"), 2));
     let fetched_at = document.fetched().unwrap().0.at;
@@ -282,7 +282,7 @@ fn a_document_that_no_runtime_is_to_be_had_for_keeps_nobody_waiting_until_one_is
         let fetched = ArcSwapOption::<Fetched<()>>::empty();
         KeptDocument { shared: Arc::new(Shared { fetched, age_max: Duration::MAX, stage }) }
     };
-    let waiting = document.refreshed().expect("it is being fetched");
+    let waiting = document.refreshed().expect("a fetch is running");
     let shared = Arc::downgrade(&document.shared);
     let mut attempts = 0;
     let build = || {

@@ -50,7 +50,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ("allow = []", "a list of addresses has at least one"),
         ("allow = [\"10.0.0.0/33\"]", "the prefix length must be at most 32, or at most 128 for IPv6"),
         ("deny = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),
-        ("deny = [\"::ffff:10.0.0.1\"]", "an IPv4 address is written as such"),
+        ("deny = [\"::ffff:10.0.0.1\"]", "write an IPv4 address without"),
         ("deny = [\"localhost\"]", "not a network"),
         ("basic_auth = {}", "there are no users"),
         ("basic_auth.users_file = \"none\"", "`none` cannot be read: No such file"),
@@ -101,8 +101,11 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
             "jwt = { keys_url = \"https://a.example/\", secret = \"a secret of thirty-two octets, at least\" }",
             "a token is checked with one of `keys_file`, `keys_url` and `secret`",
         ),
-        ("jwt.keys_url = \"http://a.example/\"", "what comes by `http` from elsewhere cannot be relied upon"),
-        ("jwt.keys_url = \"a.example/keys\"", "it is no URL that begins with `https://` and names a host"),
+        (
+            "jwt.keys_url = \"http://a.example/\"",
+            "others on the network path can change a document that is fetched over `http`; use `https`",
+        ),
+        ("jwt.keys_url = \"a.example/keys\"", "not a URL that begins with `https://` and has a host"),
         (
             "jwt = { keys_url = \"https://a.example/\", algorithms = [\"HS256\"] }",
             "there is no key for this algorithm",

@@ -45,7 +45,7 @@ fn decoded() -> Vec<Sample> {
         ),
         one("data that looks like the end", "7\r\n\r\n0\r\n\r\n\r\n0\r\n\r\n", r"\r\n0\r\n\r\n"),
         Sample::requests(
-            "what follows is the next request",
+            "the next request follows",
             post("1\r\na\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"),
             &[HEAD, "content a", "end", "GET / HTTP/1.1"],
         ),
@@ -68,7 +68,7 @@ fn with_extensions() -> Vec<Sample> {
         one("an extension with a quoted string", r#";a="b c""#),
         one("an extension with an empty quoted string", r#";a="""#),
         one("an extension with escapes", r#";a="\"\\\b;""#),
-        one("an extension with octets above ASCII", ";a=\"é\t\""),
+        one("an extension with bytes above ASCII", ";a=\"é\t\""),
         one("several extensions", r#";a;b=c;d="e";f"#),
         one("whitespace around everything", " \t; a = b ;\tc\t=\t\"d\" "[..].trim_end()),
     ]
@@ -119,7 +119,7 @@ fn line_ends_refused() -> Vec<Sample> {
         after_data("CR alone after the data", "3\r\nabc\r0\r\n\r\n", Error::ChunkDataPastSize),
         after_data("nothing after the data", "3\r\nabc0\r\n\r\n", Error::ChunkDataPastSize),
         after_data("data past the size", "3\r\nabcd\r\n0\r\n\r\n", Error::ChunkDataPastSize),
-        after_data("two octets that are no line end", "3\r\nabcxx0\r\n\r\n", Error::ChunkDataPastSize),
+        after_data("two bytes that are not a line end", "3\r\nabcxx0\r\n\r\n", Error::ChunkDataPastSize),
         after_data("LF CR after the data", "3\r\nabc\n\r0\r\n\r\n", Error::BareLineFeed),
         after_data("an empty line after the data", "3\r\nabc\r\n\r\n0\r\n\r\n", Error::ChunkSizeInvalid),
     ]
@@ -148,7 +148,7 @@ fn extensions_refused() -> Vec<Sample> {
         one("NUL", ";a\0"),
         one("NUL in a quoted string", ";a=\"\0\""),
         one("DEL in a quoted string", ";a=\"\x7f\""),
-        one("octets above ASCII", ";é"),
+        one("bytes above ASCII", ";é"),
         one("a word without a semicolon", " a"),
     ]
 }
@@ -196,9 +196,10 @@ fn trailers() -> Vec<Sample> {
 fn limits() -> Vec<Sample> {
     let extension = |octets: usize| format!("1;{}\r\na\r\n0\r\n\r\n", "b".repeat(octets - 1));
     let eight = |limits: &mut Limits| limits.chunk_extension_bytes = 8;
-    // Each line takes 24 octets: 18 are every line's due, the size is not worth one, 6 are too many.
+    // Each line has 24 bytes: 18 are allowed for each line, the chunk is too small for one more, and 6 are
+    // too many.
     let flood = |lines: usize| format!("{}0\r\n\r\n", "0000000000000001;aaaaa\r\nb\r\n".repeat(lines));
-    // Each line takes 50 octets: 18, and 1 for 8 of its 256 octets of data.
+    // Each line has 50 bytes: 18, and 1 for each 8 of its 256 bytes of data.
     let justified = format!("100;{}\r\n{}\r\n", "b".repeat(44), "c".repeat(256)).repeat(9);
     let after = |content: &str, error| [HEAD.to_owned(), format!("content {content}"), refused(error)];
     let accepted = |content: &str| [HEAD.to_owned(), format!("content {content}"), "end".to_owned()];

@@ -29,7 +29,7 @@ fn accepted() -> Vec<Sample> {
         one("a tab in the value", "A: b\tc\r\n"),
         one("every token character in the name", "!#$%&'*+-.^_`|~09azAZ: b\r\n"),
         one("a name longer than two words of the machine", "Abcdefghijklmnopqrstuvwxyz: b\r\n"),
-        one("octets above ASCII in the value", "A: é\r\n"),
+        one("bytes above ASCII in the value", "A: é\r\n"),
         one("the same name twice", "A: b\r\na: c\r\n"),
         one("a name that looks like a request line", "GET: / HTTP/1.1\r\n"),
         one("names that nearly frame the message", "Content-Lengths: 5\r\nXTransfer-Encoding: chunked\r\n"),
@@ -56,7 +56,7 @@ fn broken_names() -> Vec<Sample> {
             "\x0bTransfer-Encoding: chunked\r\n",
             Error::FieldNameInvalid,
         ),
-        broken("octets above ASCII in the name", "Aé: b\r\n", Error::FieldNameInvalid),
+        broken("bytes above ASCII in the name", "Aé: b\r\n", Error::FieldNameInvalid),
         broken("a space before the colon", "A : b\r\n", Error::WhitespaceBeforeColon),
         broken("a tab before the colon", "Content-Length\t: 5\r\n", Error::WhitespaceBeforeColon),
         broken("a space in the name", "A b: c\r\n", Error::WhitespaceBeforeColon),
@@ -151,7 +151,7 @@ fn hosts() -> Vec<Sample> {
         broken("a host that some servers decode", "%61dmin.example"),
         broken("a host with an encoded dot", "a%2eb:80"),
         broken("a host with a bracket left open", "[::1"),
-        broken("a host with octets above ASCII", "é"),
+        broken("a host with bytes above ASCII", "é"),
         refused("no host", "GET / HTTP/1.1\r\n\r\n", Error::HostMissing),
         refused("no host with another field", "GET / HTTP/1.1\r\nA: b\r\n\r\n", Error::HostMissing),
         refused("no host with an absolute form", "GET http://a/ HTTP/1.1\r\n\r\n", Error::HostMissing),
@@ -164,7 +164,7 @@ fn hosts() -> Vec<Sample> {
 }
 
 fn limits() -> Vec<Sample> {
-    // "Host: a\r\n" and the empty line take 11 octets, "A: \r\n" 5 more.
+    // "Host: a\r\n" and the empty line take 11 bytes, and "A: \r\n" takes 5 more.
     let section = |octets: usize| with_lines(&format!("A: {}\r\n", "b".repeat(octets - 16)));
     let lines = |count: usize| with_lines(&"A: b\r\n".repeat(count - 1));
     let many = |name, input: Vec<u8>| {

@@ -1,4 +1,4 @@
-//! Messages, good and bad, with what must come of them: one table, used by several tests.
+//! Valid and invalid messages with their expected results: one table for several tests.
 
 // requests
 mod request_line;
@@ -15,18 +15,18 @@ mod response_connection;
 use thruway_http1::{Error, Limits, ResponseTo};
 use thruway_testkit::transcript::Reader;
 
-/// Some input and the transcript that must come of it, followed by the end of the input.
+/// An input, and the expected transcript. The end of the stream follows the input.
 pub(crate) struct Sample {
-    /// What is special about it.
+    /// The special property of the sample.
     pub(crate) name: &'static str,
     pub(crate) reader: Reader,
     pub(crate) limits: Limits,
     pub(crate) input: Vec<u8>,
-    /// As [`Transcript`](thruway_testkit::transcript::Transcript) shows itself.
+    /// The lines of a [`Transcript`](thruway_testkit::transcript::Transcript).
     pub(crate) transcript: Vec<String>,
 }
 
-/// Every sample.
+/// Returns all samples.
 pub(crate) fn all() -> Vec<Sample> {
     [
         request_line::samples(),

@@ -1,4 +1,4 @@
-//! Which fields frame the body of a request, and which are refused (RFC 9112 §6).
+//! Samples of the fields that frame the body of a request, valid and invalid (RFC 9112 §6).
 
 use thruway_http1::Error;
 
@@ -21,7 +21,7 @@ fn framed() -> Vec<Sample> {
     let one = |name, lines: &str, body: &str, transcript: &[&str]| {
         Sample::requests(name, post(lines, body), transcript)
     };
-    let three = &["POST / HTTP/1.1, 3 octets", "content abc", "end"];
+    let three = &["POST / HTTP/1.1, 3 bytes", "content abc", "end"];
     let chunked = &["POST / HTTP/1.1, chunked", "content abc", "end"];
     let chunks = "3\r\nabc\r\n0\r\n\r\n";
     vec![
@@ -42,17 +42,17 @@ fn framed() -> Vec<Sample> {
         Sample::requests(
             "GET with a body",
             "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
-            &["GET / HTTP/1.1, 3 octets", "content abc", "end"],
+            &["GET / HTTP/1.1, 3 bytes", "content abc", "end"],
         ),
         Sample::requests(
             "HEAD with a body",
             "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
-            &["HEAD / HTTP/1.1, 3 octets", "content abc", "end"],
+            &["HEAD / HTTP/1.1, 3 bytes", "content abc", "end"],
         ),
         Sample::requests(
             "HTTP/1.0 with a length",
             "POST / HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc",
-            &["POST / HTTP/1.0, 3 octets, last", "content abc", "end"],
+            &["POST / HTTP/1.0, 3 bytes, last", "content abc", "end"],
         ),
         Sample::requests(
             "HTTP/1.0 without a length has no body that lasts until the close",
@@ -62,17 +62,17 @@ fn framed() -> Vec<Sample> {
         Sample::requests(
             "content that looks like a request",
             post("Content-Length: 28\r\n", "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"),
-            &["POST / HTTP/1.1, 28 octets", r"content GET /b HTTP/1.1\r\nHost: a\r\n\r\n", "end"],
+            &["POST / HTTP/1.1, 28 bytes", r"content GET /b HTTP/1.1\r\nHost: a\r\n\r\n", "end"],
         ),
         Sample::requests(
-            "what follows the content is the next request",
+            "the next request follows the content",
             post("Content-Length: 1\r\n", "aGET /b HTTP/1.1\r\nHost: a\r\n\r\n"),
-            &["POST / HTTP/1.1, 1 octets", "content a", "end", "GET /b HTTP/1.1"],
+            &["POST / HTTP/1.1, 1 bytes", "content a", "end", "GET /b HTTP/1.1"],
         ),
         Sample::requests(
             "an empty line after the content is passed over",
             post("Content-Length: 1\r\n", "a\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n"),
-            &["POST / HTTP/1.1, 1 octets", "content a", "end", "GET /b HTTP/1.1"],
+            &["POST / HTTP/1.1, 1 bytes", "content a", "end", "GET /b HTTP/1.1"],
         ),
         Sample::requests(
             "content without a length is the next request",
@@ -218,12 +218,12 @@ fn ends() -> Vec<Sample> {
     let chunked = "Transfer-Encoding: chunked\r\n";
     let head = "POST / HTTP/1.1, chunked";
     vec![
-        cut("the end before the content", "Content-Length: 3\r\n", "", &["POST / HTTP/1.1, 3 octets"]),
+        cut("the end before the content", "Content-Length: 3\r\n", "", &["POST / HTTP/1.1, 3 bytes"]),
         cut(
             "the end in the content",
             "Content-Length: 3\r\n",
             "ab",
-            &["POST / HTTP/1.1, 3 octets", "content ab"],
+            &["POST / HTTP/1.1, 3 bytes", "content ab"],
         ),
         cut("the end before the first chunk", chunked, "", &[head]),
         cut("the end in a chunk size", chunked, "3", &[head]),
@@ -248,7 +248,7 @@ fn limits() -> Vec<Sample> {
         Sample::requests(
             "a length at the limit",
             post("Content-Length: 5\r\n", "abcde"),
-            &["POST / HTTP/1.1, 5 octets", "content abcde", "end"],
+            &["POST / HTTP/1.1, 5 bytes", "content abcde", "end"],
         )
         .with(five),
         Sample::refused_request(
@@ -261,7 +261,7 @@ fn limits() -> Vec<Sample> {
             "the greatest length",
             post("Content-Length: 18446744073709551615\r\n", "abc"),
             &[
-                "POST / HTTP/1.1, 18446744073709551615 octets",
+                "POST / HTTP/1.1, 18446744073709551615 bytes",
                 "content abc",
                 &refused(Error::IncompleteMessage),
             ],

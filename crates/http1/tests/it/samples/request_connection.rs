@@ -1,5 +1,5 @@
-//! What a request says about the connection: persistence, expectations, tunnels (RFC 9112 §9, RFC 9110 §7.8
-//! and §10.1.1).
+//! Samples of requests that affect the connection: keep-alive, expectations, tunnels (RFC 9112 §9, RFC 9110
+//! §7.8 and §10.1.1).
 
 use thruway_http1::Error;
 use thruway_testkit::transcript::Reader;
@@ -64,7 +64,7 @@ fn pipelines() -> Vec<Sample> {
         Sample::requests(
             "nothing is read after content of the last request",
             [get("1.1", "Connection: close\r\nContent-Length: 1\r\n"), "a".into(), get("1.1", "")].concat(),
-            &["GET / HTTP/1.1, 1 octets, last", "content a", "end", "27 unused"],
+            &["GET / HTTP/1.1, 1 bytes, last", "content a", "end", "27 unused"],
         ),
         Sample::requests(
             "nothing is read after an error",
@@ -91,12 +91,12 @@ fn expectations() -> Vec<Sample> {
         Sample::requests(
             "100-continue",
             post("1.1", &[length, expect].concat()) + "a",
-            &["POST / HTTP/1.1, 1 octets, expects continue", "content a", "end"],
+            &["POST / HTTP/1.1, 1 bytes, expects continue", "content a", "end"],
         ),
         Sample::requests(
             "100-continue in another case",
             post("1.1", &[length, "expect: 100-Continue\r\n"].concat()) + "a",
-            &["POST / HTTP/1.1, 1 octets, expects continue", "content a", "end"],
+            &["POST / HTTP/1.1, 1 bytes, expects continue", "content a", "end"],
         ),
         Sample::requests(
             "100-continue with chunked",
@@ -112,7 +112,7 @@ fn expectations() -> Vec<Sample> {
         Sample::requests(
             "100-continue in HTTP/1.0",
             post("1.0", &[length, expect].concat()) + "a",
-            &["POST / HTTP/1.0, 1 octets, last", "content a", "end"],
+            &["POST / HTTP/1.0, 1 bytes, last", "content a", "end"],
         ),
         Sample::refused_request(
             "another expectation",
@@ -135,7 +135,7 @@ fn expectations() -> Vec<Sample> {
 
 const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\n";
 
-/// A sample whose reader leaves open what becomes of a tunnel.
+/// Returns a sample whose reader does not decide about a tunnel.
 fn waits(name: &'static str, input: String, transcript: &[&str]) -> Sample {
     Sample::requests(name, input, transcript).read_by(Reader::Server { declines_tunnels: false })
 }
@@ -151,7 +151,7 @@ fn upgrades() -> Vec<Sample> {
         waits(
             "an upgrade with content waits after that",
             get("1.1", &[UPGRADE, "Content-Length: 1\r\n"].concat()) + "a" + &next,
-            &["GET / HTTP/1.1, 1 octets, wants a tunnel", "content a", "end", "27 unused"],
+            &["GET / HTTP/1.1, 1 bytes, wants a tunnel", "content a", "end", "27 unused"],
         ),
         waits("Upgrade without its connection option", get("1.1", "Upgrade: a\r\n"), &["GET / HTTP/1.1"]),
         waits(
@@ -202,7 +202,7 @@ fn declined() -> Vec<Sample> {
         Sample::requests(
             "an upgrade that is declined before its content",
             get("1.1", &[UPGRADE, "Content-Length: 1\r\n"].concat()) + "a" + &next,
-            &["GET / HTTP/1.1, 1 octets, wants a tunnel", "content a", "end", "GET / HTTP/1.1"],
+            &["GET / HTTP/1.1, 1 bytes, wants a tunnel", "content a", "end", "GET / HTTP/1.1"],
         ),
         Sample::requests(
             "a declined upgrade of the last request is the end",

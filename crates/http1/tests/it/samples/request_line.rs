@@ -76,7 +76,7 @@ fn broken_methods() -> Vec<Sample> {
         broken("a response", "HTTP/1.1 200 OK", Error::MethodInvalid),
         broken("NUL first", "\0GET / HTTP/1.1", Error::MethodInvalid),
         Sample::refused_request(
-            "octets above ASCII",
+            "bytes above ASCII",
             b"G\xc3\x89T / HTTP/1.1\r\n".as_slice(),
             Error::MethodInvalid,
         ),
@@ -106,7 +106,7 @@ fn broken_targets() -> Vec<Sample> {
         broken("a fragment right after the host", "GET http://a#c HTTP/1.1"),
         broken("a backslash in the path", "GET /\\a?b HTTP/1.1"),
         broken("a fragment after a query", "GET /a?b#c HTTP/1.1"),
-        // HTTP/2 refuses these too: each version must give a request the same answer.
+        // HTTP/2 rejects these too. The result must not depend on the version.
         broken("an opening angle bracket in the path", "GET /a<b HTTP/1.1"),
         broken("a closing angle bracket in the path", "GET /a>b HTTP/1.1"),
         broken("a backquote in the path", "GET /a`b HTTP/1.1"),
@@ -119,7 +119,7 @@ fn broken_targets() -> Vec<Sample> {
         broken("a tab", "GET /a\tb HTTP/1.1"),
         broken("NUL", "GET /a\0b HTTP/1.1"),
         broken("DEL", "GET /a\x7fb HTTP/1.1"),
-        broken("octets above ASCII", "GET /é HTTP/1.1"),
+        broken("bytes above ASCII", "GET /é HTTP/1.1"),
         broken("asterisk with GET", "GET * HTTP/1.1"),
         broken("asterisk and more", "OPTIONS */ HTTP/1.1"),
         broken("CONNECT to a path", "CONNECT / HTTP/1.1"),

@@ -1,4 +1,4 @@
-//! How the body of a response ends (RFC 9112 §6.3).
+//! Samples of the end of a response body (RFC 9112 §6.3).
 
 use thruway_http1::{Error, ResponseTo};
 
@@ -25,7 +25,7 @@ fn framed() -> Vec<Sample> {
         Sample::responses(name, &[ResponseTo::Other], ok(lines, body), transcript)
     };
     vec![
-        one("a length", "Content-Length: 3\r\n", "abc", &["HTTP/1.1 200, 3 octets", "content abc", "end"]),
+        one("a length", "Content-Length: 3\r\n", "abc", &["HTTP/1.1 200, 3 bytes", "content abc", "end"]),
         one("a length of 0", "Content-Length: 0\r\n", "", &["HTTP/1.1 200"]),
         one(
             "chunked",
@@ -57,13 +57,13 @@ fn framed() -> Vec<Sample> {
             "a length in HTTP/1.0",
             &[ResponseTo::Other],
             "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc",
-            &["HTTP/1.0 200, 3 octets", "content abc", "end"],
+            &["HTTP/1.0 200, 3 bytes", "content abc", "end"],
         ),
         Sample::responses(
             "an error to CONNECT has content",
             &[ResponseTo::Connect],
             "HTTP/1.1 403 No\r\nContent-Length: 3\r\n\r\nabc",
-            &["HTTP/1.1 403, 3 octets", "content abc", "end"],
+            &["HTTP/1.1 403, 3 bytes", "content abc", "end"],
         ),
         Sample::responses(
             "a redirect to CONNECT has content",
@@ -76,7 +76,7 @@ fn framed() -> Vec<Sample> {
 
 fn without_body() -> Vec<Sample> {
     let head = |name, to, status: u16, lines: &str| {
-        // What follows must be the next response, not content.
+        // The following bytes must be the next response, not content.
         let input = format!("HTTP/1.1 {status} x\r\n{lines}\r\nHTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n");
         let event = format!("HTTP/1.1 {status}");
         Sample::responses(name, &[to, ResponseTo::Other], input, &[&event, "HTTP/1.1 404"])
@@ -141,7 +141,7 @@ fn codings_refused() -> Vec<Sample> {
         Sample::refused_response(name, ok(&format!("Transfer-Encoding: {value}\r\n"), "abc"), error)
     };
     vec![
-        coding("gzip, which nobody asked for", "gzip", Error::TransferCodingUnknown),
+        coding("gzip, which was not requested", "gzip", Error::TransferCodingUnknown),
         coding("identity", "identity", Error::TransferCodingUnknown),
         coding("gzip before chunked", "gzip, chunked", Error::TransferCodingUnknown),
         coding("gzip after chunked", "chunked, gzip", Error::TransferCodingUnknown),
@@ -164,12 +164,12 @@ fn ends() -> Vec<Sample> {
         Sample::responses(name, &[ResponseTo::Other], ok(lines, body), &transcript)
     };
     vec![
-        cut("the end before the content", "Content-Length: 3\r\n", "", &["HTTP/1.1 200, 3 octets"]),
+        cut("the end before the content", "Content-Length: 3\r\n", "", &["HTTP/1.1 200, 3 bytes"]),
         cut(
             "the end in the content",
             "Content-Length: 3\r\n",
             "ab",
-            &["HTTP/1.1 200, 3 octets", "content ab"],
+            &["HTTP/1.1 200, 3 bytes", "content ab"],
         ),
         cut("the end in chunk data", CHUNKED, "3\r\nab", &["HTTP/1.1 200, chunked", "content ab"]),
         cut("the end after a chunk", CHUNKED, "3\r\nabc\r\n", &["HTTP/1.1 200, chunked", "content abc"]),

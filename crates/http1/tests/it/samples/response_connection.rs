@@ -1,4 +1,5 @@
-//! Responses and their connection: interim ones, pipelines, reuse, tunnels (RFC 9112 §9, RFC 9110 §15.2).
+//! Samples of responses and their connection: interim responses, pipelines, reuse, tunnels (RFC 9112 §9, RFC
+//! 9110 §15.2).
 
 use thruway_http1::{Error, ResponseTo};
 use thruway_testkit::transcript::Reader;
@@ -89,8 +90,13 @@ fn unexpected() -> Vec<Sample> {
         )
     };
     vec![
-        Sample::responses("a response nobody asked for", &[], EMPTY, &[&refused(Error::UnexpectedMessage)]),
-        Sample::responses("an octet nobody asked for", &[], "\r", &[&refused(Error::UnexpectedMessage)]),
+        Sample::responses(
+            "a response that was not requested",
+            &[],
+            EMPTY,
+            &[&refused(Error::UnexpectedMessage)],
+        ),
+        Sample::responses("a byte that was not requested", &[], "\r", &[&refused(Error::UnexpectedMessage)]),
         Sample::responses(
             "a time-out of an idle connection",
             &[],
@@ -98,14 +104,14 @@ fn unexpected() -> Vec<Sample> {
             &[&refused(Error::UnexpectedMessage)],
         ),
         surplus("one response too many", &format!("Content-Length: 0\r\n\r\n{EMPTY}")),
-        surplus("an octet too many", "Content-Length: 0\r\n\r\na"),
+        surplus("one byte too many", "Content-Length: 0\r\n\r\na"),
         surplus("a line end too many", "Content-Length: 0\r\n\r\n\r\n"),
-        surplus("an octet after the last response", "Connection: close\r\nContent-Length: 0\r\n\r\na"),
+        surplus("a byte after the last response", "Connection: close\r\nContent-Length: 0\r\n\r\na"),
         Sample::responses(
             "content past the length",
             &[ResponseTo::Other],
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcd",
-            &["HTTP/1.1 200, 3 octets", "content abc", "end", &refused(Error::UnexpectedMessage)],
+            &["HTTP/1.1 200, 3 bytes", "content abc", "end", &refused(Error::UnexpectedMessage)],
         ),
         Sample::responses(
             "content of a response to HEAD",
@@ -130,13 +136,13 @@ fn pipelines() -> Vec<Sample> {
             "two responses",
             both,
             content.to_owned() + EMPTY,
-            &["HTTP/1.1 200, 3 octets", "content abc", "end", "HTTP/1.1 200"],
+            &["HTTP/1.1 200, 3 bytes", "content abc", "end", "HTTP/1.1 200"],
         ),
         Sample::responses(
             "responses belong to the requests in order",
             &[ResponseTo::Head, ResponseTo::Other],
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n".to_owned() + content,
-            &["HTTP/1.1 200", "HTTP/1.1 200, 3 octets", "content abc", "end"],
+            &["HTTP/1.1 200", "HTTP/1.1 200, 3 bytes", "content abc", "end"],
         ),
         Sample::responses(
             "requests without a response after close",

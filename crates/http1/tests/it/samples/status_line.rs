@@ -76,7 +76,7 @@ fn refused_lines() -> Vec<Sample> {
             Error::StatusLineInvalid,
         ),
         Sample::refused_response("CR in the phrase", "HTTP/1.1 200 O\rK\r\n\r\n", Error::BareCarriageReturn),
-        Sample::refused_response("no octet of a response", "", Error::IncompleteMessage),
+        Sample::refused_response("no byte of a response", "", Error::IncompleteMessage),
         Sample::refused_response("the end in the version", "HTTP/1.", Error::IncompleteMessage),
         Sample::refused_response("the end in the status", "HTTP/1.1 20", Error::IncompleteMessage),
         Sample::refused_response("the end in the phrase", "HTTP/1.1 200 O", Error::IncompleteMessage),
