@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::case::Workload;
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 /// Run the workloads of published reports, beside the peers that are found on this machine
 #[derive(clap::Parser)]
@@ -12,8 +13,8 @@ use clap::ValueEnum;
 #[command(after_help = AFTER)]
 pub(crate) struct SuiteArgs {
     /// The workload
-    #[arg(value_name = "NAME", value_enum, required_unless_present_any = ["schema", "from"])]
-    pub(crate) name: Option<SuiteName>,
+    #[arg(value_name = "NAME", value_parser = names(), required_unless_present_any = ["schema", "from"])]
+    pub(crate) name: Option<String>,
     /// How long all of it may take: what does not fit is shortened, then measured less often, then left out
     /// and named
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
@@ -54,70 +55,21 @@ pub(crate) struct SuiteArgs {
     pub(crate) schema: bool,
 }
 
-/// What is run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum SuiteName {
-    /// W1: small answers on persistent connections
-    Plaintext,
-    /// W2: the same, pipelined
-    Pipelining,
-    /// W3: with and without persistence
-    #[value(name = "keep-alive")]
-    Persistence,
-    /// W4: messages of MCP over HTTP
-    McpHttp,
-    /// W5: messages of MCP over pipes, and over HTTP
-    McpStdio,
-    /// W6: in front of other servers
-    Gateway,
-    /// W7: ten thousand connections
-    Connections,
-    /// W8: TLS, and handshakes
-    Tls,
-    /// W9: HTTP/2, to servers and through gateways
-    Http2,
-    /// W1 to W9
-    All,
-    /// axum on this engine beside axum on hyper
-    Axum,
-    /// Servers on MCP SDKs in both eras, over HTTP and over pipes, beside bare echoes
-    Mcp,
-    /// A million MCP messages, and how much memory has grown
-    McpSoak,
-    /// MCP clients, each with a server of its own library
-    McpClient,
-    /// Bridges from HTTP to an MCP server on pipes
-    McpBridge,
-    /// Commands of the command line, from start to end
-    McpCommand,
-    /// Counts of load generators beside that of the server
-    CrossCheck,
+/// Returns the names of the workloads, and `all`.
+fn names() -> PossibleValuesParser {
+    let all = PossibleValue::new(ALL).help("W1 to W9");
+    Workload::all().iter().filter_map(ValueEnum::to_possible_value).chain([all]).into()
 }
 
-impl SuiteName {
-    /// The workloads that it stands for.
-    pub(crate) fn workloads(self) -> Vec<Workload> {
-        match self {
-            Self::Plaintext => vec![Workload::Plaintext],
-            Self::Pipelining => vec![Workload::Pipelining],
-            Self::Persistence => vec![Workload::Persistence],
-            Self::McpHttp => vec![Workload::McpHttp],
-            Self::McpStdio => vec![Workload::McpStdio],
-            Self::Gateway => vec![Workload::Gateway],
-            Self::Connections => vec![Workload::Connections],
-            Self::Tls => vec![Workload::Tls],
-            Self::Http2 => vec![Workload::Http2],
-            Self::All => Workload::PUBLISHED.to_vec(),
-            Self::Axum => vec![Workload::Axum],
-            Self::Mcp => vec![Workload::McpSdks],
-            Self::McpSoak => vec![Workload::McpSoak],
-            Self::McpClient => vec![Workload::McpClient],
-            Self::McpBridge => vec![Workload::McpBridge],
-            Self::McpCommand => vec![Workload::McpCommand],
-            Self::CrossCheck => vec![Workload::CrossCheck],
-        }
+impl SuiteArgs {
+    /// Returns the workloads to run.
+    pub(crate) fn workloads(&self) -> Vec<Workload> {
+        let named = self.name.as_deref().and_then(|name| Workload::from_str(name, false).ok());
+        named.map_or_else(|| Workload::published().to_vec(), |workload| vec![workload])
     }
 }
+
+const ALL: &str = "all";
 
 /// What says nothing where nothing is measured.
 const OF_MEASURING: [&str; 9] =

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(names("plaintext --peers hyper,nginx", &[Workload::Plaintext]), ["hyper"]);
         assert!(names("plaintext", &[Workload::Plaintext]).contains(&"may_minihttp"));
         assert!(!names("keep-alive", &[Workload::Persistence]).contains(&"may_minihttp"));
-        let all = names("all", &Workload::PUBLISHED);
+        let all = names("all", Workload::published());
         assert!(all.contains(&"rmcp") && !all.contains(&"axum-on-thruway"), "{all:?}");
         assert_eq!(names("mcp-soak --peers none", &[Workload::McpSoak]), ["mcp-on-thruway"]);
         let bridges = names("mcp-bridge", &[Workload::McpBridge]);

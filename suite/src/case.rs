@@ -2,48 +2,53 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use thruway_bench::{Era, FoundTool, McpOperation, McpServerFacts, Revision};
 
-/// A workload, in the order in which reports tell of them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+/// A workload, in the order of the reports. The comments are the help of the command line.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
-    /// W1: small answers on persistent connections.
+    /// W1: small responses on keep-alive connections
     Plaintext,
-    /// W2: the same, several requests sent before an answer is read.
+    /// W2: the same, pipelined
     Pipelining,
-    /// W3: connections that persist against a connection for each request.
+    /// W3: with and without keep-alive
     #[serde(rename = "keep-alive")]
+    #[value(name = "keep-alive")]
     Persistence,
-    /// W4: messages of MCP over HTTP.
+    /// W4: MCP messages over HTTP
     McpHttp,
-    /// W5: the same over the standard input and output.
+    /// W5: MCP messages over pipes, and over HTTP
     McpStdio,
-    /// W6: in front of other servers.
+    /// W6: gateways in front of other servers
     Gateway,
-    /// W7: ten thousand connections.
+    /// W7: ten thousand connections
     Connections,
-    /// W8: connections in TLS, and handshakes.
+    /// W8: TLS, and handshakes
     Tls,
-    /// W9: streams of HTTP/2, to servers and through gateways.
+    /// W9: HTTP/2, to servers and through gateways
     Http2,
-    /// axum on our engine, beside axum on hyper.
+    /// axum on this engine beside axum on hyper
     Axum,
-    /// Servers built with MCP SDKs in both eras, over HTTP and over pipes.
+    /// Servers on MCP SDKs in both eras, over HTTP and over pipes, beside bare echoes
+    #[value(name = "mcp")]
     McpSdks,
-    /// A million MCP messages, and the memory that is missing afterwards.
+    /// A million MCP messages, and the growth of the memory
     McpSoak,
-    /// MCP clients, each with a server of its own library.
+    /// MCP clients, each with a server of its own library
     McpClient,
-    /// Bridges from HTTP to an MCP server on pipes.
+    /// Bridges from HTTP to an MCP server on pipes
     McpBridge,
-    /// Commands of the command line.
+    /// Commands of the command line, from start to end
     McpCommand,
-    /// Counts of load generators beside that of the server.
+    /// Counts of load generators beside that of the server
     CrossCheck,
 }
 
@@ -227,81 +232,19 @@ pub(crate) enum Peers {
 }
 
 impl Workload {
-    /// Every workload.
-    pub(crate) const ALL: [Self; 16] = [
-        Self::Plaintext,
-        Self::Pipelining,
-        Self::Persistence,
-        Self::McpHttp,
-        Self::McpStdio,
-        Self::Gateway,
-        Self::Connections,
-        Self::Tls,
-        Self::Http2,
-        Self::Axum,
-        Self::McpSdks,
-        Self::McpSoak,
-        Self::McpClient,
-        Self::McpBridge,
-        Self::McpCommand,
-        Self::CrossCheck,
-    ];
-
-    /// The workloads of published reports, W1 to W9.
-    pub(crate) const PUBLISHED: [Self; 9] = [
-        Self::Plaintext,
-        Self::Pipelining,
-        Self::Persistence,
-        Self::McpHttp,
-        Self::McpStdio,
-        Self::Gateway,
-        Self::Connections,
-        Self::Tls,
-        Self::Http2,
-    ];
-
-    /// What it is called on the command line.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "plaintext",
-            Self::Pipelining => "pipelining",
-            Self::Persistence => "keep-alive",
-            Self::McpHttp => "mcp-http",
-            Self::McpStdio => "mcp-stdio",
-            Self::Gateway => "gateway",
-            Self::Connections => "connections",
-            Self::Tls => "tls",
-            Self::Http2 => "http2",
-            Self::Axum => "axum",
-            Self::McpSdks => "mcp",
-            Self::McpSoak => "mcp-soak",
-            Self::McpClient => "mcp-client",
-            Self::McpBridge => "mcp-bridge",
-            Self::McpCommand => "mcp-command",
-            Self::CrossCheck => "cross-check",
-        }
+    /// Returns every workload.
+    pub(crate) fn all() -> &'static [Self] {
+        Self::value_variants()
     }
 
-    /// What it is called in reports.
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Plaintext => "W1: small answers on persistent connections",
-            Self::Pipelining => "W2: with and without pipelining",
-            Self::Persistence => "W3: with and without persistence",
-            Self::McpHttp => "W4: messages of MCP over HTTP",
-            Self::McpStdio => "W5: messages of MCP over pipes, and over HTTP",
-            Self::Gateway => "W6: in front of other servers",
-            Self::Connections => "W7: ten thousand connections",
-            Self::Tls => "W8: TLS",
-            Self::Http2 => "W9: HTTP/2",
-            Self::Axum => "axum on this engine and on hyper",
-            Self::McpSdks => "MCP SDKs in both eras, over HTTP and over pipes",
-            Self::McpSoak => "A million MCP messages",
-            Self::McpClient => "MCP clients with servers of their own library",
-            Self::McpBridge => "Bridges from HTTP to an MCP server on pipes",
-            Self::McpCommand => "Commands of the command line",
-            Self::CrossCheck => "Counts of load generators",
-        }
+    /// Returns the workloads of published reports, W1 to W9.
+    pub(crate) fn published() -> &'static [Self] {
+        &Self::value_variants()[..9]
+    }
+
+    /// Returns its name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 

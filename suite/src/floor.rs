@@ -13,9 +13,9 @@ pub(crate) const RELAY: &str = "relay";
 pub(crate) const TWO_HUNDRED: &str = "gateway 2 B c=200";
 pub(crate) const TEN_THOUSAND: &str = "gateway 2 B c=10000";
 
-/// What the figures of the relay mean, if there are any.
-pub(crate) fn about(cases: &[&CaseResult]) -> Option<String> {
-    (!with_relay(cases).is_empty()).then(|| ABOUT.to_owned())
+/// Returns `true` if the relay has figures.
+pub(crate) fn has_relay(cases: &[&CaseResult]) -> bool {
+    !with_relay(cases).is_empty()
 }
 
 /// The relay beside each gateway, and what is left of the rates with ten thousand clients.
@@ -60,7 +60,3 @@ fn left_of_rates(cases: &[&CaseResult]) -> Option<Table> {
     let caption = "The floor: what is left of one's own requests/s with ten thousand clients";
     Table::new(caption, heads.into(), rows.collect()).or_nothing()
 }
-
-const ABOUT: &str = "`relay` reads no HTTP: it has a connection to the backend for each client and passes octets on, 16 KiB at a time. What it \
-     takes is nearly all the kernel's, so that `relay / X` is about the kernel's part of what X takes. That is information, and no bound: one can be below it \
-     where connections to the backend are fewer than clients, and on shared cores, where calls are batched.";

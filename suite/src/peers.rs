@@ -221,7 +221,7 @@ mod tests {
     fn every_peer_that_a_case_names_is_in_the_table_once() {
         let names: BTreeSet<_> = PEERS.iter().map(|peer| &*peer.name).collect();
         assert_eq!(names.len(), PEERS.len());
-        for case in cases(&Workload::ALL) {
+        for case in cases(Workload::all()) {
             if let Peers::Only(named) | Peers::AllAnd(named) = case.peers {
                 assert!(named.iter().all(|name| names.contains(name)), "{}: {named:?}", case.name);
             }
@@ -238,14 +238,14 @@ mod tests {
                 Peers::All | Peers::None => false,
             };
             let is_named = |case: &Case| is_named(case) || case.ours == extra.name;
-            assert!(cases(&Workload::ALL).iter().any(is_named), "{}", extra.name);
+            assert!(cases(Workload::all()).iter().any(is_named), "{}", extra.name);
         }
     }
 
     #[test]
     fn who_reads_no_http_stands_before_backends_that_keep_connections_and_with_fewer_clients() {
         let relay = PEERS.iter().find(|peer| peer.name == RELAY).unwrap();
-        for case in cases(&Workload::ALL) {
+        for case in cases(Workload::all()) {
             let is_named =
                 matches!(case.peers, Peers::Only(named) | Peers::AllAnd(named) if named.contains(&RELAY));
             let can_be = case.between == Between::Gateways && !case.is_http2;

@@ -185,7 +185,7 @@ mod tests {
             // Ours beside ours.
             Peers::None => 2,
         };
-        let all = cases(&Workload::PUBLISHED).into_iter();
+        let all = cases(Workload::published()).into_iter();
         all.map(|case| PlannedCase { candidates: count(&case), case }).collect()
     }
 
@@ -266,7 +266,7 @@ mod tests {
     /// Ten thousand connections had a fifth of a second, in which slow servers answer less than half of them.
     #[test]
     fn many_connections_and_large_answers_are_warmed_up_for_longer() {
-        let all = cases(&Workload::ALL);
+        let all = cases(Workload::all());
         let warm_up = |name: &str| all.iter().find(|case| case.name == name).map(Plan::warm_up_of);
         assert_eq!(warm_up("connections busy c=100"), Some(Plan::WARM_UP));
         assert_eq!(warm_up("connections busy c=10000"), Some(SECOND));

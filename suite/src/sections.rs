@@ -4,18 +4,23 @@
 use crate::case::{Between, Workload};
 use crate::figures::{Figures, Metric};
 use crate::floor::{self, RELAY};
+use crate::html;
+use crate::layout::LAYOUT;
 use crate::results::{CandidateResult, CaseResult, SuiteReport};
 use crate::tables::{self, Table};
 use crate::targets::{CEILING, Judged, judge};
+use serde::Serialize;
 use thruway_bench::report::{octets, three_digits};
 use thruway_bench::statistics::Ratio;
 
 /// A part of a report.
+#[derive(Default, Serialize)]
 pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) paragraphs: Vec<String>,
     pub(crate) tables: Vec<Table>,
     /// What is ours as a multiple of what is theirs, to be drawn.
+    #[serde(serialize_with = "html::drawn")]
     pub(crate) bars: Vec<RatioBar>,
     /// Commands and configs, each with its name.
     pub(crate) listings: Vec<(String, String)>,
@@ -31,20 +36,14 @@ pub(crate) struct RatioBar {
 
 impl Section {
     fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            paragraphs: Vec::new(),
-            tables: Vec::new(),
-            bars: Vec::new(),
-            listings: Vec::new(),
-        }
+        Self { title: title.into(), ..Self::default() }
     }
 }
 
 /// All of them.
 pub(crate) fn all(report: &SuiteReport) -> Vec<Section> {
     let mut sections = vec![summary(report)];
-    sections.extend(Workload::ALL.iter().filter_map(|workload| of_workload(report, *workload)));
+    sections.extend(Workload::all().iter().filter_map(|workload| of_workload(report, *workload)));
     sections.extend(cross_checks(report));
     sections.push(method(report));
     sections
@@ -214,51 +213,30 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
     if cases.is_empty() {
         return None;
     }
-    let mut section = Section::new(workload.title());
+    let layout = LAYOUT.of(workload);
+    let mut section = Section::new(&layout.title);
     section.paragraphs.extend(limited(&cases));
     section.paragraphs.extend(with_fewer_connections(&cases));
     match workload {
-        Workload::Plaintext | Workload::Pipelining | Workload::Http2 | Workload::Axum | Workload::McpSdks => {
-            section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
-        }
-        Workload::Persistence => {
-            let metrics =
-                [Metric::Rate, Metric::P50, Metric::P98, Metric::P99, Metric::Longest, Metric::ServerCpu];
-            section.tables = beside(&cases, &metrics);
-            section.tables.extend(tables::outcomes(&cases));
-        }
         Workload::McpHttp => section.tables = mcp_http(&cases),
         Workload::McpStdio => section.tables = mcp_stdio(&cases),
         Workload::Gateway => {
-            section.tables = gateway(&cases);
-            section.paragraphs.extend(floor::about(&cases));
+            section.tables = gateway(&cases, &layout.metrics);
+            if floor::has_relay(&cases) {
+                section.paragraphs.extend(layout.about.clone());
+            }
             section.tables.extend(floor::tables(&cases));
         }
-        Workload::Connections => {
-            section.tables =
-                beside(&cases, &[Metric::MemoryPerConnection, Metric::ServerCpu, Metric::P99, Metric::Rate]);
-        }
-        Workload::McpSoak => section.tables = beside(&cases, &[Metric::MemoryGrowth, Metric::ServerCpu]),
-        Workload::McpClient => {
-            let metrics = [Metric::Rate, Metric::BothCpu, Metric::GeneratorCpu, Metric::ServerCpu];
-            section.paragraphs.push(ABOUT_CLIENTS.to_owned());
-            section.tables = beside(&cases, &metrics);
-            section.tables.extend(tables::ratios_by_case(&cases, Metric::BothCpu));
-        }
-        Workload::McpBridge => {
-            let metrics = [Metric::Rate, Metric::ProgramCpu, Metric::ServerCpu, Metric::P50, Metric::P99];
-            section.tables = beside(&cases, &metrics);
-        }
-        Workload::CrossCheck => {}
-        Workload::McpCommand => section.tables = beside(&cases, &[Metric::ProgramCpu, Metric::Rate]),
-        Workload::Tls => {
-            let metrics =
-                [Metric::Rate, Metric::HandshakeRate, Metric::ReceivedRate, Metric::ServerCpu, Metric::P99];
-            section.tables = beside(&cases, &metrics);
+        _ => {
+            section.paragraphs.extend(layout.about.clone());
+            section.tables = beside(&cases, &layout.metrics);
         }
     }
-    if workload == Workload::Pipelining {
-        section.tables.extend(gain_of_pipelining(&cases));
+    match workload {
+        Workload::Persistence => section.tables.extend(tables::outcomes(&cases)),
+        Workload::McpClient => section.tables.extend(tables::ratios_by_case(&cases, Metric::BothCpu)),
+        Workload::Pipelining => section.tables.extend(gain_of_pipelining(&cases)),
+        _ => {}
     }
     section.bars = bars(&cases);
     Some(section)
@@ -357,16 +335,7 @@ fn mcp_stdio(cases: &[&CaseResult]) -> Vec<Table> {
     all
 }
 
-fn gateway(cases: &[&CaseResult]) -> Vec<Table> {
-    let metrics = [
-        Metric::Rate,
-        Metric::P50,
-        Metric::P90,
-        Metric::P99,
-        Metric::ServerCpu,
-        Metric::ReceivedRate,
-        Metric::MemoryPerConnection,
-    ];
+fn gateway(cases: &[&CaseResult], metrics: &[Metric]) -> Vec<Table> {
     let mut all = Vec::new();
     for (group, caption) in GATEWAY_GROUPS {
         let cases: Vec<_> = cases.iter().copied().filter(|case| gateway_group(case) == group).collect();
@@ -459,7 +428,7 @@ fn cross_checks(report: &SuiteReport) -> Option<Section> {
 
 fn method(report: &SuiteReport) -> Section {
     let mut section = Section::new("How it was measured, and how to repeat it");
-    section.paragraphs.push(METHOD.to_owned());
+    section.paragraphs.push(LAYOUT.method.clone());
     section.paragraphs.extend(coverage(report).map(|coverage| {
         format!(
             "Intervals hold the true ratio in {:.1} of 100 cases at least, whatever the distribution: their ends are the least and the greatest ratio, or \
@@ -522,10 +491,6 @@ fn coverage(report: &SuiteReport) -> Option<f64> {
     ratios.map(|(_, ratio)| ratio.coverage).min_by(f64::total_cmp)
 }
 
-/// Paragraph about the cases of clients.
-const ABOUT_CLIENTS: &str = "Generator CPU is that of the client, which has one thread. `ceiling` is no MCP server: it answers `thruway bench http` on as many \
-     connections, and shows what the machine allows. With one call at a time across cores, that is how fast an idle core wakes up.";
-
 /// In which somebody else may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
 
@@ -534,9 +499,3 @@ const LABEL_MAX: usize = 60;
 
 /// How the names of ours begin.
 const OURS: &str = "thruway";
-
-const METHOD: &str = "The candidates of a case are started together, each on the same core; the load generator has another one. They are loaded in turn, \
-     one at a time, in rounds: in a random order, and in the next round the other way round. Figures are medians of the rounds. A ratio is taken within each \
-     round and is the median of those, with an interval. Every answer is checked: its status and its length, or \
-     the JSON-RPC message in it; one that is not as expected is a failure. CPU time is that of the server's process and its children. Where the load generator \
-     is the limit, rates say little: look at the CPU time.";

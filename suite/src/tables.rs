@@ -1,11 +1,14 @@
 //! Tables, the same for every form.
 
 use crate::figures::{Figures, Metric};
+use crate::layout::LAYOUT;
 use crate::results::{CandidateResult, CaseResult};
+use serde::Serialize;
 use thruway_bench::report::{rate, three_digits};
 use thruway_bench::statistics::Ratio;
 
 /// A table of text; the first column names what the rows are about.
+#[derive(Serialize)]
 pub(crate) struct Table {
     /// Whether it is made of words, which may be wrapped, and not of figures.
     pub(crate) is_prose: bool,
@@ -73,12 +76,12 @@ pub(crate) fn by_candidate(cases: &[&CaseResult], metric: Metric) -> Option<Tabl
 
 /// All figures of ours: a row for each case.
 pub(crate) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
-    let figures = IN_FULL.iter().map(|metric| metric.label());
+    let figures = LAYOUT.in_full.iter().map(|metric| metric.label());
     let heads = ["case"].into_iter().chain(figures).chain(["answered", "success"]);
     let heads = heads.map(str::to_owned).collect();
     let rows = cases.iter().filter_map(|case| {
         let rounds = &case.ours()?.rounds;
-        let cells = IN_FULL.iter().map(|metric| median(*metric, rounds));
+        let cells = LAYOUT.in_full.iter().map(|metric| median(*metric, rounds));
         row(&case.name, cells.chain([Some(answered(rounds)), Some(success(rounds))]).collect())
     });
     Table::new(caption, heads, rows.collect()).or_nothing()
@@ -155,15 +158,3 @@ fn success(rounds: &[Figures]) -> String {
         _ => format!("{:.3} %", 100.0 * answered as f64 / (answered + failed) as f64),
     }
 }
-
-const IN_FULL: [Metric; 9] = [
-    Metric::Rate,
-    Metric::Mean,
-    Metric::P50,
-    Metric::Shortest,
-    Metric::Longest,
-    Metric::P95,
-    Metric::P99,
-    Metric::Deviation,
-    Metric::ServerCpu,
-];

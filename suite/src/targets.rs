@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn targets_name_cases_that_exist() {
-        let known = cases(&Workload::ALL);
+        let known = cases(Workload::all());
         let is_known = |name: &str| known.iter().any(|case| case.name == name);
         for target in TARGETS.iter() {
             assert!(is_known(&target.case), "no case `{}`", target.case);

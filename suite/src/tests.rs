@@ -5,6 +5,7 @@ use thruway_bench::Handshakes;
 use crate::case::{Between, Case, Circumstance, Peers, Workload};
 use crate::cases::cases;
 use crate::figures::{Figures, SpreadOfTimes};
+use crate::layout::LAYOUT;
 use crate::results::{
     CandidateResult, CaseResult, Environment, LeftOut, ServerFacts, SuiteReport, SuiteSettings, Tool,
 };
@@ -43,7 +44,7 @@ fn rounds(times: &[f64]) -> Vec<Figures> {
 
 /// A case of the table with these candidates.
 pub(crate) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
-    let known = cases(&Workload::ALL);
+    let known = cases(Workload::all());
     let case = known.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
     CaseResult {
         workload: case.workload,
@@ -116,15 +117,19 @@ fn up_to_rank(rank: u8) -> SuiteReport {
             &[(ours, &[10.0, 10.1, 9.9]), (fast, &[8.0, 8.1, 8.05]), (slow, &[20.0, 21.0, 19.0])],
         )
     };
-    report(cases(&Workload::ALL).iter().filter(|case| case.rank <= rank).map(of).collect())
+    report(cases(Workload::all()).iter().filter(|case| case.rank <= rank).map(of).collect())
 }
 
 #[test]
 fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
     let markdown = up_to_rank(u8::MAX).to_markdown();
     // The cases of the last one are all about load generators.
-    for workload in &Workload::ALL[..Workload::ALL.len() - 1] {
-        assert!(markdown.contains(&format!("\n## {}\n", workload.title())), "{}", workload.title());
+    for workload in &Workload::all()[..Workload::all().len() - 1] {
+        assert!(
+            markdown.contains(&format!("\n## {}\n", LAYOUT.of(*workload).title)),
+            "{}",
+            LAYOUT.of(*workload).title
+        );
     }
     for part in [
         "### Where somebody else is shown to be ahead (of ",
@@ -167,7 +172,7 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
     let page = up_to_rank(0).to_html();
     assert!(page.contains("a &lt;fast&gt; one") && !page.contains("<fast>"));
     assert!(page.contains("prefers-color-scheme: dark") && page.contains("name=\"viewport\""));
-    assert_eq!(page.matches("<svg ").count(), Workload::ALL.len() - 1);
+    assert_eq!(page.matches("<svg ").count(), Workload::all().len() - 1);
     for foreign in ["<script", "src=", "@import", "url(", "NaN", "inf\""] {
         assert!(!page.contains(foreign), "{foreign}");
     }
