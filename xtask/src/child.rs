@@ -1,6 +1,7 @@
 //! Child processes: waited for with a limit, and ended by their id whatever happens.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -14,6 +15,9 @@ use super::stop::Stop;
 
 /// How long a child may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Time for a server to listen.
+const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running child; dropping it ends it and its descendants.
 pub(super) struct Running {
@@ -34,6 +38,26 @@ impl Running {
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
         Ok(Self { child })
+    }
+
+    /// Starts a command, and waits until it accepts connections at `address`.
+    ///
+    /// # Errors
+    /// The command cannot be started, or ends.
+    pub(super) fn start_listening(
+        command: Command,
+        address: SocketAddr,
+        log: &Path,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
+        let mut running = Self::start(command, log)?;
+        stop.wait("a server to listen", START_LIMIT, || {
+            if let Some(status) = running.ended()? {
+                bail!("it ended with {status}\n{}", tail(&fs::read_to_string(log)?));
+            }
+            Ok(TcpStream::connect(address).ok())
+        })?;
+        Ok(running)
     }
 
     /// Its process id; `setpriv` and `taskset` have become the program by the time it answers.
@@ -138,7 +162,7 @@ fn run(command: Command, limit: Duration, stop: &Stop) -> anyhow::Result<(ExitSt
     let file = tempfile::NamedTempFile::new()?;
     let status = Running::start(command, file.path())?.wait(limit, stop)?;
     // Some of what programs print is not UTF-8, and none of that is of interest here.
-    Ok((status, String::from_utf8_lossy(&std::fs::read(file.path())?).into_owned()))
+    Ok((status, String::from_utf8_lossy(&fs::read(file.path())?).into_owned()))
 }
 
 /// The last lines of what a program printed.

@@ -22,6 +22,14 @@ pub(super) struct Setting<'s> {
     pub(super) stop: &'s Stop,
 }
 
+impl<'s> Setting<'s> {
+    /// Returns the place of checks on a server.
+    pub(super) fn scene(&self, url: String, server: u32, stdio: &'s [&'s str]) -> Scene<'s> {
+        let &Self { program, directory, is_full, stop } = self;
+        Scene { url, server, program, stdio, directory, is_full, stop }
+    }
+}
+
 /// What one client is to do.
 pub(super) struct Check {
     /// The program without which there is nothing to check.

@@ -32,7 +32,7 @@ use anyhow::{Context as _, ensure};
 use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
-use check::{Check, Outcome, Row, Scene, Setting};
+use check::{Check, Outcome, Row, Setting};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
@@ -129,7 +129,7 @@ fn limit(options: &Options) -> Duration {
 }
 
 fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>> {
-    let &Setting { program, directory, is_full, stop } = setting;
+    let &Setting { program, directory, stop, .. } = setting;
     let mut rows = Vec::new();
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
@@ -140,15 +140,7 @@ fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>>
             continue;
         }
         let server = Server::start(program, &stage.arguments, &directory.join("server.log"), stop)?;
-        let scene = Scene {
-            url: server.url(),
-            server: server.id(),
-            program,
-            stdio: stage.stdio,
-            directory,
-            is_full,
-            stop,
-        };
+        let scene = setting.scene(server.url(), server.id(), stage.stdio);
         for check in stage.checks {
             rows.push(check::run_one(&check, &scene));
             stop.check()?;
@@ -162,7 +154,7 @@ fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>>
 struct Stage<'s> {
     name: &'static str,
     arguments: Vec<&'s str>,
-    /// See [`Scene::stdio`].
+    /// See `Scene::stdio`.
     stdio: &'static [&'static str],
     checks: Vec<Check>,
 }

@@ -83,9 +83,7 @@ impl Site<'_> {
             .replace("{tls}", &tls.to_string())
             .replace("{admin}", &admin.to_string());
         let file = self.directory.join("thruway.toml");
-        fs::write(&file, config)?;
-        let path = file.to_str().context("the temporary directory's path is not UTF-8")?;
-        Server::start(self.setting.program, &["serve", path], &file.with_extension("log"), self.setting.stop)
+        Server::serve(self.setting.program, &config, &file, self.setting.stop)
     }
 
     /// Until when the certificate is valid that is shown at present; `None` if there is none.

@@ -1,6 +1,7 @@
 //! A million requests, over HTTP/1.1 and HTTP/2, on connections that stay and on new ones, while certificates
 //! and keys of tickets change several times a second: none may fail, and nothing may grow.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::case::Case;
+use super::Case;
 use super::certificates::Key;
 use crate::child::{self, Running};
 use crate::interop::check::{Row, Setting};
@@ -52,9 +53,9 @@ fn soak(case: &Case<'_>, requests: u32) -> anyhow::Result<String> {
     }
     let mut rotating = Rotating { config: directory.join("thruway.toml"), generation: 0, last: now() };
     rotating.write()?;
-    let config = rotating.config.to_str().context("the temporary directory's path is not UTF-8")?;
     let log = directory.join("server.log");
-    let server = Server::start(case.setting.program, &["serve", config], &log, stop)?;
+    let arguments = [OsStr::new("serve"), rotating.config.as_os_str()];
+    let server = Server::start(case.setting.program, &arguments, &log, stop)?;
     // What comes first fills the pools.
     rotating.load_all(case, &server, requests / 10)?;
     let before = Usage::of(server.id())?;
