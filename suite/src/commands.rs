@@ -13,9 +13,6 @@ use crate::found::Found;
 use crate::server::{Ground, Server};
 
 /// Runs a command `runs` times, beside a server that it may call.
-///
-/// # Errors
-/// It fails, or prints nothing.
 pub(crate) fn repeat(
     found: &Found,
     server: &Server,

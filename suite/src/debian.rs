@@ -13,9 +13,6 @@ use crate::process::{Runner, on_path};
 
 /// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is
 /// removed.
-///
-/// # Errors
-/// No apt, no keys of Debian, or no network.
 pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let directory = peers.join("target/debian").join(name);
     let launcher = directory.join(name);

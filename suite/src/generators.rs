@@ -76,9 +76,6 @@ impl Generator {
     }
 
     /// Makes the load on `server`.
-    ///
-    /// # Errors
-    /// Why there are no figures.
     pub(crate) fn load(
         self,
         case: &Case,

@@ -35,9 +35,6 @@ pub(crate) struct HandWritten {
 
 impl HandWritten {
     /// Starts the server on its core.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub(crate) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
         let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
         let mut command = Command::new(&ours.program);
@@ -70,9 +67,6 @@ impl HandWritten {
     }
 
     /// Keeps as many requests unanswered as the case says, for `warm_up` and then for `duration`.
-    ///
-    /// # Errors
-    /// What is wrong with the answers, or that it was interrupted.
     pub(crate) fn load(
         &mut self,
         case: &Case,

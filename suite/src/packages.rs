@@ -16,9 +16,6 @@ use crate::process::{Runner, on_path};
 /// the system.
 ///
 /// Scripts are copied beside their packages, as Node looks for them from there.
-///
-/// # Errors
-/// npm or Node is missing, or npm fails.
 pub(crate) fn node(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let (from, to) = (peers.join(folder), peers.join("target").join(folder));
     on_path("npm").context("`npm` is not on the path")?;
@@ -43,9 +40,6 @@ pub(crate) fn node(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Re
 }
 
 /// Installs the packages of a folder into an environment.
-///
-/// # Errors
-/// Python is missing, or cannot make an environment, or pip fails.
 pub(crate) fn python(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let (requirements, environment) =
         (peers.join(folder).join(REQUIREMENTS), peers.join("target").join(folder));

@@ -23,9 +23,6 @@ pub(crate) struct Runner<'a> {
 
 impl Runner<'_> {
     /// Runs a command; `shown` is its name in errors.
-    ///
-    /// # Errors
-    /// It cannot be started, fails or does not end within `limit`; with the end of its output.
     pub(crate) fn run(self, shown: &str, command: &mut Command, limit: Duration) -> anyhow::Result<()> {
         let printed = tempfile::NamedTempFile::new()?;
         let output = || File::options().append(true).open(printed.path());

@@ -150,9 +150,6 @@ impl SuiteReport {
     }
 
     /// Reads what [`to_json`](Self::to_json) has written.
-    ///
-    /// # Errors
-    /// It is something else.
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
         let report: Self = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         if report.format == Self::FORMAT {

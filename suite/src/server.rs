@@ -64,9 +64,6 @@ impl Ground<'_> {
 
 impl Server {
     /// Starts a server as `role` and waits until it listens. `backend` is what a gateway stands before.
-    ///
-    /// # Errors
-    /// Why there is none, with what it has printed.
     pub(crate) fn start(
         found: &Found,
         role: Role,
@@ -74,33 +71,31 @@ impl Server {
         ground: Ground<'_>,
     ) -> Result<Self, String> {
         let setup = found.peer.setup(role).ok_or("it cannot be that")?;
-        let start = || Self::try_to_start(found, setup, backend, &ground.cores.server, ground);
-        match start() {
-            // Between the choice of a port and its use, somebody else may have taken it.
-            Err(NotStarted { has_ended: true, .. }) => start(),
-            started => started,
-        }
-        .map_err(|not_started| not_started.why)
+        Self::start_twice(found, setup, backend, &ground.cores.server, ground)
     }
 
     /// Starts ours behind gateways, at nine addresses.
-    ///
-    /// # Errors
-    /// Why there is none, with what it has printed.
     pub(crate) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
-        let start = || Self::try_to_start(ours, &backend(), None, &ground.cores.backend, ground);
-        match start() {
-            // Nobody has the port at one address, but somebody may have at another.
+        Self::start_twice(ours, &backend(), None, &ground.cores.backend, ground)
+    }
+
+    /// Starts a server, a second time if it ends: another process may have taken one of its ports.
+    fn start_twice(
+        found: &Found,
+        setup: &Setup,
+        backend: Option<SocketAddr>,
+        cores: &CpuSet,
+        ground: Ground<'_>,
+    ) -> Result<Self, String> {
+        let start = || Self::try_to_start(found, setup, backend, cores, ground);
+        let started = match start() {
             Err(NotStarted { has_ended: true, .. }) => start(),
             started => started,
-        }
-        .map_err(|not_started| not_started.why)
+        };
+        started.map_err(|not_started| not_started.why)
     }
 
     /// Starts the backend that closes after each response.
-    ///
-    /// # Errors
-    /// Why there is none, with what it has printed.
     pub(crate) fn start_closing_backend(python: &Path, ground: Ground<'_>) -> Result<Self, String> {
         let directory = directory()?;
         let script = directory.path().join("closing.py");
@@ -280,21 +275,9 @@ mod tests {
         for setup in PEERS.iter().flat_map(|peer| peer.setups.values()) {
             for template in setup.arguments.iter().map(String::as_str).chain(setup.config.as_deref()) {
                 let text = filled(template, Path::new("dir"), address, Some(address));
-                let places = [
-                    "address",
-                    "host",
-                    "port",
-                    "directory",
-                    "content",
-                    "config",
-                    "backend",
-                    "backend_port",
-                    "bench",
-                    "certificate",
-                    "key",
-                    "certificate_and_key",
-                ];
-                for place in places {
+                let places = "address host port directory content config backend backend_port bench \
+                              certificate key certificate_and_key";
+                for place in places.split_whitespace() {
                     assert!(!text.contains(&format!("{{{place}}}")), "{place}: {text}");
                 }
             }

@@ -51,9 +51,6 @@ impl Session<'_> {
     }
 
     /// Measures what is planned, until it is done, the time is over, or it is time to end.
-    ///
-    /// # Errors
-    /// The order of the rounds cannot be kept.
     pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), Failure> {
         let progress = Progress { plan, start: Clock::system().now_exact(), limit: self.limit };
         for name in &plan.left_out {

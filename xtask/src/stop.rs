@@ -20,9 +20,6 @@ pub(super) struct Stop {
 impl Stop {
     /// Starts the time limit and takes over the signals that ask a process to end, so that servers are ended
     /// first.
-    ///
-    /// # Errors
-    /// When a signal cannot be taken over.
     pub(super) fn new(limit: Duration) -> anyhow::Result<Self> {
         let signalled = Arc::new(AtomicBool::new(false));
         for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -33,9 +30,6 @@ impl Stop {
     }
 
     /// Fails once it is time to end.
-    ///
-    /// # Errors
-    /// The time limit has passed, or a signal came.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.signalled.load(Ordering::Relaxed) {
             bail!("interrupted by a signal");

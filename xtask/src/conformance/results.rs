@@ -109,9 +109,6 @@ impl fmt::Display for Check {
 }
 
 /// Prints what is not as expected.
-///
-/// # Errors
-/// There is anything.
 pub(super) fn report(mistakes: &[String]) -> anyhow::Result<()> {
     for mistake in mistakes {
         println!("{mistake}");

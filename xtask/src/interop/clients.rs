@@ -78,9 +78,6 @@ struct Expected {
 }
 
 /// Returns the checks for a kind of server.
-///
-/// # Errors
-/// The list cannot be read.
 pub(super) fn checks(set: &str) -> anyhow::Result<Vec<Check>> {
     let list: List = toml::from_str(include_str!("clients.toml"))?;
     let of_set = list.check.into_iter().filter(|client| client.sets.iter().any(|of| of == set));

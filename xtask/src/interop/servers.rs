@@ -47,9 +47,6 @@ fn auto() -> String {
 }
 
 /// Returns a check for each server.
-///
-/// # Errors
-/// The list cannot be read.
 pub(super) fn checks() -> anyhow::Result<Vec<Check>> {
     let list: List = toml::from_str(include_str!("servers.toml"))?;
     let check = |subject: Subject| {

@@ -17,9 +17,6 @@ use crate::program::repository;
 /// `{python-programs:LIST}`, `{npm:LIST}`, `{go-module:FOLDER:NAME}` and `{rmcp}`, which are installed for it;
 /// `{text:FILE}`, `{file:FILE}` and `{go:FILE}`, the text, a copy and the program of a file beside this one;
 /// and `{npm-file:LIST:FILE}`, a copy beside packages.
-///
-/// # Errors
-/// Something cannot be installed or built.
 pub(super) fn command(
     words: &[String],
     places: &[(&str, String)],
@@ -33,9 +30,6 @@ pub(super) fn command(
 }
 
 /// Returns the words of a command.
-///
-/// # Errors
-/// Something cannot be installed or built.
 pub(super) fn filled(
     words: &[String],
     places: &[(&str, String)],
@@ -52,9 +46,6 @@ pub(super) fn filled(
 }
 
 /// Fills in the places of a text.
-///
-/// # Errors
-/// Something cannot be installed or built.
 pub(super) fn text(template: &str, places: &[(&str, String)], scene: &Scene<'_>) -> anyhow::Result<String> {
     let (mut text, mut rest) = (String::new(), template);
     while let Some((before, (place, after))) =

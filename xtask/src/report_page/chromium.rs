@@ -13,9 +13,6 @@ use crate::child;
 use crate::stop::Stop;
 
 /// Opens a page, takes screenshots, and tells what is seen.
-///
-/// # Errors
-/// The browser failed, or said something in its console.
 pub(super) fn open(
     browser: &Path,
     page: &Page,

@@ -21,9 +21,6 @@ pub(super) struct Page {
 }
 
 /// Writes all pages.
-///
-/// # Errors
-/// The server or the load generator failed.
 pub(super) fn write(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Vec<Page>> {
     let log = directory.join("server.log");
     let server = Server::start(program, &["serve", "--listen", "127.0.0.1:0", "--workers", "1"], &log, stop)?;

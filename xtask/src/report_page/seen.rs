@@ -49,9 +49,6 @@ struct Plot {
 }
 
 /// Checks all frames of a page with so many plots.
-///
-/// # Errors
-/// The first thing that is not as it should be.
 pub(super) fn check(seen: &[Seen], plots: usize, scheme: Scheme) -> anyhow::Result<()> {
     ensure!(seen.iter().any(|frame| frame.width == PHONE_WIDTH), "no frame is as wide as a phone");
     for frame in seen {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::manifest::Manifest;
-use super::tree::Tree;
-use super::{Finding, source};
+use super::source;
+use super::tree::{Finding, Tree};
 
 /// Returns the table of `dependencies.toml`, by package.
 fn table() -> anyhow::Result<BTreeMap<String, Row>> {

@@ -1,8 +1,7 @@
 //! What each package says of itself, and which lints it is under.
 
-use super::finding::Finding;
 use super::manifest::Manifest;
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = clippy_configs(tree);

@@ -8,13 +8,11 @@ mod tree;
 mod source;
 mod modules;
 mod manifest;
-mod finding;
 
 // the rules
 mod dependencies;
 mod manifests;
 mod reach;
-mod size;
 mod cycles;
 mod limits;
 mod names;
@@ -23,13 +21,9 @@ mod text;
 
 use anyhow::bail;
 
-use finding::Finding;
-use tree::Tree;
+use tree::{Finding, Tree};
 
 /// Checks the repository and prints what breaks a rule.
-///
-/// # Errors
-/// When anything does, or the files cannot be read.
 pub(crate) fn run() -> anyhow::Result<()> {
     let tree = Tree::read()?;
     let findings = check(&tree);
@@ -44,11 +38,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 8] = [
         dependencies::check,
         manifests::check,
         reach::check,
-        size::check,
         cycles::check,
         limits::check,
         names::check,

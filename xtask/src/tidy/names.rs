@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::finding::Finding;
 use super::source::{ANY, Source};
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 /// The lists in `names.toml`. The file is part of this program, and a test reads it.
 static LISTS: LazyLock<Lists> = LazyLock::new(|| {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::finding::Finding;
 use super::source::Source;
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();

@@ -1,6 +1,7 @@
-//! The files of the repository, as values.
+//! The files of the repository as values, and the places that break a rule.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
@@ -128,4 +129,27 @@ pub(super) fn has_extension(path: &str, extension: &str) -> bool {
 /// Whether a file in Rust holds nothing but tests.
 fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// A place that breaks a rule.
+pub(super) struct Finding {
+    pub(super) path: String,
+    /// Counted from 1; 0 for the file as a whole.
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    pub(super) fn new(path: &str, line: usize, message: impl fmt::Display) -> Self {
+        Self { path: path.to_owned(), line, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.message),
+            line => write!(f, "{}:{line}: {}", self.path, self.message),
+        }
+    }
 }

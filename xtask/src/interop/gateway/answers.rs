@@ -11,9 +11,6 @@ pub(super) struct Answer {
 
 /// Splits what came on a connection that has ended. `is_to_head` says of each final answer whether it has no
 /// content.
-///
-/// # Errors
-/// An answer that is not whole, or octets that belong to none.
 pub(super) fn split(
     mut octets: &[u8],
     mut is_to_head: impl FnMut(usize) -> bool,

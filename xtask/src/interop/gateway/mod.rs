@@ -29,9 +29,6 @@ use upstreams::Upstream;
 pub(super) use corpus::Cases;
 
 /// Runs every check that there is an upstream and a client for.
-///
-/// # Errors
-/// Only when a server did not start, or it is time to end.
 pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let cases = Cases::Own(if setting.is_full { FULL_CASES } else { QUICK_CASES });
     let mut rows = run_cases(setting, &cases)?;
@@ -40,9 +37,6 @@ pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Sends the cases through the gateway to each upstream that there is.
-///
-/// # Errors
-/// Only when it is time to end.
 pub(super) fn run_cases(setting: &Setting<'_>, cases: &Cases) -> anyhow::Result<Vec<Row>> {
     let name = match cases {
         Cases::Own(_) => "framing tricks",

@@ -12,9 +12,6 @@ use thruway_server::{Request, Server};
 use crate::server::OwnServer;
 
 /// Starts it.
-///
-/// # Errors
-/// When there is no port, or no file to log to.
 pub(super) fn start(log: &Path) -> anyhow::Result<OwnServer> {
     let log = Arc::new(Mutex::new(File::create(log)?));
     let tell = move |request: &Request<'_>| {

@@ -38,9 +38,6 @@ const CLIENTS: [&Speaker; 2] = [&PYTHON, &GO];
 const SERVERS: [(&Speaker, bool); 4] = [(&PYTHON, true), (&GO, true), (&OURS, true), (&OURS, false)];
 
 /// Has every client ask every server.
-///
-/// # Errors
-/// Only when it is time to end.
 pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let pairs = CLIENTS.iter().flat_map(|client| SERVERS.iter().map(move |server| (client, server)));

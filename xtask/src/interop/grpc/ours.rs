@@ -18,9 +18,6 @@ use thruway_server::{
 use crate::server::OwnServer;
 
 /// Starts it, with the certificate in `directory` if `is_secured`.
-///
-/// # Errors
-/// When there is no port, or a certificate that cannot be used.
 pub(super) fn start(directory: &Path, is_secured: bool) -> anyhow::Result<OwnServer> {
     let mut listener = Listener::new("127.0.0.1:0".parse()?).http2();
     if is_secured {

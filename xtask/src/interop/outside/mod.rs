@@ -62,9 +62,6 @@ const SUITES: &[Suite] = &[
 ];
 
 /// Runs each suite that has a checkout.
-///
-/// # Errors
-/// When a server did not start, or it is time to end.
 pub(super) fn run(setting: &Setting<'_>, checkouts: &Checkouts) -> anyhow::Result<Vec<Row>> {
     let directory = setting.directory.join("outside");
     fs::create_dir_all(&directory)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::Case;
+use super::case::Case;
 use super::certificates::HOST;
 use crate::child;
 use crate::interop::check::Row;

@@ -4,6 +4,7 @@
 //! `expected_findings.toml` fails, and so does an entry that no judge finds.
 
 mod certificates;
+mod case;
 mod judges;
 mod tlsfuzzer;
 mod soak;
@@ -14,16 +15,13 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::check::{self, Row, Setting};
-use crate::expected::Expected;
 use crate::program::find_on_path;
 use crate::server::Server;
+use case::Case;
 
 pub(super) use certificates::{Authority, Key};
 
 /// Runs every judge that there is.
-///
-/// # Errors
-/// Only when a server did not start, or it is time to end.
 pub(super) fn run(setting: &Setting<'_>, tlsfuzzer: Option<&Path>) -> anyhow::Result<Vec<Row>> {
     if find_on_path("openssl").is_none() {
         return Ok(vec![Row::not_installed("openssl", "certificates to be judged with")]);
@@ -85,9 +83,6 @@ const SERVERS: &[Served] = &[
 
 impl Served {
     /// Starts it with its files in `directory`; at which port it listens is told.
-    ///
-    /// # Errors
-    /// It does not start.
     fn start(
         &self,
         authority: &Authority<'_>,
@@ -125,44 +120,3 @@ demo = true
 "#;
 
 const CLIENTS: &str = "client_certificates = { roots = [\"root.pem\"], required = false }\n\n[[routes]]";
-
-/// A server before a judge.
-struct Case<'s> {
-    setting: &'s Setting<'s>,
-    /// A checkout of `tlsfuzzer`, if there is one.
-    tlsfuzzer: Option<&'s Path>,
-    /// What its certificate is.
-    kind: &'static str,
-    /// Where the server's files are; judges leave theirs there.
-    directory: &'s Path,
-    authority: &'s Authority<'s>,
-    port: u16,
-}
-
-impl Case<'_> {
-    /// Returns the findings of a judge that are expected.
-    fn expected(&self, judge: &str) -> anyhow::Result<Expected> {
-        Expected::read_of(LIST, judge, self.kind)
-    }
-
-    /// The row of a judge that is `program`, if that is there.
-    fn row(&self, program: &'static str, what: &str, run: impl FnOnce() -> anyhow::Result<String>) -> Row {
-        let what = format!("{}: {what}", self.kind);
-        eprintln!("{program}: {what}");
-        check::row(program, &what, run)
-    }
-}
-
-const LIST: &str = include_str!("expected_findings.toml");
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lists_of_judges_can_be_read() {
-        for judge in ["testssl", "sslyze"] {
-            assert!(Expected::read_of(LIST, judge, "RSA").is_ok(), "{judge}");
-        }
-    }
-}

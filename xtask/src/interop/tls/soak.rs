@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::Case;
+use super::case::Case;
 use super::certificates::Key;
 use crate::child::{self, Running};
 use crate::interop::check::{Row, Setting};
-use crate::process;
 use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::now;
@@ -141,7 +140,10 @@ struct Usage {
 impl Usage {
     fn of(id: u32) -> anyhow::Result<Self> {
         let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?.count();
-        Ok(Self { octets: process::anonymous_memory(id)?, descriptors })
+        let memory = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
+        let line = memory.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        Ok(Self { octets: kibibytes.context("its memory is unknown")? << 10, descriptors })
     }
 }
 
@@ -173,7 +175,12 @@ const LIMIT: Duration = Duration::from_mins(10);
 
 #[cfg(test)]
 mod tests {
-    use super::answered;
+    use super::{Usage, answered};
+
+    #[test]
+    fn the_memory_of_a_process_is_known() {
+        assert!(Usage::of(std::process::id()).unwrap().octets > 0);
+    }
 
     #[test]
     fn answers_are_counted_as_each_program_says_it() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::Case;
+use super::case::Case;
 use crate::child;
 use crate::interop::check::Row;
 use crate::packages;
