@@ -1,4 +1,4 @@
-//! What can be typed after `thruway-suite`.
+//! The arguments of `thruway-suite`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,17 +15,17 @@ pub(crate) struct SuiteArgs {
     /// The workload
     #[arg(value_name = "NAME", value_parser = names(), required_unless_present_any = ["schema", "from"])]
     pub(crate) name: Option<String>,
-    /// How long all of it may take: what does not fit is shortened, then measured less often, then left out
-    /// and named
+    /// Time limit of the whole run. If it is too short, the suite shortens measurements, then measures less
+    /// often, then leaves out cases and names them
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
     pub(crate) limit: Duration,
-    /// How long each candidate is measured each time
+    /// Duration of each measurement
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub(crate) duration: Duration,
-    /// How often each candidate is measured in each case; intervals of 95 % need 6
+    /// Number of rounds of each case; intervals of 95 % need 6
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=100))]
     pub(crate) rounds: u16,
-    /// Only cases whose names hold one of these texts
+    /// Only cases with one of these texts in the name
     #[arg(long, value_name = "TEXT,…", value_delimiter = ',')]
     pub(crate) cases: Vec<String>,
     /// Only these peers; `none` for ours alone [default: all that are found]
@@ -38,7 +38,7 @@ pub(crate) struct SuiteArgs {
     /// Build the peers that take part first; needs `--peers-from`
     #[arg(long)]
     pub(crate) build: bool,
-    /// The `thruway` whose servers are measured [default: the one beside this program]
+    /// The `thruway` program under test [default: the one beside this program]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
     /// Write `report.md`, `report.html` and `report.json` into this directory
@@ -47,7 +47,7 @@ pub(crate) struct SuiteArgs {
     /// Measure nothing: make the reports of a `report.json` again
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_MEASURING)]
     pub(crate) from: Option<PathBuf>,
-    /// How the report is printed
+    /// Form of the printed report
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
     /// Print the JSON Schema of `--output json` instead
@@ -71,7 +71,7 @@ impl SuiteArgs {
 
 const ALL: &str = "all";
 
-/// What says nothing where nothing is measured.
+/// Options that have no effect without a measurement.
 const OF_MEASURING: [&str; 9] =
     ["name", "build", "cases", "rounds", "duration", "limit", "peers", "peers_from", "program"];
 

@@ -15,7 +15,7 @@ use crate::peers::{PEERS, Peer, Program};
 use crate::process::{Runner, on_path};
 use crate::results::LeftOut;
 
-/// Builds each peer that takes part, and returns those that could not be built with the reason.
+/// Builds each peer that takes part, and returns the failed ones with the reason.
 pub(crate) fn peers(args: &SuiteArgs, cases: &[Case], peers: &Path, runner: Runner<'_>) -> Vec<LeftOut> {
     let mut unbuilt = Vec::new();
     for peer in wanted(args, cases) {

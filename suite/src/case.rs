@@ -1,4 +1,4 @@
-//! One load of the suite: what is asked, on how many connections, how much of it, and with which peers.
+//! One load of the suite: the request, the connections, the amount, and the peers.
 
 use std::time::Duration;
 
@@ -63,33 +63,33 @@ pub(crate) struct Case {
     pub(crate) era: Option<Era>,
     /// Its name in reports; each has its own.
     pub(crate) name: String,
-    /// What is asked.
+    /// The request.
     pub(crate) request: Request,
     /// Connections at the same time; of no concern over pipes.
     pub(crate) connections: u32,
     /// Requests that are unanswered on a connection, or on a pipe, at the same time: over HTTP/2, streams.
     pub(crate) pipeline: u16,
-    /// Whether TLS is spoken.
+    /// The use of TLS.
     pub(crate) security: Security,
-    /// Whether HTTP/2 is spoken, without asking: TLS is a workload of its own.
+    /// `true` for HTTP/2 with prior knowledge: TLS is another workload.
     pub(crate) is_http2: bool,
-    /// Whether a connection has more than one request.
+    /// `true` if connections are kept alive.
     pub(crate) is_persistent: bool,
     /// Requests a second in an open loop; nothing in a closed one.
     pub(crate) rate: Option<f64>,
-    /// How much is measured at a time.
+    /// The amount of a measurement.
     pub(crate) amount: Amount,
     /// Between what the comparison is.
     pub(crate) between: Between,
-    /// Where it happens, and what else meanwhile.
+    /// The surroundings of the load.
     pub(crate) circumstance: Circumstance,
-    /// Who takes part besides ours.
+    /// The peers besides ours.
     pub(crate) peers: Peers,
-    /// What is left out first when time is short: the highest. 0 has what a workload is known by.
+    /// Rank: if time is short, the highest is left out first. The main cases of a workload have 0.
     pub(crate) rank: u8,
 }
 
-/// Whether TLS is spoken, and how connections begin.
+/// The use of TLS, and the start of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Security {
@@ -101,7 +101,7 @@ pub(crate) enum Security {
     Full,
 }
 
-/// What a server can be.
+/// A role of a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
@@ -131,10 +131,10 @@ pub(crate) enum Role {
     CountedTls,
 }
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
-    /// GET of this target, whose answer has so many octets of content.
+    /// A GET of this target; the response has a body of so many bytes.
     Get(&'static str, u64),
     /// A message of MCP.
     Mcp(Operation),
@@ -160,7 +160,7 @@ pub(crate) enum Operation {
     Prompts,
 }
 
-/// How much is measured at a time.
+/// The amount of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Amount {
     /// As long as the suite says for each.
@@ -169,7 +169,7 @@ pub(crate) enum Amount {
     Requests(u64, Duration),
 }
 
-/// What is compared in a case.
+/// The kind of comparison of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Between {
@@ -194,7 +194,7 @@ pub(crate) enum Between {
 }
 
 impl Between {
-    /// Whether the server is the same for all candidates.
+    /// Returns `true` if the server is the same for all candidates.
     pub(crate) const fn is_about_generators(self) -> bool {
         matches!(self, Self::Generators | Self::PipeGenerators)
     }
@@ -204,30 +204,30 @@ impl Between {
     }
 }
 
-/// Where a load happens, and what else meanwhile.
+/// The surroundings of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Circumstance {
-    /// The server has a core of its own, and nobody touches it.
+    /// The server has a core of its own.
     Usual,
-    /// The server, what stands behind it and the load generator share all cores.
+    /// The server, its backend and the load generator share all cores.
     SharedCores,
-    /// Our server is told again and again that its config has changed; another one of ours is left alone.
+    /// Our server reloads its config again and again; another one of ours does not.
     Reloads,
     /// The server and the load generator share one core, so that neither waits for the other to wake up.
     OneCore,
 }
 
-/// Who takes part in a case besides ours.
+/// The peers of a case besides ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Peers {
-    /// All that can, but for those that take part only where they are named.
+    /// All possible peers, without those that take part only in cases that name them.
     All,
-    /// The same, and those of these names.
+    /// All possible peers, and the peers with these names.
     AllAnd(&'static [&'static str]),
-    /// Those of these names.
+    /// The peers with these names.
     Only(&'static [&'static str]),
-    /// Nobody.
+    /// No peer.
     None,
 }
 
@@ -249,7 +249,7 @@ impl Workload {
 }
 
 impl Operation {
-    /// What it is called in reports.
+    /// Returns its name in reports.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Ping => "ping",
@@ -287,7 +287,7 @@ fn plain(method: &str, params: Value) -> McpOperation {
 }
 
 impl Security {
-    /// What is asked for on the command line. Not all peers know key exchanges that withstand quantum
+    /// Returns the options of the command line. Not all peers support key exchanges that withstand quantum
     /// computers.
     const fn options(self) -> Option<&'static str> {
         match self {
@@ -343,17 +343,17 @@ impl Case {
         }
     }
 
-    /// Whether the server counts the requests too.
+    /// Returns `true` if the server counts the requests too.
     pub(crate) fn is_counted(&self) -> bool {
         self.workload == Workload::CrossCheck
     }
 
-    /// Whether so many connections are held that what they take of the server's memory is of interest.
+    /// Returns `true` if the report shows the memory of the server's connections.
     pub(crate) const fn holds_connections(&self) -> bool {
         self.is_crowded() && self.rate.is_some()
     }
 
-    /// Whether it has ten thousand connections, which take their time.
+    /// Returns `true` if it has ten thousand connections, which need more time.
     pub(crate) const fn is_crowded(&self) -> bool {
         self.connections >= CROWD
     }

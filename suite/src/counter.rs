@@ -24,8 +24,8 @@ fn answered(metrics: &str) -> Option<u64> {
     lines.find(|line| line.contains("class=\"2xx\""))?.rsplit(' ').next()?.parse().ok()
 }
 
-/// Fails unless a load generator has counted the requests that the server has answered, but for those that
-/// were on their way at the end: at most `open_max`.
+/// Fails unless a load generator has counted the requests that the server answered, without the open ones at
+/// the end: at most `open_max`.
 pub(crate) fn check(counted: u64, answered: u64, open_max: u64) -> Result<(), String> {
     match answered.checked_sub(counted) {
         _ if counted == 0 => Err("it has counted no request".to_owned()),

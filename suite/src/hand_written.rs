@@ -127,7 +127,7 @@ impl HandWritten {
         Ok(())
     }
 
-    /// How many requests were answered until `time` was over; each is followed by another one.
+    /// Sends a request after each response for `time`, and returns the number of responses.
     fn exchange(&mut self, time: Duration) -> Result<u64, String> {
         let clock = Clock::system();
         let end = clock.now_exact() + time;
@@ -140,7 +140,7 @@ impl HandWritten {
         Ok(answered)
     }
 
-    /// What is still unanswered; then all must have been as long as the first.
+    /// Receives the remaining responses, and checks that all are as long as the first.
     fn receive_last(&mut self, unanswered: u64) -> Result<(), String> {
         let mut left = unanswered;
         while left > 0 {
@@ -166,7 +166,7 @@ impl HandWritten {
         self.input.write_all(&batch).map_err(|error| format!("it reads no more: {error}"))
     }
 
-    /// How many answers there are in what comes next.
+    /// Returns the number of responses in the next read.
     fn receive(&mut self) -> Result<u64, String> {
         let n = self.output.read(&mut self.buffer).map_err(|error| error.to_string())?;
         if n == 0 {

@@ -200,7 +200,7 @@ fn command_line(args: &SuiteArgs) -> String {
     words.join(" ")
 }
 
-/// Those that took part in what was measured, or failed to.
+/// Returns the servers that took part in a case, or failed to.
 fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let has_part = |found: &&Found| {
         let mut candidates = session.results.iter().flat_map(|case| &case.candidates);

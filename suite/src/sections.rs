@@ -1,5 +1,4 @@
-//! What a report says, in the order in which it says it: the summary, a section for each workload, how it was
-//! measured.
+//! The contents of a report in order: the summary, a section for each workload, the method.
 
 use crate::case::{Between, Workload};
 use crate::figures::{Figures, Metric};
@@ -19,7 +18,7 @@ pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) paragraphs: Vec<String>,
     pub(crate) tables: Vec<Table>,
-    /// What is ours as a multiple of what is theirs, to be drawn.
+    /// Ratios of ours to theirs, drawn as bars.
     #[serde(serialize_with = "html::drawn")]
     pub(crate) bars: Vec<RatioBar>,
     /// Commands and configs, each with its name.
@@ -30,7 +29,7 @@ pub(crate) struct Section {
 pub(crate) struct RatioBar {
     pub(crate) label: String,
     pub(crate) ratio: Ratio,
-    /// Whether more is better.
+    /// `true` if more is better.
     pub(crate) is_more_better: bool,
 }
 
@@ -49,7 +48,7 @@ pub(crate) fn all(report: &SuiteReport) -> Vec<Section> {
     sections
 }
 
-/// Where we stand: the targets, those that are missed first, and who is ahead of us in what.
+/// Returns the summary: the targets, missed ones first, and the comparisons in which others are ahead.
 pub(crate) fn summary(report: &SuiteReport) -> Section {
     let mut section = Section::new("Summary");
     let mut judged = judge(report);
@@ -63,10 +62,12 @@ pub(crate) fn summary(report: &SuiteReport) -> Section {
     section.tables.extend(Table::prose("Targets", &heads, rows).or_nothing());
     let (compared, behind) = behind(report);
     let chance = coverage(report).map_or_else(String::new, chance);
-    let caption = format!("Where somebody else is shown to be ahead (of {compared} comparisons, {chance})");
-    section
-        .tables
-        .extend(Table::prose(caption, &["case", "in what", "who, and ours / theirs"], behind).or_nothing());
+    let caption = format!(
+        "Comparisons in which another candidate is shown to be ahead (of {compared} comparisons, {chance})"
+    );
+    section.tables.extend(
+        Table::prose(caption, &["case", "in what", "candidate, and ours / theirs"], behind).or_nothing(),
+    );
     section
         .tables
         .extend(Table::prose("What failed", &["case", "who", "how"], failures(report)).or_nothing());
@@ -102,7 +103,7 @@ fn caveats(report: &SuiteReport) -> Vec<String> {
     caveats
 }
 
-/// Where connections had to wait for room in a queue.
+/// Names the cases in which connections waited for a place in a queue.
 fn dropped(report: &SuiteReport) -> Option<String> {
     let drops =
         |candidate: &CandidateResult| candidate.rounds.iter().map(|figures| figures.listen_drops).sum();
@@ -130,7 +131,7 @@ fn in_a_sentence(judged: &[Judged]) -> String {
     )
 }
 
-/// Whether there is a figure, or would be if requests had not failed.
+/// Returns `true` if there is a figure, or failed requests prevented it.
 const fn is_measured(judged: &Judged) -> bool {
     judged.figure.is_some() || judged.has_failed
 }
@@ -141,7 +142,7 @@ fn target_row(judged: &Judged) -> Vec<String> {
     vec![judged.target.clone(), judged.bound.clone(), figure, verdict]
 }
 
-/// How many comparisons there are, and where the whole interval says that other candidates are better: a row
+/// Counts the comparisons, and returns those in which the whole interval says that others are better: a row
 /// for each case and metric.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
@@ -163,17 +164,17 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     (compared, rows)
 }
 
-/// What is ours as a multiple of what is each other's, where there are enough rounds for an interval.
+/// Returns the ratio of ours to each other candidate, if there are enough rounds for an interval.
 fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     let Some(ours) = case.ours() else { return Vec::new() };
-    // Another one of ours is a yardstick, and not ahead; neither is who does nothing.
+    // Other servers of ours are a yardstick, and the relay and the ceiling do less work.
     let does_nothing = |name: &str| [CEILING, RELAY].contains(&name);
     let others = case.others().filter(|other| !other.name.starts_with(OURS) && !does_nothing(&other.name));
     let ratios = others.filter_map(|other| Some((other.name.as_str(), tables::ratio(metric, ours, other)?)));
     ratios.collect()
 }
 
-/// What was not measured, by the reason.
+/// Returns the cases that were left out, by reason.
 fn left_out(report: &SuiteReport) -> Vec<Vec<String>> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in &report.left_out {
@@ -242,7 +243,7 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
     Some(section)
 }
 
-/// Where the load generator, and not the server, was the limit in most rounds.
+/// Names the cases in which the load generator was the limit in most rounds.
 fn limited(cases: &[&CaseResult]) -> Option<String> {
     let is_limited = |candidate: &&CandidateResult| {
         let limited = candidate.rounds.iter().filter(|figures| figures.is_generator_limit).count();
@@ -262,7 +263,7 @@ fn limited(cases: &[&CaseResult]) -> Option<String> {
     })
 }
 
-/// Who had fewer connections than the others.
+/// Names the candidates with fewer connections than the others.
 fn with_fewer_connections(cases: &[&CaseResult]) -> Option<String> {
     let of_case = |case: &CaseResult| {
         let fewer = case.candidates.iter().filter_map(|candidate| {
@@ -397,7 +398,7 @@ fn bars(cases: &[&CaseResult]) -> Vec<RatioBar> {
     bars
 }
 
-/// What fits above a bar as wide as a phone: of a long name of a case, its beginning.
+/// Returns the label of a bar, as wide as a phone: of a long case name, its beginning.
 fn bar_label(case: &str, other: &str, metric: Metric, ratio: f64) -> String {
     let metric = if metric == Metric::ServerCpu { "server CPU" } else { metric.label() };
     let rest = format!(" / {other}: {metric} ×{ratio:.2}");
@@ -479,23 +480,23 @@ fn plural(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// In how many comparisons of equals one looks ahead: what lies outside the interval is so by half on the one
-/// side.
+/// Returns the share of comparisons of equals in which one looks ahead: half of the cases outside of the
+/// interval lie on each side.
 fn chance(coverage: f64) -> String {
     format!("one in {:.0} by chance", 2.0 / (1.0 - coverage))
 }
 
-/// What the intervals of ratios cover, where there are fewest rounds that have any.
+/// Returns the smallest coverage of the intervals of ratios.
 fn coverage(report: &SuiteReport) -> Option<f64> {
     let ratios = report.cases.iter().flat_map(|case| ratios(case, Metric::Rate));
     ratios.map(|(_, ratio)| ratio.coverage).min_by(f64::total_cmp)
 }
 
-/// In which somebody else may be ahead.
+/// The metrics in which others may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
 
 /// Characters above a bar.
 const LABEL_MAX: usize = 60;
 
-/// How the names of ours begin.
+/// Prefix of the names of ours.
 const OURS: &str = "thruway";

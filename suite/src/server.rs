@@ -20,7 +20,7 @@ use crate::peers::{CLOSING_BACKEND, Setup, backend};
 
 /// A running server.
 pub(crate) struct Server {
-    // Dropped in this order: the directory goes when nobody uses it any more.
+    // The fields drop in this order: the directory goes after the processes that use it.
     started: StartedServer,
     directory: TempDir,
     pub(crate) address: SocketAddr,
@@ -28,10 +28,10 @@ pub(crate) struct Server {
     pub(crate) admin: SocketAddr,
 }
 
-/// Why there is no server.
+/// The reason for a failed start.
 struct NotStarted {
     why: String,
-    /// Whether it was there, and has ended by itself.
+    /// `true` if it started, and ended again.
     has_ended: bool,
 }
 
@@ -41,7 +41,7 @@ impl From<String> for NotStarted {
     }
 }
 
-/// What is needed to start servers.
+/// The resources for starting servers.
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a> {
     pub(crate) cores: &'a Cores,
@@ -157,12 +157,12 @@ impl Server {
         self.started.id()
     }
 
-    /// Where its config is.
+    /// Returns the path of its config.
     pub(crate) fn config(&self) -> PathBuf {
         self.directory.path().join(CONFIG)
     }
 
-    /// Why it has ended, if it has.
+    /// Returns the reason for its end, if it has ended.
     pub(crate) fn death(&mut self) -> Option<String> {
         let status = self.started.status()?;
         Some(self.with_what_it_printed(&format!("it has ended: {status}")))
@@ -171,13 +171,13 @@ impl Server {
     /// Adds the end of what it has printed to what may be its fault.
     pub(crate) fn with_what_it_printed(&self, what: &str) -> String {
         let printed = fs::read(self.directory.path().join(PRINTED)).unwrap_or_default();
-        // Where it was is nobody's business, and gone.
+        // The report does not name directories of one run.
         let directory = self.directory.path().to_string_lossy();
         with_tail(what, &String::from_utf8_lossy(&printed).replace(&*directory, "DIRECTORY"))
     }
 }
 
-/// A message and the last lines of `printed`.
+/// Returns a message with the last lines of `printed`.
 fn with_tail(what: &str, printed: &str) -> String {
     let lines: Vec<_> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match &lines[lines.len().saturating_sub(TAIL_LINES)..] {
@@ -208,7 +208,7 @@ fn directory() -> Result<TempDir, String> {
     tempfile::Builder::new().prefix("thruway-suite-").tempdir().map_err(in_words)
 }
 
-/// What is served from files, and the certificate.
+/// Writes the files that the server serves, and the certificate.
 fn write_what_it_names(template: &str, directory: &Path, certificate: &Certificate) -> io::Result<()> {
     if template.contains("{certificate") {
         certificate.write(directory)?;
@@ -226,7 +226,7 @@ fn write_what_it_names(template: &str, directory: &Path, certificate: &Certifica
     Ok(())
 }
 
-/// Asks the kernel for a port that nobody has.
+/// Asks the kernel for a free port.
 fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

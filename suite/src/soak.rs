@@ -1,4 +1,4 @@
-//! A million messages of all kinds, after which no memory may be missing.
+//! A million messages of all kinds; the memory must not grow.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use thruway_bench::statistics::Ratio;
 /// A table of text; the first column names what the rows are about.
 #[derive(Serialize)]
 pub(crate) struct Table {
-    /// Whether it is made of words, which may be wrapped, and not of figures.
+    /// `true` for words, which may wrap; `false` for figures.
     pub(crate) is_prose: bool,
     pub(crate) caption: String,
     pub(crate) heads: Vec<String>,
@@ -29,7 +29,7 @@ impl Table {
         Self { is_prose: true, ..Self::new(caption, heads, rows) }
     }
 
-    /// Nothing if there are no rows.
+    /// Returns `None` if there are no rows.
     pub(crate) fn or_nothing(self) -> Option<Self> {
         (!self.rows.is_empty()).then_some(self)
     }
@@ -87,7 +87,7 @@ pub(crate) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
     Table::new(caption, heads, rows.collect()).or_nothing()
 }
 
-/// How many requests of each candidate were answered, and how many failed.
+/// Counts the answered and the failed requests of each candidate.
 pub(crate) fn outcomes(cases: &[&CaseResult]) -> Option<Table> {
     let rows = names(cases).into_iter().filter_map(|name| {
         let cells = cases.iter().map(|case| {
@@ -116,7 +116,7 @@ pub(crate) fn with_interval(Ratio { median, low, high, .. }: Ratio) -> String {
     format!("{} ({} to {})", three_digits(median), three_digits(low), three_digits(high))
 }
 
-/// What is measured in `ours` as a multiple of what is in `theirs`.
+/// Returns `ours` as a multiple of `theirs`.
 pub(crate) fn ratio(metric: Metric, ours: &CandidateResult, theirs: &CandidateResult) -> Option<Ratio> {
     metric.ratio(&ours.rounds, &theirs.rounds)
 }

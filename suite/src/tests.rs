@@ -10,7 +10,7 @@ use crate::results::{
     CandidateResult, CaseResult, Environment, LeftOut, ServerFacts, SuiteReport, SuiteSettings, Tool,
 };
 
-/// What three rounds might have shown, each of which took so many microseconds.
+/// Returns possible figures of rounds that took so many microseconds each.
 fn rounds(times: &[f64]) -> Vec<Figures> {
     let figures = |time: &f64| Figures {
         answered: 1000,
@@ -132,7 +132,7 @@ fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
         );
     }
     for part in [
-        "### Where somebody else is shown to be ahead (of ",
+        "### Comparisons in which another candidate is shown to be ahead (of ",
         "| plaintext c=16 | server CPU per request | nginx 1.25 (1.23 to 1.25) |",
         "### By operation, on one connection (ours)",
         "### By concurrency (ours)",
@@ -154,7 +154,7 @@ fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
     let ahead = markdown.split("shown to be ahead").nth(1).unwrap().split("###").next().unwrap();
     assert!(
         !ahead.contains("haproxy") && !ahead.contains("over HTTP"),
-        "who is slower is not ahead: {ahead}"
+        "a slower candidate is not ahead: {ahead}"
     );
     assert!(markdown.lines().all(|line| !line.ends_with(' ')));
 }
@@ -227,7 +227,7 @@ fn connections_that_found_no_room_are_told() {
     assert!(text.contains("Listeners had no room") && text.contains("plaintext c=16 (nginx: 7)."), "{text}");
 }
 
-/// Half of the requests failed, and quickly: that was a ratio, and one in its favour.
+/// A server that failed half of its requests quickly had a ratio in its favor.
 #[test]
 fn who_fails_requests_is_not_compared() {
     let mut failing = case("plaintext c=16", &[("thruway", &[10.0; 6]), ("nginx", &[5.0; 6])]);
@@ -311,7 +311,7 @@ fn what_ten_thousand_clients_leave_of_a_rate_is_told_of_each() {
     );
     many.candidates[2].connections = Some(9_968);
     let markdown = report(vec![few.clone(), many.clone()]).to_markdown();
-    let table = markdown.split("### The floor: what is left of one's own requests/s").nth(1).unwrap();
+    let table = markdown.split("### The floor: remaining requests/s").nth(1).unwrap();
     let table = table.split("\n#").next().unwrap();
     for part in [
         "| `gateway 2 B c=10000` / `gateway 2 B c=200` |",
@@ -326,9 +326,9 @@ fn what_ten_thousand_clients_leave_of_a_rate_is_told_of_each() {
     assert!(markdown.contains(fewer), "{markdown}");
     assert_eq!(SuiteReport::from_json(&report(vec![many.clone()]).to_json()).unwrap().cases[0], many);
     let alone = report(vec![many]).to_markdown();
-    assert!(!alone.contains("what is left of one's own"), "{alone}");
+    assert!(!alone.contains("remaining requests"), "{alone}");
     let markdown = report(vec![few]).to_markdown();
-    assert!(!markdown.contains("what is left of one's own") && !markdown.contains("Fewer"), "{markdown}");
+    assert!(!markdown.contains("remaining requests") && !markdown.contains("Fewer"), "{markdown}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::stop::Stop;
 
-/// How long a child may take to end after it was asked to.
+/// Time for a child to end after a request to end.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Time for a server to listen.
@@ -25,7 +25,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a command whose output goes to the file `output`.
+    /// Starts a command with its output in the file `output`.
     pub(super) fn start(mut command: Command, output: &Path) -> anyhow::Result<Self> {
         let file = File::create(output).with_context(|| format!("cannot create `{}`", output.display()))?;
         let child = command
@@ -70,7 +70,7 @@ impl Running {
         stop.wait("a child process to end", limit, || self.ended())
     }
 
-    /// Asks it, and nobody else, to end.
+    /// Asks only this process to end.
     pub(super) fn ask_to_end(&self) {
         signal(self.id(), Signal::TERM);
     }

@@ -46,7 +46,7 @@ pub(crate) fn build(profile: Profile, stop: &Stop) -> anyhow::Result<PathBuf> {
     build_package("thruway", profile, stop)
 }
 
-/// Builds a package of the workspace whose program has the same name.
+/// Builds a package of the workspace, and returns its program, which has the same name.
 pub(crate) fn build_package(package: &str, profile: Profile, stop: &Stop) -> anyhow::Result<PathBuf> {
     let root = repository();
     let target = root.join("target");

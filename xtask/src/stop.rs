@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// How often a wait looks whether it is over; seldom, as it does so beside the load.
+/// Interval of the polls of a wait. It is long because waits run beside the load.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Says when to end before all runs are done.
+/// The time limit and the signals that end a run early.
 pub(super) struct Stop {
     deadline: Instant,
     signalled: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ impl Stop {
     /// Waits until `poll` gives a value.
     ///
     /// # Errors
-    /// Those of [`Stop::check`] and of `poll`, and when `limit` passes without a value of `what`.
+    /// The errors of [`Stop::check`] and of `poll`, and an error if `limit` passes without a value.
     pub(super) fn wait<T>(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! `thruway-suite`: real servers, short loads, what is missing, what dies, and how it ends.
+//! `thruway-suite`: real servers, short loads, missing peers, dying servers, and interrupts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ mod process;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway-suite");
 
-/// The `thruway` whose servers the suite measures. `cargo test` builds it with the tests of the command line.
+/// The `thruway` under test. `cargo test` builds it with the tests of the command line.
 fn thruway() -> String {
     let path = Path::new(PROGRAM).with_file_name("thruway");
     assert!(path.exists(), "`cargo build -p thruway` comes first");
@@ -119,7 +119,7 @@ fn assert_loaded(name: &str, candidate: &Value) {
 /// Largest number of connections of the cases here.
 const CONNECTIONS_MAX: u64 = 200;
 
-/// Measures these cases of W6, and holds who took part in them against `expected`.
+/// Measures these cases of W6, and compares their candidates with `expected`.
 fn assert_gateways(chosen: &str, expected: &[(&str, &[&str])]) {
     let directory = tempfile::tempdir().unwrap();
     let report = measured(directory.path(), &format!("gateway --limit 5m --cases {chosen} {SHORT}"));
@@ -219,7 +219,7 @@ fn peers_that_are_not_there_are_named_with_what_would_help() {
     assert!(ended.stdout.contains("was not built: `cargo xtask bench` builds it"), "{}", ended.stdout);
 }
 
-/// What stands in the place of the relay answers itself, if it is told of a backend.
+/// A program in place of the relay answers requests itself, if it gets a backend.
 fn build_a_relay(directory: &Path) {
     let script = format!(
         "case \"$1 $3 $4\" in '--listen --backend 127.0.0.1:'*) exec {} serve --listen \"$2\";; esac\nexit 9",
@@ -295,7 +295,7 @@ fn a_port_that_somebody_else_has_taken_meanwhile_is_tried_again_elsewhere() {
 #[test]
 fn a_server_that_dies_while_it_is_loaded_is_told_with_what_was_measured() {
     let directory = tempfile::tempdir().unwrap();
-    // It lives for as long as nobody has made many requests.
+    // It dies after a number of requests.
     let script = format!(
         "if [ \"$1\" = --version ]; then echo mortal; exit; fi\n{} \"$@\" & child=$!\n\
          while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$child/stat && [ \"$user\" -lt 3 ]; do :; done\n\

@@ -84,7 +84,7 @@ servers = ["{origin}"]
 http2 = true
 "#;
 
-/// A path whose response has a body and follows the whole request. The response of other paths may be
+/// A path with a response that has a body and follows the whole request. Responses of other paths may be
 /// complete before the malformed frame of a test arrives, and the test then fails.
 const TARGET_PATH: &str = "/upload";
 

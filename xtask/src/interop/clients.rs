@@ -48,7 +48,7 @@ fn curl() -> String {
     "curl".to_owned()
 }
 
-/// What must be in the output, and in the content that curl received.
+/// The expected output, and the expected content that curl receives.
 #[derive(Clone, Default, Deserialize)]
 struct Expected {
     /// The whole output, its start, parts of it, and texts that it must not have.

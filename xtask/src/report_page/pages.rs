@@ -12,11 +12,11 @@ use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
 
-/// A page, and what is to be seen in it.
+/// A page, and the number of its plots.
 pub(super) struct Page {
     pub(super) name: &'static str,
     pub(super) path: PathBuf,
-    /// How many plots it has.
+    /// Number of its plots.
     pub(super) plots: usize,
 }
 

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::schema::{self, methods};
 
-/// How what has a name of the schema is read, and written back.
+/// The way to read a type of the schema, and to write it back.
 pub(super) enum Form {
     /// An error of this code, without an envelope.
     Error(ErrorCode),
@@ -29,7 +29,7 @@ fn through<T: DeserializeOwned + Serialize>(text: &str) -> serde_json::Result<St
 }
 
 impl Form {
-    /// How what the schema calls `type_name` is read, if it is known here.
+    /// Returns the form of a type of the schema, if we have one.
     pub(super) fn of(type_name: &str) -> Option<Self> {
         part(type_name)
             .or_else(|| result(type_name))

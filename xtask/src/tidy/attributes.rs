@@ -1,4 +1,4 @@
-//! Lints that are switched off, and what is left behind while writing.
+//! Disabled lints without a reason, and macros for debugging.
 
 use super::source::Source;
 use super::tree::{Finding, Tree};

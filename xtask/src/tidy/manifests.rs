@@ -1,4 +1,4 @@
-//! What each package says of itself, and which lints it is under.
+//! The description and the lints of each package.
 
 use super::manifest::Manifest;
 use super::tree::{Finding, Tree};
@@ -19,7 +19,7 @@ fn complaints(manifest: &Manifest) -> impl Iterator<Item = &'static str> {
     let has_lints = manifest.lints.as_ref().is_some_and(|lints| {
         lints.get("workspace").and_then(toml::Value::as_bool).unwrap_or_default() && lints.len() == 1
     });
-    // The root of a workspace of its own has nobody to inherit from.
+    // A workspace root cannot inherit lints.
     let no_lints = package.is_some() && manifest.workspace.is_none() && !has_lints;
     [
         no_description.then_some("a package says in its `description` what it is for"),

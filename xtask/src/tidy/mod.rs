@@ -3,7 +3,7 @@
 //! One module is one family of rules. A rule takes the files as a value, so that each has a test that it can
 //! fail; a test runs all of them over the repository, so that `cargo test` is enough.
 
-// what is looked at
+// the input
 mod tree;
 mod source;
 mod modules;
@@ -73,7 +73,7 @@ mod tests {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// What `rule` finds in `files`, for the tests of the rules.
+    /// Returns the findings of `rule` in `files`, for the tests of the rules.
     pub(super) fn found(rule: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
         rule(&Tree::of(files)).iter().map(Finding::to_string).collect()
     }

@@ -1,5 +1,4 @@
-//! Words that are said otherwise here. Only what can be told without knowing the meaning is checked; the rest
-//! of the table of names is for reviewers.
+//! Words of identifiers. Reviewers check the names that depend on the meaning.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -103,8 +102,7 @@ fn functions(path: &str, source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Whether the return type of the function at `at` says `bool`, perhaps within a `Result`, or one for each
-/// octet.
+/// Returns `true` if the return type of the function at `at` contains `bool` or a vector of them.
 fn returns_bool(source: &Source, at: usize) -> bool {
     let mut depth = 0_i32;
     let mut is_after_arrow = false;

@@ -10,7 +10,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings.chain(check_sizes(tree)).collect()
 }
 
-/// What is sent and must stay octet for octet what it is, and what tools write.
+/// Returns `true` for bytes that tests send unchanged, and for files that tools write.
 fn is_foreign(path: &str) -> bool {
     path.starts_with("fuzz/seeds/") || has_extension(path, "lock") || path.ends_with("go.sum")
 }
@@ -56,7 +56,7 @@ fn obsolete_rfc(line: &str) -> Option<u32> {
     })
 }
 
-/// A place where somebody happened to work, at the beginning of a path.
+/// Returns a folder of one developer's machine, at the beginning of a path.
 fn machine_path(line: &str) -> Option<String> {
     const FOLDERS: [&str; 5] = ["work", "root", "home", "Users", "tmp"];
     let folders = FOLDERS.iter().map(|name| format!("/{name}/"));

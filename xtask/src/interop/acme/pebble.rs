@@ -15,7 +15,7 @@ use crate::child::{self, Running};
 use crate::packages;
 use crate::stop::Stop;
 
-/// What was built.
+/// The programs of Pebble.
 pub(super) struct Programs {
     pebble: PathBuf,
     names: PathBuf,
@@ -36,11 +36,11 @@ pub(super) struct Ports {
     pub(super) directory: u16,
     pub(super) management: u16,
     pub(super) names: u16,
-    /// Where names are validated by requests.
+    /// Port for validation by requests.
     pub(super) http: u16,
-    /// Where they are by handshakes.
+    /// Port for validation by handshakes.
     pub(super) tls: u16,
-    /// Where the site is asked how it is.
+    /// Port of the admin listener of the site.
     pub(super) admin: u16,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn split(
     Ok(answers)
 }
 
-/// Where the content of an answer ends.
+/// The end of the content of a response.
 enum Framing {
     Length(usize),
     Chunked,
@@ -80,7 +80,7 @@ fn framing(head: &str) -> anyhow::Result<Framing> {
     for line in head.lines().skip(1) {
         let (name, value) = line.split_once(": ").with_context(|| format!("no field line: {line:?}"))?;
         if name.eq_ignore_ascii_case("transfer-encoding") {
-            ensure!(value == "chunked", "a transfer coding that nobody asked for: {value:?}");
+            ensure!(value == "chunked", "an unexpected transfer coding: {value:?}");
             framing = Framing::Chunked;
         } else if name.eq_ignore_ascii_case("content-length") {
             framing = Framing::Length(value.parse().with_context(|| format!("no length: {value:?}"))?);

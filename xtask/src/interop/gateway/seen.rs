@@ -1,4 +1,4 @@
-//! What upstreams and the gateway say that they saw: lines of JSON.
+//! The logs of upstreams and of the gateway: lines of JSON.
 
 use std::fs;
 use std::path::Path;
@@ -83,7 +83,8 @@ struct AccessLine {
     server: Option<String>,
 }
 
-/// What the gateway says that it forwarded, complete or not: method, target as it is behind it, and host.
+/// Returns the requests in the gateway's access log, complete or not: method, target behind the gateway, and
+/// host.
 pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
     let text = fs::read_to_string(access_log).context("the gateway has no access log")?;
     let mut forwarded = Vec::new();

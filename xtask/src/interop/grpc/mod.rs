@@ -63,7 +63,7 @@ impl Speaker {
     }
 }
 
-/// Who calls whom, and how.
+/// A client, a server, and the way between them.
 struct Call<'c> {
     client: &'c Speaker,
     server: &'c Speaker,
@@ -79,7 +79,7 @@ impl Call<'_> {
         format!("gRPC to {}, {how}{way}", self.server.program)
     }
 
-    /// What the client says of its calls.
+    /// Runs the calls, and returns the line that the client prints.
     fn run(&self) -> anyhow::Result<String> {
         let stop = self.setting.stop;
         let directory = tempfile::tempdir_in(self.setting.directory)?;
@@ -144,7 +144,7 @@ servers = ["{upstream}"]
 http2 = true
 "#;
 
-/// What a listener has more, and an upstream.
+/// Further settings of the listener and of the upstream.
 const SECURED: [&str; 2] =
     ["tls.certificates = [{ chain = \"www.pem\", key = \"www.key\" }]\n", "tls.roots = [\"root.pem\"]\n"];
 

@@ -88,13 +88,13 @@ impl Drop for Cancelled<'_> {
     }
 }
 
-/// An answer whose head is all that there is.
+/// Returns a response that is only a head.
 fn only_trailers(status: u8, message: &str) -> Response {
     let response = Response::new(StatusCode::OK).with_field("Content-Type", "application/grpc");
     response.with_field("Grpc-Status", status.to_string()).with_field("Grpc-Message", message)
 }
 
-/// These messages, what comes from the client behind them, and how the call has ended.
+/// Returns a response with these messages, the client's messages after them, and the status of the call.
 fn said(messages: VecDeque<Bytes>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
     let mut trailers = FieldLinesBuf::new();
     for (name, value) in [

@@ -33,7 +33,7 @@ pub(super) struct Checkouts {
     http_garden: Option<PathBuf>,
 }
 
-/// A suite whose tests start the gateway themselves.
+/// A suite with tests that start the gateway.
 struct Suite {
     /// Name in `suites.py` and in `expected_failures.toml`.
     name: &'static str,

@@ -1,5 +1,5 @@
-//! Certificates as authorities hand them out today, made with `openssl`: judges look at how long they are
-//! good, and for what.
+//! Certificates with the lifetimes and usages of today's authorities, made with `openssl`, because judges
+//! check both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::child;
 use crate::stop::Stop;
 
-/// Who issues them, for as long as a run takes.
+/// An authority for the duration of a run.
 pub(in crate::interop) struct Authority<'s> {
     directory: PathBuf,
     stop: &'s Stop,
 }
 
-/// What a key is.
+/// The kind of a key.
 #[derive(Clone, Copy)]
 pub(in crate::interop) enum Key {
     P256,

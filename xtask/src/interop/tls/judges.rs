@@ -15,7 +15,7 @@ use crate::interop::check::Row;
 use crate::packages;
 use crate::program::find_on_path;
 
-/// What it writes of each thing that it looks at.
+/// An entry of the report.
 #[derive(Deserialize)]
 struct Finding {
     id: String,
@@ -25,9 +25,9 @@ struct Finding {
 }
 
 impl Finding {
-    /// Whether it says nothing of the server: that its own `openssl` lacks something, or has got no ticket.
-    /// Tickets go with the first answer, and this client asks for nothing: whether one comes before it goes
-    /// is chance.
+    /// Returns `true` if the finding is not about the server: the judge's `openssl` lacks a feature, or got
+    /// no ticket. Tickets go with the first response, and this client sends no request, so a ticket arrives
+    /// by chance.
     fn is_chance(&self) -> bool {
         self.severity == "WARN" && ["engine_problem", "sessionresumption_ticket"].contains(&self.id.as_str())
     }
@@ -45,7 +45,7 @@ pub(super) fn testssl(case: &Case<'_>) -> Vec<Row> {
 fn run_testssl(case: &Case<'_>, program: &str) -> anyhow::Result<String> {
     let report = case.directory.join("testssl.json");
     let mut command = Command::new(program);
-    // Nobody outside is asked, neither for names nor for lists of revoked certificates.
+    // The judge asks no other machine for names or revocation lists.
     command.args(["--quiet", "--color", "0", "--warnings", "batch", "--nodns", "none"]);
     command.args(["--ip", "127.0.0.1", "--openssl-timeout", "20"]);
     command.arg("--add-ca").arg(case.authority.root()).arg("--jsonfile").arg(&report);
@@ -67,7 +67,7 @@ fn run_testssl(case: &Case<'_>, program: &str) -> anyhow::Result<String> {
 /// As Debian calls it, and as its authors do.
 const TESTSSL: [&str; 2] = ["testssl", "testssl.sh"];
 
-/// What is good or neither good nor bad.
+/// Severities of findings that are no fault.
 const NOTES: [&str; 3] = ["OK", "INFO", "DEBUG"];
 
 /// Fewer, and it has given up.
@@ -96,7 +96,7 @@ fn run_sslyze(case: &Case<'_>) -> anyhow::Result<String> {
     Ok(format!("compliant but for {} that are explained", found.len()))
 }
 
-/// What it says does not comply: an id and a text in each line.
+/// Returns the findings: an id and a text in each line.
 fn findings_in(printed: &str) -> anyhow::Result<Vec<(String, String)>> {
     let (_, verdict) = printed.split_once("COMPLIANCE AGAINST").with_context(|| child::tail(printed))?;
     if verdict.contains("OK - Compliant") {

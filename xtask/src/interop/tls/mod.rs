@@ -57,7 +57,7 @@ fn judge(
 struct Served {
     name: &'static str,
     key: Key,
-    /// Whether clients are asked for certificates.
+    /// `true` if the server asks clients for certificates.
     asks_clients: bool,
     judges: &'static [Judge],
 }
@@ -82,7 +82,7 @@ const SERVERS: &[Served] = &[
 ];
 
 impl Served {
-    /// Starts it with its files in `directory`; at which port it listens is told.
+    /// Starts it with its files in `directory`, and returns its port.
     fn start(
         &self,
         authority: &Authority<'_>,

@@ -1,5 +1,5 @@
-//! A million requests, over HTTP/1.1 and HTTP/2, on connections that stay and on new ones, while certificates
-//! and keys of tickets change several times a second: none may fail, and nothing may grow.
+//! A million requests over HTTP/1.1 and HTTP/2, on lasting and on new connections. Meanwhile certificates and
+//! ticket keys change several times a second. No request may fail, and the memory must not grow.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -55,7 +55,7 @@ fn soak(case: &Case<'_>, requests: u32) -> anyhow::Result<String> {
     let log = directory.join("server.log");
     let arguments = [OsStr::new("serve"), rotating.config.as_os_str()];
     let server = Server::start(case.setting.program, &arguments, &log, stop)?;
-    // What comes first fills the pools.
+    // The first requests fill the pools.
     rotating.load_all(case, &server, requests / 10)?;
     let before = Usage::of(server.id())?;
     rotating.load_all(case, &server, requests)?;
@@ -124,14 +124,14 @@ impl Rotating {
     }
 }
 
-/// How many requests were answered, as either program says it.
+/// Returns the number of answered requests, from the output of either program.
 fn answered(printed: &str) -> Option<u32> {
     let number = |text: &str| text.trim().trim_end_matches(',').parse().ok();
     let line = |name: &str| printed.lines().find_map(|line| line.trim().strip_prefix(name));
     line("\"answered\":").and_then(number).or_else(|| number(line("status codes:")?.split_once(" 2xx")?.0))
 }
 
-/// What a process uses up.
+/// The resources of a process.
 struct Usage {
     octets: u64,
     descriptors: usize,
@@ -165,7 +165,7 @@ demo = true
 /// From one change to the next.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// What allocators keep.
+/// Memory that allocators keep.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
 /// Connections that are just being closed.
