@@ -1,10 +1,11 @@
-//! What can be typed after `thruway-suite`.
+//! The arguments of `thruway-suite`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::case::Workload;
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 /// Run the workloads of published reports, beside the peers that are found on this machine
 #[derive(clap::Parser)]
@@ -12,19 +13,19 @@ use clap::ValueEnum;
 #[command(after_help = AFTER)]
 pub(crate) struct SuiteArgs {
     /// The workload
-    #[arg(value_name = "NAME", value_enum, required_unless_present_any = ["schema", "from"])]
-    pub(crate) name: Option<SuiteName>,
-    /// How long all of it may take: what does not fit is shortened, then measured less often, then left out
-    /// and named
+    #[arg(value_name = "NAME", value_parser = names(), required_unless_present_any = ["schema", "from"])]
+    pub(crate) name: Option<String>,
+    /// Time limit of the whole run. If it is too short, the suite shortens measurements, then measures less
+    /// often, then leaves out cases and names them
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
     pub(crate) limit: Duration,
-    /// How long each candidate is measured each time
+    /// Duration of each measurement
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub(crate) duration: Duration,
-    /// How often each candidate is measured in each case; intervals of 95 % need 6
+    /// Number of rounds of each case; intervals of 95 % need 6
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=100))]
     pub(crate) rounds: u16,
-    /// Only cases whose names hold one of these texts
+    /// Only cases with one of these texts in the name
     #[arg(long, value_name = "TEXT,…", value_delimiter = ',')]
     pub(crate) cases: Vec<String>,
     /// Only these peers; `none` for ours alone [default: all that are found]
@@ -37,7 +38,7 @@ pub(crate) struct SuiteArgs {
     /// Build the peers that take part first; needs `--peers-from`
     #[arg(long)]
     pub(crate) build: bool,
-    /// The `thruway` whose servers are measured [default: the one beside this program]
+    /// The `thruway` program under test [default: the one beside this program]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
     /// Write `report.md`, `report.html` and `report.json` into this directory
@@ -46,7 +47,7 @@ pub(crate) struct SuiteArgs {
     /// Measure nothing: make the reports of a `report.json` again
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_MEASURING)]
     pub(crate) from: Option<PathBuf>,
-    /// How the report is printed
+    /// Form of the printed report
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
     /// Print the JSON Schema of `--output json` instead
@@ -54,72 +55,23 @@ pub(crate) struct SuiteArgs {
     pub(crate) schema: bool,
 }
 
-/// What is run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum SuiteName {
-    /// W1: small answers on persistent connections
-    Plaintext,
-    /// W2: the same, pipelined
-    Pipelining,
-    /// W3: with and without persistence
-    #[value(name = "keep-alive")]
-    Persistence,
-    /// W4: messages of MCP over HTTP
-    McpHttp,
-    /// W5: messages of MCP over pipes, and over HTTP
-    McpStdio,
-    /// W6: in front of other servers
-    Gateway,
-    /// W7: ten thousand connections
-    Connections,
-    /// W8: TLS, and handshakes
-    Tls,
-    /// W9: HTTP/2, to servers and through gateways
-    Http2,
-    /// W1 to W9
-    All,
-    /// axum on this engine beside axum on hyper
-    Axum,
-    /// Servers on MCP SDKs in both eras, over HTTP and over pipes, beside bare echoes
-    Mcp,
-    /// A million MCP messages, and how much memory has grown
-    McpSoak,
-    /// MCP clients, each with a server of its own library
-    McpClient,
-    /// Bridges from HTTP to an MCP server on pipes
-    McpBridge,
-    /// Commands of the command line, from start to end
-    McpCommand,
-    /// Counts of load generators beside that of the server
-    CrossCheck,
+/// Returns the names of the workloads, and `all`.
+fn names() -> PossibleValuesParser {
+    let all = PossibleValue::new(ALL).help("W1 to W9");
+    Workload::all().iter().filter_map(ValueEnum::to_possible_value).chain([all]).into()
 }
 
-impl SuiteName {
-    /// The workloads that it stands for.
-    pub(crate) fn workloads(self) -> Vec<Workload> {
-        match self {
-            Self::Plaintext => vec![Workload::Plaintext],
-            Self::Pipelining => vec![Workload::Pipelining],
-            Self::Persistence => vec![Workload::Persistence],
-            Self::McpHttp => vec![Workload::McpHttp],
-            Self::McpStdio => vec![Workload::McpStdio],
-            Self::Gateway => vec![Workload::Gateway],
-            Self::Connections => vec![Workload::Connections],
-            Self::Tls => vec![Workload::Tls],
-            Self::Http2 => vec![Workload::Http2],
-            Self::All => Workload::PUBLISHED.to_vec(),
-            Self::Axum => vec![Workload::Axum],
-            Self::Mcp => vec![Workload::McpSdks],
-            Self::McpSoak => vec![Workload::McpSoak],
-            Self::McpClient => vec![Workload::McpClient],
-            Self::McpBridge => vec![Workload::McpBridge],
-            Self::McpCommand => vec![Workload::McpCommand],
-            Self::CrossCheck => vec![Workload::CrossCheck],
-        }
+impl SuiteArgs {
+    /// Returns the workloads to run.
+    pub(crate) fn workloads(&self) -> Vec<Workload> {
+        let named = self.name.as_deref().and_then(|name| Workload::from_str(name, false).ok());
+        named.map_or_else(|| Workload::published().to_vec(), |workload| vec![workload])
     }
 }
 
-/// What says nothing where nothing is measured.
+const ALL: &str = "all";
+
+/// Options that have no effect without a measurement.
 const OF_MEASURING: [&str; 9] =
     ["name", "build", "cases", "rounds", "duration", "limit", "peers", "peers_from", "program"];
 

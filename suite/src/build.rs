@@ -15,7 +15,7 @@ use crate::peers::{PEERS, Peer, Program};
 use crate::process::{Runner, on_path};
 use crate::results::LeftOut;
 
-/// Builds each peer that takes part, and returns those that could not be built with the reason.
+/// Builds each peer that takes part, and returns the failed ones with the reason.
 pub(crate) fn peers(args: &SuiteArgs, cases: &[Case], peers: &Path, runner: Runner<'_>) -> Vec<LeftOut> {
     let mut unbuilt = Vec::new();
     for peer in wanted(args, cases) {
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(names("plaintext --peers hyper,nginx", &[Workload::Plaintext]), ["hyper"]);
         assert!(names("plaintext", &[Workload::Plaintext]).contains(&"may_minihttp"));
         assert!(!names("keep-alive", &[Workload::Persistence]).contains(&"may_minihttp"));
-        let all = names("all", &Workload::PUBLISHED);
+        let all = names("all", Workload::published());
         assert!(all.contains(&"rmcp") && !all.contains(&"axum-on-thruway"), "{all:?}");
         assert_eq!(names("mcp-soak --peers none", &[Workload::McpSoak]), ["mcp-on-thruway"]);
         let bridges = names("mcp-bridge", &[Workload::McpBridge]);

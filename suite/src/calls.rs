@@ -15,9 +15,6 @@ use crate::process::guarded;
 use crate::server::{Ground, Server};
 
 /// Lets a client call a server for `duration`, with `in_flight` calls at a time.
-///
-/// # Errors
-/// The client cannot be started, fails, or takes far too long.
 pub(crate) fn call(
     client: &Found,
     server: &Server,

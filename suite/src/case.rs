@@ -1,49 +1,54 @@
-//! One load of the suite: what is asked, on how many connections, how much of it, and with which peers.
+//! One load of the suite: the request, the connections, the amount, and the peers.
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use thruway_bench::{Era, FoundTool, McpOperation, McpServerFacts, Revision};
 
-/// A workload, in the order in which reports tell of them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+/// A workload, in the order of the reports. The comments are the help of the command line.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
-    /// W1: small answers on persistent connections.
+    /// W1: small responses on keep-alive connections
     Plaintext,
-    /// W2: the same, several requests sent before an answer is read.
+    /// W2: the same, pipelined
     Pipelining,
-    /// W3: connections that persist against a connection for each request.
+    /// W3: with and without keep-alive
     #[serde(rename = "keep-alive")]
+    #[value(name = "keep-alive")]
     Persistence,
-    /// W4: messages of MCP over HTTP.
+    /// W4: MCP messages over HTTP
     McpHttp,
-    /// W5: the same over the standard input and output.
+    /// W5: MCP messages over pipes, and over HTTP
     McpStdio,
-    /// W6: in front of other servers.
+    /// W6: gateways in front of other servers
     Gateway,
-    /// W7: ten thousand connections.
+    /// W7: ten thousand connections
     Connections,
-    /// W8: connections in TLS, and handshakes.
+    /// W8: TLS, and handshakes
     Tls,
-    /// W9: streams of HTTP/2, to servers and through gateways.
+    /// W9: HTTP/2, to servers and through gateways
     Http2,
-    /// axum on our engine, beside axum on hyper.
+    /// axum on this engine beside axum on hyper
     Axum,
-    /// Servers built with MCP SDKs in both eras, over HTTP and over pipes.
+    /// Servers on MCP SDKs in both eras, over HTTP and over pipes, beside bare echoes
+    #[value(name = "mcp")]
     McpSdks,
-    /// A million MCP messages, and the memory that is missing afterwards.
+    /// A million MCP messages, and the growth of the memory
     McpSoak,
-    /// MCP clients, each with a server of its own library.
+    /// MCP clients, each with a server of its own library
     McpClient,
-    /// Bridges from HTTP to an MCP server on pipes.
+    /// Bridges from HTTP to an MCP server on pipes
     McpBridge,
-    /// Commands of the command line.
+    /// Commands of the command line, from start to end
     McpCommand,
-    /// Counts of load generators beside that of the server.
+    /// Counts of load generators beside that of the server
     CrossCheck,
 }
 
@@ -58,33 +63,33 @@ pub(crate) struct Case {
     pub(crate) era: Option<Era>,
     /// Its name in reports; each has its own.
     pub(crate) name: String,
-    /// What is asked.
+    /// The request.
     pub(crate) request: Request,
     /// Connections at the same time; of no concern over pipes.
     pub(crate) connections: u32,
     /// Requests that are unanswered on a connection, or on a pipe, at the same time: over HTTP/2, streams.
     pub(crate) pipeline: u16,
-    /// Whether TLS is spoken.
+    /// The use of TLS.
     pub(crate) security: Security,
-    /// Whether HTTP/2 is spoken, without asking: TLS is a workload of its own.
+    /// `true` for HTTP/2 with prior knowledge: TLS is another workload.
     pub(crate) is_http2: bool,
-    /// Whether a connection has more than one request.
+    /// `true` if connections are kept alive.
     pub(crate) is_persistent: bool,
     /// Requests a second in an open loop; nothing in a closed one.
     pub(crate) rate: Option<f64>,
-    /// How much is measured at a time.
+    /// The amount of a measurement.
     pub(crate) amount: Amount,
     /// Between what the comparison is.
     pub(crate) between: Between,
-    /// Where it happens, and what else meanwhile.
+    /// The surroundings of the load.
     pub(crate) circumstance: Circumstance,
-    /// Who takes part besides ours.
+    /// The peers besides ours.
     pub(crate) peers: Peers,
-    /// What is left out first when time is short: the highest. 0 has what a workload is known by.
+    /// Rank: if time is short, the highest is left out first. The main cases of a workload have 0.
     pub(crate) rank: u8,
 }
 
-/// Whether TLS is spoken, and how connections begin.
+/// The use of TLS, and the start of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Security {
@@ -96,7 +101,7 @@ pub(crate) enum Security {
     Full,
 }
 
-/// What a server can be.
+/// A role of a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
@@ -126,10 +131,10 @@ pub(crate) enum Role {
     CountedTls,
 }
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
-    /// GET of this target, whose answer has so many octets of content.
+    /// A GET of this target; the response has a body of so many bytes.
     Get(&'static str, u64),
     /// A message of MCP.
     Mcp(Operation),
@@ -155,7 +160,7 @@ pub(crate) enum Operation {
     Prompts,
 }
 
-/// How much is measured at a time.
+/// The amount of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Amount {
     /// As long as the suite says for each.
@@ -164,7 +169,7 @@ pub(crate) enum Amount {
     Requests(u64, Duration),
 }
 
-/// What is compared in a case.
+/// The kind of comparison of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Between {
@@ -189,7 +194,7 @@ pub(crate) enum Between {
 }
 
 impl Between {
-    /// Whether the server is the same for all candidates.
+    /// Returns `true` if the server is the same for all candidates.
     pub(crate) const fn is_about_generators(self) -> bool {
         matches!(self, Self::Generators | Self::PipeGenerators)
     }
@@ -199,114 +204,52 @@ impl Between {
     }
 }
 
-/// Where a load happens, and what else meanwhile.
+/// The surroundings of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Circumstance {
-    /// The server has a core of its own, and nobody touches it.
+    /// The server has a core of its own.
     Usual,
-    /// The server, what stands behind it and the load generator share all cores.
+    /// The server, its backend and the load generator share all cores.
     SharedCores,
-    /// Our server is told again and again that its config has changed; another one of ours is left alone.
+    /// Our server reloads its config again and again; another one of ours does not.
     Reloads,
     /// The server and the load generator share one core, so that neither waits for the other to wake up.
     OneCore,
 }
 
-/// Who takes part in a case besides ours.
+/// The peers of a case besides ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Peers {
-    /// All that can, but for those that take part only where they are named.
+    /// All possible peers, without those that take part only in cases that name them.
     All,
-    /// The same, and those of these names.
+    /// All possible peers, and the peers with these names.
     AllAnd(&'static [&'static str]),
-    /// Those of these names.
+    /// The peers with these names.
     Only(&'static [&'static str]),
-    /// Nobody.
+    /// No peer.
     None,
 }
 
 impl Workload {
-    /// Every workload.
-    pub(crate) const ALL: [Self; 16] = [
-        Self::Plaintext,
-        Self::Pipelining,
-        Self::Persistence,
-        Self::McpHttp,
-        Self::McpStdio,
-        Self::Gateway,
-        Self::Connections,
-        Self::Tls,
-        Self::Http2,
-        Self::Axum,
-        Self::McpSdks,
-        Self::McpSoak,
-        Self::McpClient,
-        Self::McpBridge,
-        Self::McpCommand,
-        Self::CrossCheck,
-    ];
-
-    /// The workloads of published reports, W1 to W9.
-    pub(crate) const PUBLISHED: [Self; 9] = [
-        Self::Plaintext,
-        Self::Pipelining,
-        Self::Persistence,
-        Self::McpHttp,
-        Self::McpStdio,
-        Self::Gateway,
-        Self::Connections,
-        Self::Tls,
-        Self::Http2,
-    ];
-
-    /// What it is called on the command line.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "plaintext",
-            Self::Pipelining => "pipelining",
-            Self::Persistence => "keep-alive",
-            Self::McpHttp => "mcp-http",
-            Self::McpStdio => "mcp-stdio",
-            Self::Gateway => "gateway",
-            Self::Connections => "connections",
-            Self::Tls => "tls",
-            Self::Http2 => "http2",
-            Self::Axum => "axum",
-            Self::McpSdks => "mcp",
-            Self::McpSoak => "mcp-soak",
-            Self::McpClient => "mcp-client",
-            Self::McpBridge => "mcp-bridge",
-            Self::McpCommand => "mcp-command",
-            Self::CrossCheck => "cross-check",
-        }
+    /// Returns every workload.
+    pub(crate) fn all() -> &'static [Self] {
+        Self::value_variants()
     }
 
-    /// What it is called in reports.
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Plaintext => "W1: small answers on persistent connections",
-            Self::Pipelining => "W2: with and without pipelining",
-            Self::Persistence => "W3: with and without persistence",
-            Self::McpHttp => "W4: messages of MCP over HTTP",
-            Self::McpStdio => "W5: messages of MCP over pipes, and over HTTP",
-            Self::Gateway => "W6: in front of other servers",
-            Self::Connections => "W7: ten thousand connections",
-            Self::Tls => "W8: TLS",
-            Self::Http2 => "W9: HTTP/2",
-            Self::Axum => "axum on this engine and on hyper",
-            Self::McpSdks => "MCP SDKs in both eras, over HTTP and over pipes",
-            Self::McpSoak => "A million MCP messages",
-            Self::McpClient => "MCP clients with servers of their own library",
-            Self::McpBridge => "Bridges from HTTP to an MCP server on pipes",
-            Self::McpCommand => "Commands of the command line",
-            Self::CrossCheck => "Counts of load generators",
-        }
+    /// Returns the workloads of published reports, W1 to W9.
+    pub(crate) fn published() -> &'static [Self] {
+        &Self::value_variants()[..9]
+    }
+
+    /// Returns its name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
 impl Operation {
-    /// What it is called in reports.
+    /// Returns its name in reports.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Ping => "ping",
@@ -344,7 +287,7 @@ fn plain(method: &str, params: Value) -> McpOperation {
 }
 
 impl Security {
-    /// What is asked for on the command line. Not all peers know key exchanges that withstand quantum
+    /// Returns the options of the command line. Not all peers support key exchanges that withstand quantum
     /// computers.
     const fn options(self) -> Option<&'static str> {
         match self {
@@ -400,17 +343,17 @@ impl Case {
         }
     }
 
-    /// Whether the server counts the requests too.
+    /// Returns `true` if the server counts the requests too.
     pub(crate) fn is_counted(&self) -> bool {
         self.workload == Workload::CrossCheck
     }
 
-    /// Whether so many connections are held that what they take of the server's memory is of interest.
+    /// Returns `true` if the report shows the memory of the server's connections.
     pub(crate) const fn holds_connections(&self) -> bool {
         self.is_crowded() && self.rate.is_some()
     }
 
-    /// Whether it has ten thousand connections, which take their time.
+    /// Returns `true` if it has ten thousand connections, which need more time.
     pub(crate) const fn is_crowded(&self) -> bool {
         self.connections >= CROWD
     }

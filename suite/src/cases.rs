@@ -19,10 +19,10 @@ static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let rows: Result<BTreeMap<String, Vec<Row>>, _> = toml::from_str(include_str!("../data/cases.toml"));
     let mut rows = rows.unwrap_or_else(|error| panic!("cases.toml: {error}"));
     let of = |workload: Workload| {
-        let rows = rows.remove(workload.name()).unwrap_or_default();
+        let rows = rows.remove(&workload.name()).unwrap_or_default();
         rows.into_iter().map(move |row| row.case(workload))
     };
-    let cases = Workload::ALL.into_iter().flat_map(of).collect();
+    let cases = Workload::all().iter().copied().flat_map(of).collect();
     assert!(rows.is_empty(), "cases.toml: no workload has one of the names {:?}", rows.keys());
     cases
 });
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn every_case_has_a_name_of_its_own_and_a_workload_that_chooses_it() {
-        let all = cases(&Workload::ALL);
+        let all = cases(Workload::all());
         let names: BTreeSet<_> = all.iter().map(|case| &case.name).collect();
         assert_eq!(names.len(), all.len());
-        for workload in Workload::ALL {
+        for workload in Workload::all().iter().copied() {
             let chosen = cases(&[workload]);
             assert!(!chosen.is_empty() && chosen.iter().all(|case| case.workload == workload));
         }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_workload_has_a_case_that_is_left_out_last() {
-        for workload in Workload::ALL {
+        for workload in Workload::all().iter().copied() {
             assert!(cases(&[workload]).iter().any(|case| case.rank == 0), "{}", workload.name());
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     fn a_case_says_the_command_that_makes_it() {
         let second = Duration::from_secs(1);
         let command = |name: &str| {
-            let all = cases(&Workload::ALL);
+            let all = cases(Workload::all());
             all.iter().find(|case| case.name == name).unwrap().command(second)
         };
         assert_eq!(

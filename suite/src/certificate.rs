@@ -19,9 +19,6 @@ pub(crate) struct Certificate {
 
 impl Certificate {
     /// Makes one for this machine.
-    ///
-    /// # Errors
-    /// There is no randomness to be had.
     pub(crate) fn make() -> Result<Self, Failure> {
         let unmade = |error| Failure::new(format!("no certificate can be made: {error}"));
         let made = generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
@@ -31,9 +28,6 @@ impl Certificate {
     }
 
     /// Writes it into `directory`: each by itself, and both in one file.
-    ///
-    /// # Errors
-    /// It cannot be written there.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         let Self { certificate, key } = self;
         fs::write(directory.join(CERTIFICATE), certificate)?;

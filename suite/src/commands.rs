@@ -13,9 +13,6 @@ use crate::found::Found;
 use crate::server::{Ground, Server};
 
 /// Runs a command `runs` times, beside a server that it may call.
-///
-/// # Errors
-/// It fails, or prints nothing.
 pub(crate) fn repeat(
     found: &Found,
     server: &Server,
@@ -54,7 +51,7 @@ fn run_once(found: &Found, server: &Server) -> Result<Duration, String> {
     let printed = output.reopen().map_err(|error| error.to_string())?;
     command.stdin(Stdio::null()).stdout(printed).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    // A process that has been waited for has no figures any more.
+    // The kernel forgets the figures of a process after the wait.
     let ended = waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     let cpu = ended.ok().and_then(|_| cpu_of_ended(child.id()));
     let status = child.wait().map_err(|error| error.to_string())?;

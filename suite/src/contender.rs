@@ -1,5 +1,4 @@
-//! One of those that are loaded in a case: a server, a child on pipes, or another load generator on a server
-//! of ours.
+//! A candidate of a case: a server, a child on pipes, or another load generator on a server of ours.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,14 +29,14 @@ use crate::reloads::Reloads;
 use crate::server::{Ground, Server};
 use crate::terminal::ProgressLine;
 
-/// What is to be loaded, and under which name.
+/// A server or a load generator to measure, with its name.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) what: What,
 }
 
-/// What is to be loaded.
+/// A server or a load generator to measure.
 #[derive(Clone)]
 pub(crate) enum What {
     /// This server, being that.
@@ -46,18 +45,18 @@ pub(crate) enum What {
     Ours(Option<Generator>),
     /// Ours on pipes, by a loop written by hand.
     HandWritten(Found),
-    /// This gateway, which is told all the time that its config has changed.
+    /// This gateway, which reloads its config all the time.
     Reloaded(Found),
 }
 
-/// What is common to the cells of a case.
+/// The settings of all cells of a case.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
     pub(crate) case: &'a Case,
     pub(crate) duration: Duration,
     pub(crate) warm_up: Duration,
     pub(crate) ground: Ground<'a>,
-    /// What gateways stand before.
+    /// The backend of gateways.
     pub(crate) backend: Option<&'a Server>,
     /// The server of ours that all load generators load.
     pub(crate) shared: Option<&'a Server>,
@@ -65,13 +64,13 @@ pub(crate) struct Cell<'a> {
     pub(crate) behind_bridges: Option<&'a Path>,
 }
 
-/// One of those that are loaded.
+/// A candidate of a case.
 pub(crate) struct Contender {
     entry: Entry,
     subject: Option<Subject>,
     rounds: Vec<Figures>,
     failure: Option<String>,
-    /// How many connections it is given, if it has room for fewer than the case has.
+    /// Number of its connections, if it has room for fewer than the case has.
     fewer_connections: Option<usize>,
 }
 
@@ -101,7 +100,7 @@ impl Drop for Piped {
 }
 
 impl Contender {
-    /// Starts what is to be loaded. Why that was not possible is part of the result.
+    /// Starts a candidate. The reason of a failed start is part of the result.
     pub(crate) fn start(entry: Entry, cell: Cell<'_>) -> Self {
         let mut contender =
             Self { entry, subject: None, rounds: Vec::new(), failure: None, fewer_connections: None };
@@ -113,7 +112,7 @@ impl Contender {
         &self.entry.name
     }
 
-    /// What came of it.
+    /// Returns the result.
     pub(crate) fn into_result(self) -> CandidateResult {
         CandidateResult {
             name: self.entry.name,
@@ -125,7 +124,7 @@ impl Contender {
 
     /// Loads it once. One that has failed is not loaded again.
     pub(crate) fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) {
-        // What connections leave behind in a server would be no growth in the next round.
+        // Memory that earlier connections leave in a server would hide the growth in the next round.
         let workload = cell.case.workload;
         let is_lasting =
             matches!(workload, Workload::Connections | Workload::McpSoak) || cell.case.is_crowded();
@@ -153,7 +152,7 @@ impl Contender {
                 self.fewer_connections = subject.connections().filter(|given| *given < wanted);
                 self.subject = Some(subject);
             }
-            // Who is interrupted while it starts has not failed.
+            // An interrupted start is no failure.
             Err(why) if !cell.ground.stop.is_set() => self.fail(why),
             Err(_) => {}
         }
@@ -221,7 +220,7 @@ impl Subject {
     fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) -> Result<Figures, String> {
         match self {
             Self::Server(server, load) => {
-                // The growth with connections is that of the process from before there were any.
+                // The growth counts from the time before the connections.
                 let before = usage(server.id()).filter(|_| cell.case.holds_connections());
                 let report = run(load, None, cell, line)?;
                 Ok(Figures::of(&report, before.map(|before| before.resident_bytes)))
@@ -283,7 +282,7 @@ impl Subject {
         }
     }
 
-    /// How many connections a server is given.
+    /// Returns the number of connections that a server gets.
     fn connections(&self) -> Option<usize> {
         match self {
             Self::Server(_, load) | Self::Reloaded(_, load) => Some(load.connections),
@@ -291,7 +290,7 @@ impl Subject {
         }
     }
 
-    /// Why what is loaded has ended, if it has.
+    /// Returns the reason for the end of the candidate, if it has ended.
     fn death(&mut self) -> Option<String> {
         match self {
             Self::Server(server, _)
@@ -335,7 +334,7 @@ fn run(
     report.map_err(|error| error.to_string())
 }
 
-/// A server that was started, and what it is loaded with.
+/// Starts a server, and returns it with its load.
 fn listening(found: &Found, role: Role, cell: Cell<'_>) -> Result<(Server, Load), String> {
     let backend = cell.backend.map(|backend| backend.address);
     let server = Server::start(found, role, backend, cell.ground)?;
@@ -513,5 +512,5 @@ const NO_SERVER: &str = "there is no server";
 const REVISIONS: [Revision; 2] = [Revision::LATEST, Revision::LATEST_LEGACY];
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a load may take beyond three times of what it should.
+/// Time that a load may take beyond three times its duration.
 const PATIENCE: Duration = Duration::from_secs(2);

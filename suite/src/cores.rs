@@ -1,4 +1,5 @@
-//! Who runs on which core: what a thread may use is inherited by what it starts.
+//! The cores of servers and of the load generator. A child process inherits the cores of the thread that
+//! starts it.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -10,7 +11,7 @@ pub(crate) struct Cores {
     pub(crate) load: CpuSet,
     /// Of what stands behind gateways.
     pub(crate) backend: CpuSet,
-    /// How many there are.
+    /// Number of cores.
     pub(crate) count: usize,
     all: CpuSet,
     description: String,

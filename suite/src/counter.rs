@@ -6,9 +6,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Returns the number of requests that the server with this admin listener has answered with success so far.
-///
-/// # Errors
-/// The server does not say.
 pub(crate) fn requests(admin: SocketAddr) -> Result<u64, String> {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(admin)?;
@@ -27,11 +24,8 @@ fn answered(metrics: &str) -> Option<u64> {
     lines.find(|line| line.contains("class=\"2xx\""))?.rsplit(' ').next()?.parse().ok()
 }
 
-/// Fails unless a load generator has counted the requests that the server has answered, but for those that
-/// were on their way at the end: at most `open_max`.
-///
-/// # Errors
-/// It has counted another number.
+/// Fails unless a load generator has counted the requests that the server answered, without the open ones at
+/// the end: at most `open_max`.
 pub(crate) fn check(counted: u64, answered: u64, open_max: u64) -> Result<(), String> {
     match answered.checked_sub(counted) {
         _ if counted == 0 => Err("it has counted no request".to_owned()),

@@ -1,5 +1,5 @@
 //! Programs of Debian that are newer than those of this machine: its newest packages, unpacked below
-//! `peers/target` and started with the libraries that came with them. Nothing is installed.
+//! `peers/target` and started with their own libraries. This installs nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,9 +13,6 @@ use crate::process::{Runner, on_path};
 
 /// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is
 /// removed.
-///
-/// # Errors
-/// No apt, no keys of Debian, or no network.
 pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let directory = peers.join("target/debian").join(name);
     let launcher = directory.join(name);
@@ -106,7 +103,7 @@ fn loader(root: &Path) -> Option<PathBuf> {
 const MIRROR: &str = "http://deb.debian.org/debian";
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// What is newer than anything that Debian releases; it has few packages, the others are those of unstable.
+/// The newest distribution of Debian; it has few packages, and unstable has the others.
 const NEWEST: &str = "experimental";
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_mins(3);

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use thruway_bench::report::{Handshakes, Report, octets, rate, time};
 use thruway_bench::statistics::{Ratio, Summary};
 
-/// What one load has shown. Times are in microseconds; four digits are kept.
+/// The figures of one load. Times are in microseconds; four digits are kept.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Figures {
     /// Requests that were answered as expected.
     pub(crate) answered: u64,
     /// Requests that failed.
     pub(crate) failed: u64,
-    /// What there is to say about the first kind of failure; empty if there is none.
+    /// Description of the first kind of failure; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) failure: String,
     /// Seconds that were measured.
@@ -32,13 +32,12 @@ pub(crate) struct Figures {
     pub(crate) server_cpu: Option<f64>,
     /// CPU time of the load generator for each answer.
     pub(crate) generator_cpu: Option<f64>,
-    /// Whether the load generator, and not the server, was likely the limit.
+    /// `true` if the load generator, and not the server, was likely the limit.
     pub(crate) is_generator_limit: bool,
     /// Connections for which listeners of the machine had no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) listen_drops: u64,
-    /// How much the resident memory of the server has grown for each connection, in octets, where that was
-    /// looked at.
+    /// Growth of the server's resident memory for each connection, in bytes, for cases that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory_per_connection: Option<f64>,
     /// CPU time of the program without the servers behind it, for each answer; of a command, for each run.
@@ -49,7 +48,7 @@ pub(crate) struct Figures {
     pub(crate) memory_growth: Option<f64>,
 }
 
-/// How long requests took.
+/// Times of requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SpreadOfTimes {
     /// The shortest.
@@ -72,7 +71,7 @@ pub(crate) struct SpreadOfTimes {
     pub(crate) max: f64,
 }
 
-/// What is read from figures.
+/// A figure of a load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Metric {
@@ -98,8 +97,8 @@ pub(crate) enum Metric {
 }
 
 impl Figures {
-    /// Those of a report; `memory_before` is the resident memory of the server before there were connections,
-    /// where what they take is of interest.
+    /// Returns the figures of a report; `memory_before` is the resident memory of the server before the
+    /// connections, for cases that report their memory.
     #[expect(clippy::cast_precision_loss, reason = "four digits are kept")]
     pub(crate) fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let times = &report.response_time;
@@ -157,14 +156,14 @@ pub(crate) fn kept(value: f64) -> f64 {
 }
 
 impl Figures {
-    /// Whether requests were answered, and none failed.
+    /// Returns `true` if requests were answered and none failed.
     pub(crate) const fn is_clean(&self) -> bool {
         self.answered > 0 && self.failed == 0
     }
 }
 
 impl Metric {
-    /// What it is called.
+    /// Returns its name in reports.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Rate => "requests/s",
@@ -199,7 +198,7 @@ impl Metric {
         }
     }
 
-    /// Whether more is better.
+    /// Returns `true` if more is better.
     pub(crate) const fn is_more_better(self) -> bool {
         matches!(self, Self::Rate | Self::ReceivedRate | Self::HandshakeRate)
     }
@@ -234,8 +233,8 @@ impl Metric {
         Summary::of(&self.values(rounds)?)
     }
 
-    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round; `None` of too few
-    /// rounds, or where requests failed: who does not do the work is not compared with who does.
+    /// Returns `ours` as a multiple of `theirs`, round by round; `None` for too few rounds, or if requests
+    /// failed: a failed request does less work.
     pub(crate) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
         let pairs: Vec<_> = self.clean_values(ours)?.into_iter().zip(self.clean_values(theirs)?).collect();
         if pairs.len() < PAIRS_MIN { None } else { Ratio::of_pairs(&pairs) }

@@ -1,4 +1,4 @@
-//! The floor of W6: what a relay costs that reads no HTTP, beside ours and beside the other gateways.
+//! The floor of W6: the cost of a relay that reads no HTTP, beside ours and beside the other gateways.
 
 use crate::case::Between;
 use crate::figures::Metric;
@@ -6,16 +6,16 @@ use crate::results::CaseResult;
 use crate::tables::{self, Table};
 use thruway_bench::statistics::Ratio;
 
-/// Who does nothing but pass on octets.
+/// A relay that only passes on bytes.
 pub(crate) const RELAY: &str = "relay";
 
 /// With two hundred clients, and with ten thousand.
 pub(crate) const TWO_HUNDRED: &str = "gateway 2 B c=200";
 pub(crate) const TEN_THOUSAND: &str = "gateway 2 B c=10000";
 
-/// What the figures of the relay mean, if there are any.
-pub(crate) fn about(cases: &[&CaseResult]) -> Option<String> {
-    (!with_relay(cases).is_empty()).then(|| ABOUT.to_owned())
+/// Returns `true` if the relay has figures.
+pub(crate) fn has_relay(cases: &[&CaseResult]) -> bool {
+    !with_relay(cases).is_empty()
 }
 
 /// The relay beside each gateway, and what is left of the rates with ten thousand clients.
@@ -31,8 +31,7 @@ fn with_relay<'a>(cases: &[&'a CaseResult]) -> Vec<&'a CaseResult> {
     cases.iter().filter(has_part).copied().collect()
 }
 
-/// What is ours as a multiple of what is the relay's, and what is the relay's as a multiple of what is each
-/// other's.
+/// Returns ours as a multiple of the relay, and the relay as a multiple of each other gateway.
 fn beside(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
     let others: Vec<_> = tables::names(cases).into_iter().skip(1).filter(|name| *name != RELAY).collect();
     let mut heads = vec!["case".to_owned(), format!("ours / {RELAY}")];
@@ -57,10 +56,6 @@ fn left_of_rates(cases: &[&CaseResult]) -> Option<Table> {
         Some(vec![name.to_owned(), tables::with_interval(share)])
     });
     let heads = [String::new(), format!("`{TEN_THOUSAND}` / `{TWO_HUNDRED}`")];
-    let caption = "The floor: what is left of one's own requests/s with ten thousand clients";
+    let caption = "The floor: remaining requests/s with ten thousand clients";
     Table::new(caption, heads.into(), rows.collect()).or_nothing()
 }
-
-const ABOUT: &str = "`relay` reads no HTTP: it has a connection to the backend for each client and passes octets on, 16 KiB at a time. What it \
-     takes is nearly all the kernel's, so that `relay / X` is about the kernel's part of what X takes. That is information, and no bound: one can be below it \
-     where connections to the backend are fewer than clients, and on shared cores, where calls are batched.";

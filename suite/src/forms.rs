@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::figures::Metric;
+use crate::layout::LAYOUT;
 use crate::results::SuiteReport;
 use crate::sections::{self, Section};
 use crate::tables::Table;
@@ -32,7 +32,7 @@ impl SuiteReport {
     /// As CSV: a line for each candidate and round. Times are in microseconds.
     pub(crate) fn to_csv(&self) -> String {
         let mut csv = "workload,case,candidate,round,answered,failed".to_owned();
-        for metric in CSV {
+        for metric in &LAYOUT.csv {
             let _ = write!(csv, ",{}", metric.label().replace(['/', ' '], "_"));
         }
         csv.push_str("\r\n");
@@ -42,7 +42,7 @@ impl SuiteReport {
                     let (workload, name) = (case.workload.name(), quoted(&case.name));
                     let _ = write!(csv, "{workload},{name},{},{}", candidate.name, round + 1);
                     let _ = write!(csv, ",{},{}", figures.answered, figures.failed);
-                    for value in CSV.map(|metric| metric.of(figures)) {
+                    for value in LAYOUT.csv.iter().map(|metric| metric.of(figures)) {
                         let _ = write!(csv, ",{}", value.map_or_else(String::new, |value| value.to_string()));
                     }
                     csv.push_str("\r\n");
@@ -98,20 +98,3 @@ fn aligned(text: &mut String, table: &Table) {
         let _ = writeln!(text, "{}", cells.collect::<String>().trim_end());
     }
 }
-
-const CSV: [Metric; 14] = [
-    Metric::Rate,
-    Metric::ServerCpu,
-    Metric::GeneratorCpu,
-    Metric::Mean,
-    Metric::P50,
-    Metric::P90,
-    Metric::P95,
-    Metric::P99,
-    Metric::Longest,
-    Metric::MemoryPerConnection,
-    Metric::HandshakeRate,
-    Metric::BothCpu,
-    Metric::ProgramCpu,
-    Metric::MemoryGrowth,
-];

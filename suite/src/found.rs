@@ -1,4 +1,4 @@
-//! Which of the peers and tools are on this machine, in which version; and what is missing, in words.
+//! Finds peers and tools on this machine with their versions, and describes missing ones.
 
 use std::env;
 use std::path::{Path, PathBuf, absolute};
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) version: String,
 }
 
-/// What is there, ours first, and what is not.
+/// The servers that are found, ours first, and those that are missing.
 pub(crate) struct Finds {
     pub(crate) servers: Vec<Found>,
     pub(crate) left_out: Vec<LeftOut>,
@@ -60,12 +60,12 @@ impl Finds {
     }
 }
 
-/// Whether a peer may take part: all may unless some are named.
+/// Returns `true` if a peer may take part: all may unless the user names some.
 pub(crate) fn is_asked_for(peer: &Peer, args: &SuiteArgs) -> bool {
     args.peers.is_empty() || args.peers.contains(&peer.name)
 }
 
-/// Whether some of the cases cannot be measured without this peer.
+/// Returns `true` if some of the cases need this peer.
 pub(crate) fn is_needed(peer: &Peer, cases: &[Case]) -> bool {
     let needs =
         |case: &Case| case.ours == peer.name || case.between == Between::Bridges && peer.name == OUR_SDK;
@@ -87,7 +87,7 @@ fn beside_this_program(name: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// `none` is nobody's name.
+/// No peer has the name `none`.
 fn check_names(asked: &[String]) -> Result<(), Failure> {
     let known = || PEERS.iter().map(|peer| &*peer.name).chain(["none"]);
     let Some(unknown) = asked.iter().find(|name| !known().any(|known| known == *name)) else { return Ok(()) };

@@ -23,7 +23,7 @@ pub(crate) enum Generator {
     H2load,
 }
 
-/// What one has printed.
+/// The figures that one prints.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Printed {
     answered: u64,
@@ -42,7 +42,7 @@ impl Generator {
         }
     }
 
-    /// Those that can make the load of `case`, whether they are there or not.
+    /// Returns the load generators for `case`, installed or not.
     pub(crate) fn of(case: &Case) -> &'static [Self] {
         match case.workload {
             Workload::Plaintext | Workload::Tls => &[Self::Wrk, Self::H2load],
@@ -55,7 +55,7 @@ impl Generator {
         }
     }
 
-    /// Whether it is on this machine.
+    /// Returns `true` if it is installed.
     pub(crate) fn is_there(self) -> bool {
         on_path(self.name()).is_some()
     }
@@ -76,9 +76,6 @@ impl Generator {
     }
 
     /// Makes the load on `server`.
-    ///
-    /// # Errors
-    /// Why there are no figures.
     pub(crate) fn load(
         self,
         case: &Case,

@@ -35,9 +35,6 @@ pub(crate) struct HandWritten {
 
 impl HandWritten {
     /// Starts the server on its core.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub(crate) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
         let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
         let mut command = Command::new(&ours.program);
@@ -70,9 +67,6 @@ impl HandWritten {
     }
 
     /// Keeps as many requests unanswered as the case says, for `warm_up` and then for `duration`.
-    ///
-    /// # Errors
-    /// What is wrong with the answers, or that it was interrupted.
     pub(crate) fn load(
         &mut self,
         case: &Case,
@@ -133,7 +127,7 @@ impl HandWritten {
         Ok(())
     }
 
-    /// How many requests were answered until `time` was over; each is followed by another one.
+    /// Sends a request after each response for `time`, and returns the number of responses.
     fn exchange(&mut self, time: Duration) -> Result<u64, String> {
         let clock = Clock::system();
         let end = clock.now_exact() + time;
@@ -146,7 +140,7 @@ impl HandWritten {
         Ok(answered)
     }
 
-    /// What is still unanswered; then all must have been as long as the first.
+    /// Receives the remaining responses, and checks that all are as long as the first.
     fn receive_last(&mut self, unanswered: u64) -> Result<(), String> {
         let mut left = unanswered;
         while left > 0 {
@@ -172,7 +166,7 @@ impl HandWritten {
         self.input.write_all(&batch).map_err(|error| format!("it reads no more: {error}"))
     }
 
-    /// How many answers there are in what comes next.
+    /// Returns the number of responses in the next read.
     fn receive(&mut self) -> Result<u64, String> {
         let n = self.output.read(&mut self.buffer).map_err(|error| error.to_string())?;
         if n == 0 {

@@ -2,34 +2,16 @@
 
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
-use serde::Serialize;
+use serde::Serializer;
 
 use crate::results::SuiteReport;
-use crate::sections::{self, RatioBar, Section};
+use crate::sections::{self, RatioBar};
 use thruway_bench::report::{Bar, STYLE, bars};
-
-/// What the template shows of a section.
-#[derive(Serialize)]
-struct Shown {
-    title: String,
-    paragraphs: Vec<String>,
-    tables: Vec<ShownTable>,
-    bars: String,
-    listings: Vec<[String; 2]>,
-}
-
-#[derive(Serialize)]
-struct ShownTable {
-    is_prose: bool,
-    caption: String,
-    heads: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
 
 impl SuiteReport {
     /// As a page for browsers.
     pub(crate) fn to_html(&self) -> String {
-        let shown: Vec<Shown> = sections::all(self).into_iter().map(Shown::of).collect();
+        let shown = sections::all(self);
         let mut templates = Environment::new();
         let rendered = templates.add_template("suite.html", TEMPLATE).and_then(|()| {
             let context = context! { title => TITLE, style => STYLE, sections => Value::from(Serde(&shown)) };
@@ -40,28 +22,10 @@ impl SuiteReport {
     }
 }
 
-impl Shown {
-    fn of(section: Section) -> Self {
-        let Section { title, paragraphs, tables, bars, listings } = section;
-        let tables = tables.into_iter().map(|table| ShownTable {
-            is_prose: table.is_prose,
-            caption: table.caption,
-            heads: table.heads,
-            rows: table.rows,
-        });
-        Self {
-            title,
-            paragraphs,
-            tables: tables.collect(),
-            bars: drawn(&bars),
-            listings: listings.into_iter().map(|(name, listing)| [name, listing]).collect(),
-        }
-    }
-}
-
-fn drawn(ratios: &[RatioBar]) -> String {
+/// Serializes ratios as a drawing; as an empty text if there are none.
+pub(crate) fn drawn<S: Serializer>(ratios: &[RatioBar], serializer: S) -> Result<S::Ok, S::Error> {
     if ratios.is_empty() {
-        return String::new();
+        return serializer.serialize_str("");
     }
     let drawn = ratios.iter().map(|bar| Bar {
         label: bar.label.clone(),
@@ -74,7 +38,7 @@ fn drawn(ratios: &[RatioBar]) -> String {
             _ => "worse",
         },
     });
-    bars("What is ours as a multiple of what is theirs, with intervals", &drawn.collect::<Vec<_>>())
+    serializer.serialize_str(&bars("ours / theirs, with intervals", &drawn.collect::<Vec<_>>()))
 }
 
 const TITLE: &str = "The suite of Thruway";

@@ -1,4 +1,4 @@
-//! What this machine is, as far as it tells.
+//! A description of this machine.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::cores::Cores;
 use crate::found::Found;
 use crate::process::first_line;
 
-/// Where and on what is measured.
+/// Describes the machine and the software.
 pub(crate) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environment {
     let unknown = || "unknown".to_owned();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
@@ -30,7 +30,7 @@ pub(crate) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environ
     }
 }
 
-/// What the measured program says, and its commit if it lies within a repository.
+/// Returns the version of the measured program, and its commit if it lies within a repository.
 fn version(ours: &Found) -> String {
     let generator = format!("thruway {}", env!("CARGO_PKG_VERSION"));
     let commit = ours.program.parent().and_then(commit);

@@ -41,6 +41,7 @@ mod figures;
 mod results;
 
 // the report
+mod layout;
 mod targets;
 mod floor;
 mod sections;
@@ -61,7 +62,7 @@ use thruway_bench::ProcessGroups;
 use thruway_net::{Clock, raise_descriptor_limit};
 
 use args::{Form, SuiteArgs};
-use case::{Case, Workload};
+use case::Case;
 use cases::cases;
 use certificate::Certificate;
 use cores::{Cores, run_on};
@@ -162,8 +163,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
 
 /// The cases that are asked for.
 fn chosen(args: &SuiteArgs) -> Result<Vec<Case>, Failure> {
-    let workloads = args.name.map_or_else(|| Workload::PUBLISHED.to_vec(), args::SuiteName::workloads);
-    let all = cases(&workloads);
+    let all = cases(&args.workloads());
     for text in &args.cases {
         if !all.iter().any(|case| case.name.contains(text)) {
             let names: Vec<_> = all.iter().map(|case| case.name.as_str()).collect();
@@ -187,14 +187,10 @@ fn settings(args: &SuiteArgs, plan: &Plan) -> SuiteSettings {
 
 /// As it is typed to ask for the same again.
 fn command_line(args: &SuiteArgs) -> String {
-    use clap::ValueEnum as _;
-    let name = args.name.and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
-    let mut words = vec![format!("thruway-suite {}", name.unwrap_or_default())];
-    words.push(format!("--limit {}", humantime::format_duration(args.limit).to_string().replace(' ', "")));
-    words.push(format!(
-        "--duration {}",
-        humantime::format_duration(args.duration).to_string().replace(' ', "")
-    ));
+    let time = |time| humantime::format_duration(time).to_string().replace(' ', "");
+    let mut words = vec![format!("thruway-suite {}", args.name.as_deref().unwrap_or_default())];
+    words.push(format!("--limit {}", time(args.limit)));
+    words.push(format!("--duration {}", time(args.duration)));
     words.push(format!("--rounds {}", args.rounds));
     for (option, list) in [("--cases", &args.cases), ("--peers", &args.peers)] {
         words.extend((!list.is_empty()).then(|| format!("{option} '{}'", list.join(","))));
@@ -204,7 +200,7 @@ fn command_line(args: &SuiteArgs) -> String {
     words.join(" ")
 }
 
-/// Those that took part in what was measured, or failed to.
+/// Returns the servers that took part in a case, or failed to.
 fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let has_part = |found: &&Found| {
         let mut candidates = session.results.iter().flat_map(|case| &case.candidates);

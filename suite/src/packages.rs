@@ -1,5 +1,4 @@
-//! Packages of the peers that are interpreted: installed below `peers/target`, again whenever what is locked
-//! changes.
+//! Packages of the interpreted peers, installed below `peers/target` whenever the lock file changes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,9 +15,6 @@ use crate::process::{Runner, on_path};
 /// the system.
 ///
 /// Scripts are copied beside their packages, as Node looks for them from there.
-///
-/// # Errors
-/// npm or Node is missing, or npm fails.
 pub(crate) fn node(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let (from, to) = (peers.join(folder), peers.join("target").join(folder));
     on_path("npm").context("`npm` is not on the path")?;
@@ -43,9 +39,6 @@ pub(crate) fn node(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Re
 }
 
 /// Installs the packages of a folder into an environment.
-///
-/// # Errors
-/// Python is missing, or cannot make an environment, or pip fails.
 pub(crate) fn python(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let (requirements, environment) =
         (peers.join(folder).join(REQUIREMENTS), peers.join("target").join(folder));
@@ -60,8 +53,8 @@ pub(crate) fn python(peers: &Path, folder: &str, runner: Runner<'_>) -> anyhow::
     })
 }
 
-/// Calls `install` unless `directory` holds what the lock file says; a copy of the file stands there when it
-/// does.
+/// Calls `install` unless `directory` has the packages of the lock file; then it contains a copy of that
+/// file.
 fn install_once(
     lock: &Path,
     directory: &Path,
@@ -77,10 +70,10 @@ fn install_once(
     Ok(())
 }
 
-/// What a folder with packages of npm has.
+/// Lock file of a folder with npm packages.
 pub(crate) const NPM_LOCK: &str = "package-lock.json";
 
-/// What a folder with packages of Python has.
+/// Requirements of a folder with Python packages.
 pub(crate) const REQUIREMENTS: &str = "requirements.txt";
 
 const INSTALL_LIMIT: Duration = Duration::from_mins(5);

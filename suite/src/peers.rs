@@ -1,5 +1,5 @@
-//! The servers that can take part, which `suite/data/peers.toml` lists: what they are, how they are built,
-//! started and set up.
+//! The servers that can take part, which `suite/data/peers.toml` lists, with their builds, commands and
+//! configs.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -28,24 +28,24 @@ pub(crate) struct Peer {
     /// The workloads that it has no part in nevertheless.
     #[serde(default)]
     pub(crate) not_in: Vec<Workload>,
-    /// Whether it takes part only where a case names it: another setup or version of a peer that takes part
-    /// anyway, or one that cannot do all that others do.
+    /// `true` if it takes part only in cases that name it: another setup or version of a peer, or a peer with
+    /// fewer features.
     #[serde(default, rename = "extra")]
     pub(crate) is_extra: bool,
-    /// Whether it answers MCP messages without reading them, as a floor for servers that do.
+    /// `true` if it answers MCP messages without reading them, as a floor for servers that read them.
     #[serde(default)]
     pub(crate) reads_no_messages: bool,
 }
 
-/// Where a program is.
+/// Place of a program.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Program {
-    /// It is the one whose servers are measured.
+    /// The program under test.
     Ours(String),
     /// In the `PATH`.
     Installed(String),
-    /// A package of the workspace `peers/`, whose program has its name.
+    /// A package of the workspace `peers/`; its program has the same name.
     Cargo(String),
     /// A command of the Go module `peers/go`.
     Go(String),
@@ -57,7 +57,7 @@ pub(crate) enum Program {
     Python(String),
 }
 
-/// Where a version is found.
+/// Place of a version.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Version {
@@ -67,7 +67,7 @@ pub(crate) enum Version {
     Locked(String),
     /// The line of this module in `go/go.mod`.
     GoModule(String),
-    /// What `go version` says of the program.
+    /// The output of `go version` for the program.
     Go,
     /// The entry of a package in the `package-lock.json` of this folder.
     NpmLock(String, String),
@@ -183,7 +183,7 @@ impl Program {
 }
 
 impl Peer {
-    /// Whether it can take part in a case.
+    /// Returns `true` if it can take part in a case.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
         let is_chosen = match case.peers {
             Peers::All => !self.is_extra,
@@ -195,14 +195,14 @@ impl Peer {
         is_chosen && is_other && self.setup(case.role()).is_some() && !self.not_in.contains(&case.workload)
     }
 
-    /// How many connections it is given instead of `wanted`, if it has descriptors for fewer.
+    /// Returns the number of connections that replaces `wanted`, if it has descriptors for fewer.
     pub(crate) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
         // Others share connections to the backend between clients, or queue requests.
         let room = if self.name == RELAY { process::room_for_clients(2) } else { None };
         room.filter(|room| *room < wanted)
     }
 
-    /// How it is started to be `role`, if it can be.
+    /// Returns the setup for `role`, if it has one.
     pub(crate) fn setup(&self, role: Role) -> Option<&Setup> {
         self.setups.get(&role)
     }
@@ -221,7 +221,7 @@ mod tests {
     fn every_peer_that_a_case_names_is_in_the_table_once() {
         let names: BTreeSet<_> = PEERS.iter().map(|peer| &*peer.name).collect();
         assert_eq!(names.len(), PEERS.len());
-        for case in cases(&Workload::ALL) {
+        for case in cases(Workload::all()) {
             if let Peers::Only(named) | Peers::AllAnd(named) = case.peers {
                 assert!(named.iter().all(|name| names.contains(name)), "{}: {named:?}", case.name);
             }
@@ -238,14 +238,14 @@ mod tests {
                 Peers::All | Peers::None => false,
             };
             let is_named = |case: &Case| is_named(case) || case.ours == extra.name;
-            assert!(cases(&Workload::ALL).iter().any(is_named), "{}", extra.name);
+            assert!(cases(Workload::all()).iter().any(is_named), "{}", extra.name);
         }
     }
 
     #[test]
     fn who_reads_no_http_stands_before_backends_that_keep_connections_and_with_fewer_clients() {
         let relay = PEERS.iter().find(|peer| peer.name == RELAY).unwrap();
-        for case in cases(&Workload::ALL) {
+        for case in cases(Workload::all()) {
             let is_named =
                 matches!(case.peers, Peers::Only(named) | Peers::AllAnd(named) if named.contains(&RELAY));
             let can_be = case.between == Between::Gateways && !case.is_http2;

@@ -1,16 +1,16 @@
-//! Which cases fit into a time: all are shortened alike, then measured less often, then the least important
-//! are left out.
+//! Fits the cases into a time: shortens all alike, then measures less often, then leaves out the least
+//! important ones.
 
 use std::time::Duration;
 
 use crate::case::{Amount, Between, Case, Circumstance, Request};
 
-/// How long and how often is to be measured.
+/// The wanted durations and rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Asked {
     /// Each time.
     pub(crate) duration: Duration,
-    /// How often each candidate is loaded in each case.
+    /// Number of rounds of each case.
     pub(crate) rounds: usize,
     /// All of it together.
     pub(crate) limit: Duration,
@@ -21,30 +21,30 @@ pub(crate) struct Asked {
 pub(crate) struct PlannedCase {
     /// The case. Its number of requests may be less than in the table.
     pub(crate) case: Case,
-    /// How many candidates it has.
+    /// Number of its candidates.
     pub(crate) candidates: usize,
 }
 
-/// What will be measured.
+/// The cases to measure.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Plan {
-    /// How long each time.
+    /// Duration of each measurement.
     pub(crate) duration: Duration,
-    /// How often each candidate is loaded in each case.
+    /// Number of rounds of each case.
     pub(crate) rounds: usize,
-    /// What is measured, in this order: first what each workload is known by, in case that it takes longer
-    /// than expected.
+    /// The planned cases in order: first the main case of each workload, because the run may take longer than
+    /// expected.
     pub(crate) cases: Vec<PlannedCase>,
-    /// The names of those for which there is no time.
+    /// Names of the cases that do not fit into the time.
     pub(crate) left_out: Vec<String>,
 }
 
 impl Plan {
-    /// How long each candidate is loaded before it is measured, if it has no more than a few connections.
+    /// Warm-up of cases with few connections.
     pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
-    /// How long `case` is loaded before it is measured: so long that each of its connections has been
-    /// answered, by slower servers too. All of them are open before.
+    /// Returns the warm-up of `case`: each connection gets a response, from slower servers too. All
+    /// connections are open before.
     pub(crate) fn warm_up_of(case: &Case) -> Duration {
         match case {
             // The server counts all requests.
@@ -81,7 +81,7 @@ impl Plan {
         whole.saturating_sub(done)
     }
 
-    /// How long `case` is measured each time, if its amount is a time.
+    /// Returns the time of each measurement of `case`, if its amount is a time.
     pub(crate) fn duration_of(&self, case: &Case) -> Duration {
         match case {
             // A dozen requests on each connection.
@@ -122,7 +122,7 @@ impl Plan {
 }
 
 impl Amount {
-    /// What is counted in requests is shortened as what is counted in seconds is, unless it is short anyway.
+    /// Returns fewer requests for a shorter time, unless the load is short anyway.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -176,7 +176,7 @@ mod tests {
     use crate::case::{Peers, Workload};
     use crate::cases::cases;
 
-    /// Every case, with `candidates` of them where it names nobody.
+    /// Returns every case, with `candidates` of them unless the case names its own.
     fn planned(candidates: usize) -> Vec<PlannedCase> {
         let count = |case: &Case| match case.peers {
             Peers::All => candidates,
@@ -185,7 +185,7 @@ mod tests {
             // Ours beside ours.
             Peers::None => 2,
         };
-        let all = cases(&Workload::PUBLISHED).into_iter();
+        let all = cases(Workload::published()).into_iter();
         all.map(|case| PlannedCase { candidates: count(&case), case }).collect()
     }
 
@@ -266,7 +266,7 @@ mod tests {
     /// Ten thousand connections had a fifth of a second, in which slow servers answer less than half of them.
     #[test]
     fn many_connections_and_large_answers_are_warmed_up_for_longer() {
-        let all = cases(&Workload::ALL);
+        let all = cases(Workload::all());
         let warm_up = |name: &str| all.iter().find(|case| case.name == name).map(Plan::warm_up_of);
         assert_eq!(warm_up("connections busy c=100"), Some(Plan::WARM_UP));
         assert_eq!(warm_up("connections busy c=10000"), Some(SECOND));

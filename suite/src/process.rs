@@ -23,9 +23,6 @@ pub(crate) struct Runner<'a> {
 
 impl Runner<'_> {
     /// Runs a command; `shown` is its name in errors.
-    ///
-    /// # Errors
-    /// It cannot be started, fails or does not end within `limit`; with the end of its output.
     pub(crate) fn run(self, shown: &str, command: &mut Command, limit: Duration) -> anyhow::Result<()> {
         let printed = tempfile::NamedTempFile::new()?;
         let output = || File::options().append(true).open(printed.path());
@@ -45,14 +42,14 @@ impl Runner<'_> {
     }
 }
 
-/// The program of this name in the `PATH`, or where servers are when they are not meant for everybody.
+/// Returns the program of this name in the `PATH`, or in the folders for servers.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     directories.map(|directory| directory.join(name)).find(|program| is_program(program))
 }
 
-/// Whether a file can be run.
+/// Returns `true` if a file can be run.
 pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
@@ -66,7 +63,7 @@ pub(crate) fn wait(
 ) -> Result<(ExitStatus, Duration), String> {
     let (clock, id) = (Clock::system(), child.id());
     let end = clock.now_exact() + patience;
-    // It is not waited for yet: then nobody could tell what it has cost.
+    // The child stays in the process table until its CPU time is known.
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     while waitid(WaitId::Pid(Pid::from_child(child)), look).is_ok_and(|status| status.is_none()) {
         if stop.is_set() || clock.now_exact() > end {

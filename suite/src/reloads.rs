@@ -1,4 +1,4 @@
-//! A server that is told again and again, while it is loaded, that its config has changed.
+//! Repeated reloads of a server under load.
 
 use std::fs;
 use std::io;
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Tells it for as long as this exists.
+/// Reloads the server as long as this exists.
 pub(crate) struct Reloads {
     over: Sender<()>,
     thread: JoinHandle<u32>,
 }
 
 impl Reloads {
-    /// Sends SIGHUP to process `server` every 200 ms, when the upstream at the end of its `config` is another
-    /// than before: what did not change would not be replaced.
+    /// Sends SIGHUP to process `server` every 200 ms, after a change of the upstream at the end of its
+    /// `config`: the server does not replace an unchanged upstream.
     pub(crate) fn begin(server: u32, config: PathBuf) -> Self {
         let (over, is_over) = channel();
         let pid = i32::try_from(server).ok().and_then(Pid::from_raw);
@@ -29,7 +29,7 @@ impl Reloads {
                 if replace(&config, &configs[reloads as usize % 2]).is_err() {
                     return 0;
                 }
-                // One that has ended by itself is told as dead by others.
+                // Other code reports a server that has ended.
                 reloads += u32::from(pid.is_some_and(|pid| kill_process(pid, Signal::HUP).is_ok()));
             }
             reloads
@@ -37,14 +37,14 @@ impl Reloads {
         Self { over, thread }
     }
 
-    /// Stops; how often it was told.
+    /// Stops, and returns the number of reloads.
     pub(crate) fn end(self) -> u32 {
         drop(self.over);
         self.thread.join().unwrap_or(0)
     }
 }
 
-/// Has `content` in the place of a file at once: whoever reads it never sees a half.
+/// Replaces a file at once, so that no reader sees a part of it.
 fn replace(path: &Path, content: &str) -> io::Result<()> {
     let next = path.with_extension("next");
     fs::write(&next, content)?;

@@ -1,4 +1,4 @@
-//! What a suite has measured, as a value that can be written down: the schema of its JSON.
+//! The results of a suite as a value: the schema of its JSON.
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -7,42 +7,42 @@ use crate::case::{Between, Workload};
 use crate::figures::Figures;
 use thruway_bench::report::unreadable;
 
-/// What a suite has measured. Fields may be added to it; none changes its meaning or its unit without another
+/// The results of a suite. New fields may be added; a field changes its meaning or its unit only with another
 /// `format`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SuiteReport {
     /// `thruway-bench-suite/1`.
     pub(crate) format: String,
-    /// Where and on what it was measured.
+    /// The machine and the software of the run.
     pub(crate) environment: Environment,
-    /// How long and how often.
+    /// The settings of the run.
     pub(crate) settings: SuiteSettings,
     /// The servers that took part.
     pub(crate) servers: Vec<ServerFacts>,
     /// The cases, in the order in which they were measured.
     pub(crate) cases: Vec<CaseResult>,
-    /// What was not measured.
+    /// The servers, tools and cases that were left out.
     pub(crate) left_out: Vec<LeftOut>,
-    /// Whether it was ended from outside.
+    /// `true` if a signal ended the run.
     pub(crate) is_interrupted: bool,
-    /// How long it took, in seconds.
+    /// Elapsed time, in seconds.
     pub(crate) elapsed_seconds: f64,
 }
 
-/// Where and on what was measured.
+/// The machine and the software of the run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Environment {
     /// When it began, in UTC.
     pub(crate) date: String,
     /// The version of ours, and its commit where that is known.
     pub(crate) version: String,
-    /// Whether ours was compiled without optimisation: then its figures say nothing about it.
+    /// `true` if ours was compiled without optimization: then its figures have no meaning.
     pub(crate) is_debug_build: bool,
     /// The processor.
     pub(crate) cpu: String,
-    /// How many cores this process may use.
+    /// Number of cores that this process may use.
     pub(crate) cores: u64,
-    /// What runs on which core.
+    /// The cores of the servers and of the load generator.
     pub(crate) placement: String,
     /// The version of the kernel.
     pub(crate) kernel: String,
@@ -59,22 +59,22 @@ pub(crate) struct Environment {
 pub(crate) struct Tool {
     /// Its name.
     pub(crate) name: String,
-    /// What it says of its version.
+    /// The version that it prints.
     pub(crate) version: String,
 }
 
-/// How long and how often was measured.
+/// The settings of the run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SuiteSettings {
-    /// What was asked for, as it is typed.
+    /// The command line.
     pub(crate) command: String,
-    /// How long each candidate is loaded each time, in seconds, where a number of requests says nothing else.
+    /// Duration of each measurement, in seconds, unless a case has a number of requests.
     pub(crate) duration_seconds: f64,
-    /// How long it is loaded before that.
+    /// Warm-up of each measurement, in seconds.
     pub(crate) warm_up_seconds: f64,
-    /// How often in each case.
+    /// Number of rounds of each case.
     pub(crate) rounds: u64,
-    /// How long all of it was to take at most.
+    /// Time limit of the whole run, in seconds.
     pub(crate) limit_seconds: f64,
 }
 
@@ -85,22 +85,22 @@ pub(crate) struct ServerFacts {
     pub(crate) name: String,
     /// Its version.
     pub(crate) version: String,
-    /// How it is set up.
+    /// Its setup.
     pub(crate) about: String,
-    /// How it is started.
+    /// Its command.
     pub(crate) command: String,
     /// Its config, if it has one.
     pub(crate) config: Option<String>,
 }
 
-/// What was measured in a case.
+/// The results of a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CaseResult {
     /// The workload it belongs to.
     pub(crate) workload: Workload,
     /// Its name.
     pub(crate) name: String,
-    /// What was compared.
+    /// The kind of comparison.
     pub(crate) between: Between,
     /// The command that makes the load.
     pub(crate) command: String,
@@ -108,11 +108,11 @@ pub(crate) struct CaseResult {
     pub(crate) connections: u64,
     /// Requests that are unanswered on a connection, or on a pipe, at the same time.
     pub(crate) pipeline: u64,
-    /// Those that were loaded; the first is ours.
+    /// The candidates; the first is ours.
     pub(crate) candidates: Vec<CandidateResult>,
 }
 
-/// What one candidate has shown in a case.
+/// The results of one candidate in a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct CandidateResult {
     /// Its name.
@@ -139,7 +139,7 @@ impl SuiteReport {
     /// `thruway-bench-suite/1`.
     pub(crate) const FORMAT: &str = "thruway-bench-suite/1";
 
-    /// The JSON Schema of what a suite has measured.
+    /// Returns the JSON Schema of the results.
     pub(crate) fn schema() -> Schema {
         schema_for!(SuiteReport)
     }
@@ -149,10 +149,7 @@ impl SuiteReport {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Reads what [`to_json`](Self::to_json) has written.
-    ///
-    /// # Errors
-    /// It is something else.
+    /// Reads the output of [`to_json`](Self::to_json).
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
         let report: Self = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         if report.format == Self::FORMAT {
@@ -162,13 +159,14 @@ impl SuiteReport {
         }
     }
 
-    /// Whether every request of every load was answered as expected, and every candidate lived to the end.
+    /// Returns `true` if every request of every load was answered as expected, and every candidate lived to
+    /// the end.
     pub(crate) fn is_clean(&self) -> bool {
         self.candidates()
             .all(|candidate| candidate.failure.is_none() && candidate.rounds.iter().all(Figures::is_clean))
     }
 
-    /// Whether there are any figures.
+    /// Returns `true` if there are any figures.
     pub(crate) fn has_figures(&self) -> bool {
         self.candidates().any(|candidate| !candidate.rounds.is_empty())
     }

@@ -1,21 +1,25 @@
-//! What a report says, in the order in which it says it: the summary, a section for each workload, how it was
-//! measured.
+//! The contents of a report in order: the summary, a section for each workload, the method.
 
 use crate::case::{Between, Workload};
 use crate::figures::{Figures, Metric};
 use crate::floor::{self, RELAY};
+use crate::html;
+use crate::layout::LAYOUT;
 use crate::results::{CandidateResult, CaseResult, SuiteReport};
 use crate::tables::{self, Table};
 use crate::targets::{CEILING, Judged, judge};
+use serde::Serialize;
 use thruway_bench::report::{octets, three_digits};
 use thruway_bench::statistics::Ratio;
 
 /// A part of a report.
+#[derive(Default, Serialize)]
 pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) paragraphs: Vec<String>,
     pub(crate) tables: Vec<Table>,
-    /// What is ours as a multiple of what is theirs, to be drawn.
+    /// Ratios of ours to theirs, drawn as bars.
+    #[serde(serialize_with = "html::drawn")]
     pub(crate) bars: Vec<RatioBar>,
     /// Commands and configs, each with its name.
     pub(crate) listings: Vec<(String, String)>,
@@ -25,32 +29,26 @@ pub(crate) struct Section {
 pub(crate) struct RatioBar {
     pub(crate) label: String,
     pub(crate) ratio: Ratio,
-    /// Whether more is better.
+    /// `true` if more is better.
     pub(crate) is_more_better: bool,
 }
 
 impl Section {
     fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            paragraphs: Vec::new(),
-            tables: Vec::new(),
-            bars: Vec::new(),
-            listings: Vec::new(),
-        }
+        Self { title: title.into(), ..Self::default() }
     }
 }
 
 /// All of them.
 pub(crate) fn all(report: &SuiteReport) -> Vec<Section> {
     let mut sections = vec![summary(report)];
-    sections.extend(Workload::ALL.iter().filter_map(|workload| of_workload(report, *workload)));
+    sections.extend(Workload::all().iter().filter_map(|workload| of_workload(report, *workload)));
     sections.extend(cross_checks(report));
     sections.push(method(report));
     sections
 }
 
-/// Where we stand: the targets, those that are missed first, and who is ahead of us in what.
+/// Returns the summary: the targets, missed ones first, and the comparisons in which others are ahead.
 pub(crate) fn summary(report: &SuiteReport) -> Section {
     let mut section = Section::new("Summary");
     let mut judged = judge(report);
@@ -64,10 +62,12 @@ pub(crate) fn summary(report: &SuiteReport) -> Section {
     section.tables.extend(Table::prose("Targets", &heads, rows).or_nothing());
     let (compared, behind) = behind(report);
     let chance = coverage(report).map_or_else(String::new, chance);
-    let caption = format!("Where somebody else is shown to be ahead (of {compared} comparisons, {chance})");
-    section
-        .tables
-        .extend(Table::prose(caption, &["case", "in what", "who, and ours / theirs"], behind).or_nothing());
+    let caption = format!(
+        "Comparisons in which another candidate is shown to be ahead (of {compared} comparisons, {chance})"
+    );
+    section.tables.extend(
+        Table::prose(caption, &["case", "in what", "candidate, and ours / theirs"], behind).or_nothing(),
+    );
     section
         .tables
         .extend(Table::prose("What failed", &["case", "who", "how"], failures(report)).or_nothing());
@@ -103,7 +103,7 @@ fn caveats(report: &SuiteReport) -> Vec<String> {
     caveats
 }
 
-/// Where connections had to wait for room in a queue.
+/// Names the cases in which connections waited for a place in a queue.
 fn dropped(report: &SuiteReport) -> Option<String> {
     let drops =
         |candidate: &CandidateResult| candidate.rounds.iter().map(|figures| figures.listen_drops).sum();
@@ -131,7 +131,7 @@ fn in_a_sentence(judged: &[Judged]) -> String {
     )
 }
 
-/// Whether there is a figure, or would be if requests had not failed.
+/// Returns `true` if there is a figure, or failed requests prevented it.
 const fn is_measured(judged: &Judged) -> bool {
     judged.figure.is_some() || judged.has_failed
 }
@@ -142,7 +142,7 @@ fn target_row(judged: &Judged) -> Vec<String> {
     vec![judged.target.clone(), judged.bound.clone(), figure, verdict]
 }
 
-/// How many comparisons there are, and where the whole interval says that other candidates are better: a row
+/// Counts the comparisons, and returns those in which the whole interval says that others are better: a row
 /// for each case and metric.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
@@ -164,17 +164,17 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     (compared, rows)
 }
 
-/// What is ours as a multiple of what is each other's, where there are enough rounds for an interval.
+/// Returns the ratio of ours to each other candidate, if there are enough rounds for an interval.
 fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     let Some(ours) = case.ours() else { return Vec::new() };
-    // Another one of ours is a yardstick, and not ahead; neither is who does nothing.
+    // Other servers of ours are a yardstick, and the relay and the ceiling do less work.
     let does_nothing = |name: &str| [CEILING, RELAY].contains(&name);
     let others = case.others().filter(|other| !other.name.starts_with(OURS) && !does_nothing(&other.name));
     let ratios = others.filter_map(|other| Some((other.name.as_str(), tables::ratio(metric, ours, other)?)));
     ratios.collect()
 }
 
-/// What was not measured, by the reason.
+/// Returns the cases that were left out, by reason.
 fn left_out(report: &SuiteReport) -> Vec<Vec<String>> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in &report.left_out {
@@ -214,57 +214,36 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
     if cases.is_empty() {
         return None;
     }
-    let mut section = Section::new(workload.title());
+    let layout = LAYOUT.of(workload);
+    let mut section = Section::new(&layout.title);
     section.paragraphs.extend(limited(&cases));
     section.paragraphs.extend(with_fewer_connections(&cases));
     match workload {
-        Workload::Plaintext | Workload::Pipelining | Workload::Http2 | Workload::Axum | Workload::McpSdks => {
-            section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
-        }
-        Workload::Persistence => {
-            let metrics =
-                [Metric::Rate, Metric::P50, Metric::P98, Metric::P99, Metric::Longest, Metric::ServerCpu];
-            section.tables = beside(&cases, &metrics);
-            section.tables.extend(tables::outcomes(&cases));
-        }
         Workload::McpHttp => section.tables = mcp_http(&cases),
         Workload::McpStdio => section.tables = mcp_stdio(&cases),
         Workload::Gateway => {
-            section.tables = gateway(&cases);
-            section.paragraphs.extend(floor::about(&cases));
+            section.tables = gateway(&cases, &layout.metrics);
+            if floor::has_relay(&cases) {
+                section.paragraphs.extend(layout.about.clone());
+            }
             section.tables.extend(floor::tables(&cases));
         }
-        Workload::Connections => {
-            section.tables =
-                beside(&cases, &[Metric::MemoryPerConnection, Metric::ServerCpu, Metric::P99, Metric::Rate]);
-        }
-        Workload::McpSoak => section.tables = beside(&cases, &[Metric::MemoryGrowth, Metric::ServerCpu]),
-        Workload::McpClient => {
-            let metrics = [Metric::Rate, Metric::BothCpu, Metric::GeneratorCpu, Metric::ServerCpu];
-            section.paragraphs.push(ABOUT_CLIENTS.to_owned());
-            section.tables = beside(&cases, &metrics);
-            section.tables.extend(tables::ratios_by_case(&cases, Metric::BothCpu));
-        }
-        Workload::McpBridge => {
-            let metrics = [Metric::Rate, Metric::ProgramCpu, Metric::ServerCpu, Metric::P50, Metric::P99];
-            section.tables = beside(&cases, &metrics);
-        }
-        Workload::CrossCheck => {}
-        Workload::McpCommand => section.tables = beside(&cases, &[Metric::ProgramCpu, Metric::Rate]),
-        Workload::Tls => {
-            let metrics =
-                [Metric::Rate, Metric::HandshakeRate, Metric::ReceivedRate, Metric::ServerCpu, Metric::P99];
-            section.tables = beside(&cases, &metrics);
+        _ => {
+            section.paragraphs.extend(layout.about.clone());
+            section.tables = beside(&cases, &layout.metrics);
         }
     }
-    if workload == Workload::Pipelining {
-        section.tables.extend(gain_of_pipelining(&cases));
+    match workload {
+        Workload::Persistence => section.tables.extend(tables::outcomes(&cases)),
+        Workload::McpClient => section.tables.extend(tables::ratios_by_case(&cases, Metric::BothCpu)),
+        Workload::Pipelining => section.tables.extend(gain_of_pipelining(&cases)),
+        _ => {}
     }
     section.bars = bars(&cases);
     Some(section)
 }
 
-/// Where the load generator, and not the server, was the limit in most rounds.
+/// Names the cases in which the load generator was the limit in most rounds.
 fn limited(cases: &[&CaseResult]) -> Option<String> {
     let is_limited = |candidate: &&CandidateResult| {
         let limited = candidate.rounds.iter().filter(|figures| figures.is_generator_limit).count();
@@ -284,7 +263,7 @@ fn limited(cases: &[&CaseResult]) -> Option<String> {
     })
 }
 
-/// Who had fewer connections than the others.
+/// Names the candidates with fewer connections than the others.
 fn with_fewer_connections(cases: &[&CaseResult]) -> Option<String> {
     let of_case = |case: &CaseResult| {
         let fewer = case.candidates.iter().filter_map(|candidate| {
@@ -357,16 +336,7 @@ fn mcp_stdio(cases: &[&CaseResult]) -> Vec<Table> {
     all
 }
 
-fn gateway(cases: &[&CaseResult]) -> Vec<Table> {
-    let metrics = [
-        Metric::Rate,
-        Metric::P50,
-        Metric::P90,
-        Metric::P99,
-        Metric::ServerCpu,
-        Metric::ReceivedRate,
-        Metric::MemoryPerConnection,
-    ];
+fn gateway(cases: &[&CaseResult], metrics: &[Metric]) -> Vec<Table> {
     let mut all = Vec::new();
     for (group, caption) in GATEWAY_GROUPS {
         let cases: Vec<_> = cases.iter().copied().filter(|case| gateway_group(case) == group).collect();
@@ -428,7 +398,7 @@ fn bars(cases: &[&CaseResult]) -> Vec<RatioBar> {
     bars
 }
 
-/// What fits above a bar as wide as a phone: of a long name of a case, its beginning.
+/// Returns the label of a bar, as wide as a phone: of a long case name, its beginning.
 fn bar_label(case: &str, other: &str, metric: Metric, ratio: f64) -> String {
     let metric = if metric == Metric::ServerCpu { "server CPU" } else { metric.label() };
     let rest = format!(" / {other}: {metric} ×{ratio:.2}");
@@ -459,7 +429,7 @@ fn cross_checks(report: &SuiteReport) -> Option<Section> {
 
 fn method(report: &SuiteReport) -> Section {
     let mut section = Section::new("How it was measured, and how to repeat it");
-    section.paragraphs.push(METHOD.to_owned());
+    section.paragraphs.push(LAYOUT.method.clone());
     section.paragraphs.extend(coverage(report).map(|coverage| {
         format!(
             "Intervals hold the true ratio in {:.1} of 100 cases at least, whatever the distribution: their ends are the least and the greatest ratio, or \
@@ -510,33 +480,23 @@ fn plural(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// In how many comparisons of equals one looks ahead: what lies outside the interval is so by half on the one
-/// side.
+/// Returns the share of comparisons of equals in which one looks ahead: half of the cases outside of the
+/// interval lie on each side.
 fn chance(coverage: f64) -> String {
     format!("one in {:.0} by chance", 2.0 / (1.0 - coverage))
 }
 
-/// What the intervals of ratios cover, where there are fewest rounds that have any.
+/// Returns the smallest coverage of the intervals of ratios.
 fn coverage(report: &SuiteReport) -> Option<f64> {
     let ratios = report.cases.iter().flat_map(|case| ratios(case, Metric::Rate));
     ratios.map(|(_, ratio)| ratio.coverage).min_by(f64::total_cmp)
 }
 
-/// Paragraph about the cases of clients.
-const ABOUT_CLIENTS: &str = "Generator CPU is that of the client, which has one thread. `ceiling` is no MCP server: it answers `thruway bench http` on as many \
-     connections, and shows what the machine allows. With one call at a time across cores, that is how fast an idle core wakes up.";
-
-/// In which somebody else may be ahead.
+/// The metrics in which others may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
 
 /// Characters above a bar.
 const LABEL_MAX: usize = 60;
 
-/// How the names of ours begin.
+/// Prefix of the names of ours.
 const OURS: &str = "thruway";
-
-const METHOD: &str = "The candidates of a case are started together, each on the same core; the load generator has another one. They are loaded in turn, \
-     one at a time, in rounds: in a random order, and in the next round the other way round. Figures are medians of the rounds. A ratio is taken within each \
-     round and is the median of those, with an interval. Every answer is checked: its status and its length, or \
-     the JSON-RPC message in it; one that is not as expected is a failure. CPU time is that of the server's process and its children. Where the load generator \
-     is the limit, rates say little: look at the CPU time.";

@@ -20,7 +20,7 @@ use crate::peers::{CLOSING_BACKEND, Setup, backend};
 
 /// A running server.
 pub(crate) struct Server {
-    // Dropped in this order: the directory goes when nobody uses it any more.
+    // The fields drop in this order: the directory goes after the processes that use it.
     started: StartedServer,
     directory: TempDir,
     pub(crate) address: SocketAddr,
@@ -28,10 +28,10 @@ pub(crate) struct Server {
     pub(crate) admin: SocketAddr,
 }
 
-/// Why there is no server.
+/// The reason for a failed start.
 struct NotStarted {
     why: String,
-    /// Whether it was there, and has ended by itself.
+    /// `true` if it started, and ended again.
     has_ended: bool,
 }
 
@@ -41,7 +41,7 @@ impl From<String> for NotStarted {
     }
 }
 
-/// What is needed to start servers.
+/// The resources for starting servers.
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a> {
     pub(crate) cores: &'a Cores,
@@ -64,9 +64,6 @@ impl Ground<'_> {
 
 impl Server {
     /// Starts a server as `role` and waits until it listens. `backend` is what a gateway stands before.
-    ///
-    /// # Errors
-    /// Why there is none, with what it has printed.
     pub(crate) fn start(
         found: &Found,
         role: Role,
@@ -74,33 +71,31 @@ impl Server {
         ground: Ground<'_>,
     ) -> Result<Self, String> {
         let setup = found.peer.setup(role).ok_or("it cannot be that")?;
-        let start = || Self::try_to_start(found, setup, backend, &ground.cores.server, ground);
-        match start() {
-            // Between the choice of a port and its use, somebody else may have taken it.
-            Err(NotStarted { has_ended: true, .. }) => start(),
-            started => started,
-        }
-        .map_err(|not_started| not_started.why)
+        Self::start_twice(found, setup, backend, &ground.cores.server, ground)
     }
 
     /// Starts ours behind gateways, at nine addresses.
-    ///
-    /// # Errors
-    /// Why there is none, with what it has printed.
     pub(crate) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
-        let start = || Self::try_to_start(ours, &backend(), None, &ground.cores.backend, ground);
-        match start() {
-            // Nobody has the port at one address, but somebody may have at another.
+        Self::start_twice(ours, &backend(), None, &ground.cores.backend, ground)
+    }
+
+    /// Starts a server, a second time if it ends: another process may have taken one of its ports.
+    fn start_twice(
+        found: &Found,
+        setup: &Setup,
+        backend: Option<SocketAddr>,
+        cores: &CpuSet,
+        ground: Ground<'_>,
+    ) -> Result<Self, String> {
+        let start = || Self::try_to_start(found, setup, backend, cores, ground);
+        let started = match start() {
             Err(NotStarted { has_ended: true, .. }) => start(),
             started => started,
-        }
-        .map_err(|not_started| not_started.why)
+        };
+        started.map_err(|not_started| not_started.why)
     }
 
     /// Starts the backend that closes after each response.
-    ///
-    /// # Errors
-    /// Why there is none, with what it has printed.
     pub(crate) fn start_closing_backend(python: &Path, ground: Ground<'_>) -> Result<Self, String> {
         let directory = directory()?;
         let script = directory.path().join("closing.py");
@@ -162,12 +157,12 @@ impl Server {
         self.started.id()
     }
 
-    /// Where its config is.
+    /// Returns the path of its config.
     pub(crate) fn config(&self) -> PathBuf {
         self.directory.path().join(CONFIG)
     }
 
-    /// Why it has ended, if it has.
+    /// Returns the reason for its end, if it has ended.
     pub(crate) fn death(&mut self) -> Option<String> {
         let status = self.started.status()?;
         Some(self.with_what_it_printed(&format!("it has ended: {status}")))
@@ -176,13 +171,13 @@ impl Server {
     /// Adds the end of what it has printed to what may be its fault.
     pub(crate) fn with_what_it_printed(&self, what: &str) -> String {
         let printed = fs::read(self.directory.path().join(PRINTED)).unwrap_or_default();
-        // Where it was is nobody's business, and gone.
+        // The report does not name directories of one run.
         let directory = self.directory.path().to_string_lossy();
         with_tail(what, &String::from_utf8_lossy(&printed).replace(&*directory, "DIRECTORY"))
     }
 }
 
-/// A message and the last lines of `printed`.
+/// Returns a message with the last lines of `printed`.
 fn with_tail(what: &str, printed: &str) -> String {
     let lines: Vec<_> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match &lines[lines.len().saturating_sub(TAIL_LINES)..] {
@@ -213,7 +208,7 @@ fn directory() -> Result<TempDir, String> {
     tempfile::Builder::new().prefix("thruway-suite-").tempdir().map_err(in_words)
 }
 
-/// What is served from files, and the certificate.
+/// Writes the files that the server serves, and the certificate.
 fn write_what_it_names(template: &str, directory: &Path, certificate: &Certificate) -> io::Result<()> {
     if template.contains("{certificate") {
         certificate.write(directory)?;
@@ -231,7 +226,7 @@ fn write_what_it_names(template: &str, directory: &Path, certificate: &Certifica
     Ok(())
 }
 
-/// Asks the kernel for a port that nobody has.
+/// Asks the kernel for a free port.
 fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
@@ -280,21 +275,9 @@ mod tests {
         for setup in PEERS.iter().flat_map(|peer| peer.setups.values()) {
             for template in setup.arguments.iter().map(String::as_str).chain(setup.config.as_deref()) {
                 let text = filled(template, Path::new("dir"), address, Some(address));
-                let places = [
-                    "address",
-                    "host",
-                    "port",
-                    "directory",
-                    "content",
-                    "config",
-                    "backend",
-                    "backend_port",
-                    "bench",
-                    "certificate",
-                    "key",
-                    "certificate_and_key",
-                ];
-                for place in places {
+                let places = "address host port directory content config backend backend_port bench \
+                              certificate key certificate_and_key";
+                for place in places.split_whitespace() {
                     assert!(!text.contains(&format!("{{{place}}}")), "{place}: {text}");
                 }
             }

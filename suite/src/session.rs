@@ -19,7 +19,7 @@ use crate::server::{Ground, Server};
 use crate::terminal::Failure;
 use crate::terminal::ProgressLine;
 
-/// What is measured with, and what was measured so far.
+/// The servers, and the results so far.
 pub(crate) struct Session<'a> {
     pub(crate) servers: &'a [Found],
     pub(crate) python: Option<PathBuf>,
@@ -37,7 +37,7 @@ struct Progress<'a> {
 }
 
 impl Session<'_> {
-    /// Those cases of `all` that can be measured here, with the number of their candidates.
+    /// Returns the cases of `all` that this machine can measure, with the number of their candidates.
     pub(crate) fn feasible(&mut self, all: Vec<Case>) -> Vec<PlannedCase> {
         let mut feasible = Vec::new();
         for case in all {
@@ -50,10 +50,7 @@ impl Session<'_> {
         feasible
     }
 
-    /// Measures what is planned, until it is done, the time is over, or it is time to end.
-    ///
-    /// # Errors
-    /// The order of the rounds cannot be kept.
+    /// Measures the planned cases, until all are done, the time is over, or a signal comes.
     pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), Failure> {
         let progress = Progress { plan, start: Clock::system().now_exact(), limit: self.limit };
         for name in &plan.left_out {
@@ -129,7 +126,7 @@ impl Session<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         let mut candidates: Vec<_> = contenders.into_iter().map(Contender::into_result).collect();
-        // Whatever stands behind all of them has failed for all of them.
+        // A failed backend has failed for all of them.
         let deaths = [&mut backend, &mut shared].map(|server| server.as_mut().and_then(Server::death));
         for candidate in &mut candidates {
             candidate.failure = candidate.failure.take().or_else(|| deaths.iter().flatten().next().cloned());
@@ -156,7 +153,7 @@ impl Session<'_> {
         })
     }
 
-    /// Who takes part in a case; ours first.
+    /// Returns the candidates of a case; ours first.
     fn entries(&self, case: &Case) -> Vec<Entry> {
         let (Some(ours), role) = (self.ours(case), case.role()) else { return Vec::new() };
         let entry = |name: &str, what| Entry { name: name.to_owned(), what };
@@ -189,7 +186,7 @@ impl Session<'_> {
         self.servers.iter().find(|found| found.peer.name == case.ours)
     }
 
-    /// Why a case cannot be measured here, if it cannot.
+    /// Returns the reason why this machine cannot measure a case.
     fn obstacle(&self, case: &Case, candidates: usize) -> Option<String> {
         let needed = process::descriptors_needed(case.connections);
         if let Some(limit) = process::descriptor_limit().filter(|limit| *limit < needed) {
@@ -228,7 +225,7 @@ impl Progress<'_> {
         self.elapsed() >= self.limit
     }
 
-    /// How long it will take from cell `cell` of case `case` on, if it goes on as it went so far.
+    /// Estimates the time from cell `cell` of case `case` on, at the speed so far.
     fn left(&self, case: usize, cell: usize) -> Duration {
         let planned = self.plan.estimated_from(case, cell);
         let done = self.plan.estimated_from(0, 0).saturating_sub(planned);

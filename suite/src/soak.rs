@@ -1,4 +1,4 @@
-//! A million messages of all kinds, after which no memory may be missing.
+//! A million messages of all kinds; the memory must not grow.
 
 use std::time::Duration;
 
@@ -9,9 +9,6 @@ use crate::process::anonymous_memory;
 
 /// Makes each load for `duration` in turn until at least `requests` were answered. The first turn warms the
 /// server up: its growth of memory does not count.
-///
-/// # Errors
-/// A load fails, or the memory of `server` cannot be read.
 pub(crate) fn run(
     server: u32,
     loads: &[Load],

@@ -1,13 +1,16 @@
 //! Tables, the same for every form.
 
 use crate::figures::{Figures, Metric};
+use crate::layout::LAYOUT;
 use crate::results::{CandidateResult, CaseResult};
+use serde::Serialize;
 use thruway_bench::report::{rate, three_digits};
 use thruway_bench::statistics::Ratio;
 
 /// A table of text; the first column names what the rows are about.
+#[derive(Serialize)]
 pub(crate) struct Table {
-    /// Whether it is made of words, which may be wrapped, and not of figures.
+    /// `true` for words, which may wrap; `false` for figures.
     pub(crate) is_prose: bool,
     pub(crate) caption: String,
     pub(crate) heads: Vec<String>,
@@ -26,7 +29,7 @@ impl Table {
         Self { is_prose: true, ..Self::new(caption, heads, rows) }
     }
 
-    /// Nothing if there are no rows.
+    /// Returns `None` if there are no rows.
     pub(crate) fn or_nothing(self) -> Option<Self> {
         (!self.rows.is_empty()).then_some(self)
     }
@@ -73,18 +76,18 @@ pub(crate) fn by_candidate(cases: &[&CaseResult], metric: Metric) -> Option<Tabl
 
 /// All figures of ours: a row for each case.
 pub(crate) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
-    let figures = IN_FULL.iter().map(|metric| metric.label());
+    let figures = LAYOUT.in_full.iter().map(|metric| metric.label());
     let heads = ["case"].into_iter().chain(figures).chain(["answered", "success"]);
     let heads = heads.map(str::to_owned).collect();
     let rows = cases.iter().filter_map(|case| {
         let rounds = &case.ours()?.rounds;
-        let cells = IN_FULL.iter().map(|metric| median(*metric, rounds));
+        let cells = LAYOUT.in_full.iter().map(|metric| median(*metric, rounds));
         row(&case.name, cells.chain([Some(answered(rounds)), Some(success(rounds))]).collect())
     });
     Table::new(caption, heads, rows.collect()).or_nothing()
 }
 
-/// How many requests of each candidate were answered, and how many failed.
+/// Counts the answered and the failed requests of each candidate.
 pub(crate) fn outcomes(cases: &[&CaseResult]) -> Option<Table> {
     let rows = names(cases).into_iter().filter_map(|name| {
         let cells = cases.iter().map(|case| {
@@ -113,7 +116,7 @@ pub(crate) fn with_interval(Ratio { median, low, high, .. }: Ratio) -> String {
     format!("{} ({} to {})", three_digits(median), three_digits(low), three_digits(high))
 }
 
-/// What is measured in `ours` as a multiple of what is in `theirs`.
+/// Returns `ours` as a multiple of `theirs`.
 pub(crate) fn ratio(metric: Metric, ours: &CandidateResult, theirs: &CandidateResult) -> Option<Ratio> {
     metric.ratio(&ours.rounds, &theirs.rounds)
 }
@@ -155,15 +158,3 @@ fn success(rounds: &[Figures]) -> String {
         _ => format!("{:.3} %", 100.0 * answered as f64 / (answered + failed) as f64),
     }
 }
-
-const IN_FULL: [Metric; 9] = [
-    Metric::Rate,
-    Metric::Mean,
-    Metric::P50,
-    Metric::Shortest,
-    Metric::Longest,
-    Metric::P95,
-    Metric::P99,
-    Metric::Deviation,
-    Metric::ServerCpu,
-];

@@ -20,7 +20,7 @@ struct Target {
     bound: Bound,
 }
 
-/// What our figure is put in relation to.
+/// The figure that ours is compared with.
 #[derive(Clone, Debug)]
 enum Against {
     /// That of this candidate in the same rounds.
@@ -29,11 +29,11 @@ enum Against {
     Everyone,
     /// Our own in another case.
     OurCase(String),
-    /// Nothing: the figure itself is bounded.
+    /// No other figure: the bound is for the figure alone.
     Nothing,
 }
 
-/// Where a figure must lie.
+/// A bound of a figure.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     AtMost(f64),
@@ -50,11 +50,11 @@ pub(crate) struct Judged {
     pub(crate) bound: String,
     /// The figure that is bounded: a ratio, or a value with its spread for a target against nothing.
     pub(crate) figure: Option<Ratio>,
-    /// Whether the median keeps the bound.
+    /// `true` if the median keeps the bound.
     pub(crate) is_met: bool,
-    /// Whether the bound lies within the interval, so that another run may come out differently.
+    /// `true` if the bound lies within the interval, so that another run may have another verdict.
     pub(crate) is_close: bool,
-    /// Whether requests to ours failed in that case: then there is no figure, and it is missed.
+    /// `true` if requests to ours failed in that case: then there is no figure, and the target is missed.
     pub(crate) has_failed: bool,
 }
 
@@ -130,7 +130,7 @@ impl Target {
         self.metric.ratio(&case.ours()?.rounds, &case.candidate(name)?.rounds)
     }
 
-    /// What holds against the closest holds against every other.
+    /// A bound against the closest candidate holds against every other.
     fn against_everyone(&self, report: &SuiteReport) -> Judged {
         let others = report.case(&self.case).into_iter().flat_map(CaseResult::others);
         let others = others.filter(|other| other.name != CEILING);
@@ -156,7 +156,7 @@ impl Target {
         Ratio::of_values(&self.metric.clean_values(&report.case(&self.case)?.ours()?.rounds)?)
     }
 
-    /// Whether ours, or requests to it, failed, where there was somebody to hold it against.
+    /// Returns `true` if ours, or requests to it, failed, and there was a figure to compare with.
     fn has_failed(&self, report: &SuiteReport) -> bool {
         let Some(case) = report.case(&self.case) else { return false };
         let is_there = match &self.against {
@@ -187,14 +187,14 @@ impl Target {
     }
 }
 
-/// Whether ours ended, or did not answer everything.
+/// Returns `true` if ours ended, or did not answer every request.
 fn fails(case: &CaseResult) -> bool {
     let ours = case.candidates.first();
     ours.is_some_and(|ours| ours.failure.is_some() || !ours.rounds.iter().all(Figures::is_clean))
 }
 
 impl Judged {
-    /// What follows, in words.
+    /// Returns the verdict in words.
     pub(crate) const fn verdict(&self) -> &'static str {
         match (self.figure, self.is_met, self.is_close) {
             (None, ..) if self.has_failed => "missed: requests failed",
@@ -227,7 +227,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// Who does nothing but answer is ahead by definition.
+/// The ceiling only answers, so it is ahead by definition.
 pub(crate) const CEILING: &str = "ceiling";
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn targets_name_cases_that_exist() {
-        let known = cases(&Workload::ALL);
+        let known = cases(Workload::all());
         let is_known = |name: &str| known.iter().any(|case| case.name == name);
         for target in TARGETS.iter() {
             assert!(is_known(&target.case), "no case `{}`", target.case);

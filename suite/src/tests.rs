@@ -5,11 +5,12 @@ use thruway_bench::Handshakes;
 use crate::case::{Between, Case, Circumstance, Peers, Workload};
 use crate::cases::cases;
 use crate::figures::{Figures, SpreadOfTimes};
+use crate::layout::LAYOUT;
 use crate::results::{
     CandidateResult, CaseResult, Environment, LeftOut, ServerFacts, SuiteReport, SuiteSettings, Tool,
 };
 
-/// What three rounds might have shown, each of which took so many microseconds.
+/// Returns possible figures of rounds that took so many microseconds each.
 fn rounds(times: &[f64]) -> Vec<Figures> {
     let figures = |time: &f64| Figures {
         answered: 1000,
@@ -43,7 +44,7 @@ fn rounds(times: &[f64]) -> Vec<Figures> {
 
 /// A case of the table with these candidates.
 pub(crate) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
-    let known = cases(&Workload::ALL);
+    let known = cases(Workload::all());
     let case = known.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
     CaseResult {
         workload: case.workload,
@@ -116,18 +117,22 @@ fn up_to_rank(rank: u8) -> SuiteReport {
             &[(ours, &[10.0, 10.1, 9.9]), (fast, &[8.0, 8.1, 8.05]), (slow, &[20.0, 21.0, 19.0])],
         )
     };
-    report(cases(&Workload::ALL).iter().filter(|case| case.rank <= rank).map(of).collect())
+    report(cases(Workload::all()).iter().filter(|case| case.rank <= rank).map(of).collect())
 }
 
 #[test]
 fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
     let markdown = up_to_rank(u8::MAX).to_markdown();
     // The cases of the last one are all about load generators.
-    for workload in &Workload::ALL[..Workload::ALL.len() - 1] {
-        assert!(markdown.contains(&format!("\n## {}\n", workload.title())), "{}", workload.title());
+    for workload in &Workload::all()[..Workload::all().len() - 1] {
+        assert!(
+            markdown.contains(&format!("\n## {}\n", LAYOUT.of(*workload).title)),
+            "{}",
+            LAYOUT.of(*workload).title
+        );
     }
     for part in [
-        "### Where somebody else is shown to be ahead (of ",
+        "### Comparisons in which another candidate is shown to be ahead (of ",
         "| plaintext c=16 | server CPU per request | nginx 1.25 (1.23 to 1.25) |",
         "### By operation, on one connection (ours)",
         "### By concurrency (ours)",
@@ -149,7 +154,7 @@ fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
     let ahead = markdown.split("shown to be ahead").nth(1).unwrap().split("###").next().unwrap();
     assert!(
         !ahead.contains("haproxy") && !ahead.contains("over HTTP"),
-        "who is slower is not ahead: {ahead}"
+        "a slower candidate is not ahead: {ahead}"
     );
     assert!(markdown.lines().all(|line| !line.ends_with(' ')));
 }
@@ -167,7 +172,7 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
     let page = up_to_rank(0).to_html();
     assert!(page.contains("a &lt;fast&gt; one") && !page.contains("<fast>"));
     assert!(page.contains("prefers-color-scheme: dark") && page.contains("name=\"viewport\""));
-    assert_eq!(page.matches("<svg ").count(), Workload::ALL.len() - 1);
+    assert_eq!(page.matches("<svg ").count(), Workload::all().len() - 1);
     for foreign in ["<script", "src=", "@import", "url(", "NaN", "inf\""] {
         assert!(!page.contains(foreign), "{foreign}");
     }
@@ -222,7 +227,7 @@ fn connections_that_found_no_room_are_told() {
     assert!(text.contains("Listeners had no room") && text.contains("plaintext c=16 (nginx: 7)."), "{text}");
 }
 
-/// Half of the requests failed, and quickly: that was a ratio, and one in its favour.
+/// A server that failed half of its requests quickly had a ratio in its favor.
 #[test]
 fn who_fails_requests_is_not_compared() {
     let mut failing = case("plaintext c=16", &[("thruway", &[10.0; 6]), ("nginx", &[5.0; 6])]);
@@ -306,7 +311,7 @@ fn what_ten_thousand_clients_leave_of_a_rate_is_told_of_each() {
     );
     many.candidates[2].connections = Some(9_968);
     let markdown = report(vec![few.clone(), many.clone()]).to_markdown();
-    let table = markdown.split("### The floor: what is left of one's own requests/s").nth(1).unwrap();
+    let table = markdown.split("### The floor: remaining requests/s").nth(1).unwrap();
     let table = table.split("\n#").next().unwrap();
     for part in [
         "| `gateway 2 B c=10000` / `gateway 2 B c=200` |",
@@ -321,9 +326,9 @@ fn what_ten_thousand_clients_leave_of_a_rate_is_told_of_each() {
     assert!(markdown.contains(fewer), "{markdown}");
     assert_eq!(SuiteReport::from_json(&report(vec![many.clone()]).to_json()).unwrap().cases[0], many);
     let alone = report(vec![many]).to_markdown();
-    assert!(!alone.contains("what is left of one's own"), "{alone}");
+    assert!(!alone.contains("remaining requests"), "{alone}");
     let markdown = report(vec![few]).to_markdown();
-    assert!(!markdown.contains("what is left of one's own") && !markdown.contains("Fewer"), "{markdown}");
+    assert!(!markdown.contains("remaining requests") && !markdown.contains("Fewer"), "{markdown}");
 }
 
 #[test]

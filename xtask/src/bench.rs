@@ -40,7 +40,7 @@ impl Options {
         self.arguments.iter().any(|argument| argument.split('=').next() == Some(option))
     }
 
-    /// Whether nothing is to be measured.
+    /// Returns `true` if the arguments measure nothing.
     fn asks_only(&self) -> bool {
         ["--help", "-h", "--version", "--schema", "--from"].iter().any(|option| self.names(option))
     }

@@ -1,19 +1,23 @@
 //! Child processes: waited for with a limit, and ended by their id whatever happens.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::process;
 use super::stop::Stop;
 
-/// How long a child may take to end after it was asked to.
+/// Time for a child to end after a request to end.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Time for a server to listen.
+const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running child; dropping it ends it and its descendants.
 pub(super) struct Running {
@@ -21,19 +25,34 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a command whose output goes to the file `output`.
-    ///
-    /// # Errors
-    /// When the file cannot be created or the command not be started.
+    /// Starts a command with its output in the file `output`.
     pub(super) fn start(mut command: Command, output: &Path) -> anyhow::Result<Self> {
         let file = File::create(output).with_context(|| format!("cannot create `{}`", output.display()))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
+            .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
         Ok(Self { child })
+    }
+
+    /// Starts a command, and waits until it accepts connections at `address`.
+    pub(super) fn start_listening(
+        command: Command,
+        address: SocketAddr,
+        log: &Path,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
+        let mut running = Self::start(command, log)?;
+        stop.wait("a server to listen", START_LIMIT, || {
+            if let Some(status) = running.ended()? {
+                bail!("it ended with {status}\n{}", tail(&fs::read_to_string(log)?));
+            }
+            Ok(TcpStream::connect(address).ok())
+        })?;
+        Ok(running)
     }
 
     /// Its process id; `setpriv` and `taskset` have become the program by the time it answers.
@@ -42,47 +61,41 @@ impl Running {
     }
 
     /// Its status if it has ended.
-    ///
-    /// # Errors
-    /// When the operating system cannot say.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
     /// Waits for its end.
-    ///
-    /// # Errors
-    /// When it is not over within `limit`, or it is time to end; it is killed then.
     pub(super) fn wait(&mut self, limit: Duration, stop: &Stop) -> anyhow::Result<ExitStatus> {
         stop.wait("a child process to end", limit, || self.ended())
     }
 
-    /// Asks it, and nobody else, to end.
+    /// Asks only this process to end.
     pub(super) fn ask_to_end(&self) {
         signal(self.id(), Signal::TERM);
     }
 
-    /// Asks it and its descendants to end, and kills those that do not.
+    /// Asks it and its descendants, which are its process group, to end, and kills those that do not.
     fn end(&mut self) {
         if !self.is_running() {
             return;
         }
-        let family = process::family(self.id());
-        for &id in &family {
-            signal(id, Signal::TERM);
-        }
+        self.signal_group(Signal::TERM);
         for _ in 0..GRACE.as_millis() {
             if !self.is_running() {
                 break;
             }
             thread::sleep(Duration::from_millis(1));
         }
-        // Also after it has ended by itself: a descendant may have outlived it.
-        for &id in &family {
-            signal(id, Signal::KILL);
-        }
-        // The status of a killed child says nothing; waiting is what removes it from the process table.
+        // A descendant may outlive the child.
+        self.signal_group(Signal::KILL);
+        // The status of a killed child has no meaning; waiting removes it from the process table.
         let _status = self.child.wait();
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        // The group may have ended already.
+        let _ended = pid(self.id()).map(|group| kill_process_group(group, signal));
     }
 
     fn is_running(&mut self) -> bool {
@@ -102,10 +115,12 @@ pub(super) fn hang_up(id: u32) {
 }
 
 fn signal(id: u32, signal: Signal) {
-    if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself in the meantime, which is all that was wanted.
-        let _ended = rustix::process::kill_process(pid, signal);
-    }
+    // The process may have ended already.
+    let _ended = pid(id).map(|pid| kill_process(pid, signal));
+}
+
+fn pid(id: u32) -> Option<Pid> {
+    i32::try_from(id).ok().and_then(Pid::from_raw)
 }
 
 /// Runs a command to its end and gives back what it printed.
@@ -127,9 +142,6 @@ pub(super) fn output_of(
 }
 
 /// As [`output_of`], but a command that fails is as good as any.
-///
-/// # Errors
-/// When it cannot be started, or is not over within `limit`.
 pub(super) fn any_output_of(command: Command, limit: Duration, stop: &Stop) -> anyhow::Result<String> {
     Ok(run(command, limit, stop)?.1)
 }
@@ -138,7 +150,7 @@ fn run(command: Command, limit: Duration, stop: &Stop) -> anyhow::Result<(ExitSt
     let file = tempfile::NamedTempFile::new()?;
     let status = Running::start(command, file.path())?.wait(limit, stop)?;
     // Some of what programs print is not UTF-8, and none of that is of interest here.
-    Ok((status, String::from_utf8_lossy(&std::fs::read(file.path())?).into_owned()))
+    Ok((status, String::from_utf8_lossy(&fs::read(file.path())?).into_owned()))
 }
 
 /// The last lines of what a program printed.
@@ -146,4 +158,24 @@ pub(super) fn tail(printed: &str) -> String {
     const LINES: usize = 20;
     let lines: Vec<_> = printed.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_end_with_the_child() {
+        let output = tempfile::NamedTempFile::new().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 60 & echo $!; wait"]);
+        let running = Running::start(shell, output.path()).unwrap();
+        let printed = || fs::read_to_string(output.path()).unwrap();
+        let stop = Stop::new(Duration::from_mins(1)).unwrap();
+        let is_there = || Ok(printed().ends_with('\n').then_some(()));
+        stop.wait("the id of the descendant", Duration::from_secs(10), is_there).unwrap();
+        drop(running);
+        let state = fs::read_to_string(format!("/proc/{}/stat", printed().trim()));
+        assert!(state.is_err() || state.is_ok_and(|stat| stat.contains(") Z ")), "it still runs");
+    }
 }

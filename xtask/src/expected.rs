@@ -43,9 +43,6 @@ impl Expected {
     }
 
     /// Reads those groups of a list that are of this suite or judge, in runs of this kind.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     pub(super) fn read_of(list: &str, of: &str, kind: &str) -> anyhow::Result<Self> {
         Self::read_where(list, |group_of, kinds| {
             group_of == of && (kinds.is_empty() || kinds.iter().any(|other| other == kind))

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: builds the fuzz targets and runs each for a while.
 //!
-//! They are built by plain cargo with the flags that `cargo fuzz` would give, so that the toolchain of the
-//! repository is enough: neither nightly nor `cargo fuzz` is needed. What is found stays in `fuzz/artifacts`.
+//! Plain cargo builds them with the flags of `cargo fuzz`, so the toolchain of the repository suffices:
+//! neither nightly nor `cargo fuzz` is needed. Findings stay in `fuzz/artifacts`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -137,13 +137,12 @@ fn run_one(
     executions(&printed).context("it did not say what it had done")
 }
 
-/// What libFuzzer printed at its end: `stat::number_of_executed_units: 1234`.
+/// Returns the number of inputs from the last lines of libFuzzer: `stat::number_of_executed_units: 1234`.
 fn executions(printed: &str) -> Option<u64> {
     printed.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok())
 }
 
-/// What makes an ordinary build report to libFuzzer which code an input reached and what it was compared
-/// with.
+/// Compiler flags that report the covered code and the compared values to libFuzzer.
 const COVERAGE: &str = "--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";

@@ -4,7 +4,6 @@
 
 // for all tasks
 mod stop;
-mod process;
 mod child;
 mod program;
 mod packages;

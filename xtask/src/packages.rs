@@ -26,9 +26,6 @@ fn lists() -> anyhow::Result<Lists> {
 }
 
 /// Returns the interpreter of an environment that has the packages of this name.
-///
-/// # Errors
-/// They cannot be installed.
 pub(super) fn python(name: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     let packages =
         lists()?.python.remove(name).with_context(|| format!("no list of packages is `{name}`"))?;
@@ -46,9 +43,6 @@ pub(super) fn python(name: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the directory with the packages of this name from npm.
-///
-/// # Errors
-/// They cannot be installed.
 pub(super) fn npm(name: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     let mut packages =
         lists()?.npm.remove(name).with_context(|| format!("no list of packages is `{name}`"))?;
@@ -81,9 +75,6 @@ fn install_once(
 
 /// Returns the directory with the programs of rmcp, a client and a server: a workspace of their own, which
 /// nothing else compiles.
-///
-/// # Errors
-/// They cannot be built.
 pub(super) fn rmcp(stop: &Stop) -> anyhow::Result<PathBuf> {
     let target = installed("rmcp")?;
     let mut build = Command::new("cargo");
@@ -94,9 +85,6 @@ pub(super) fn rmcp(stop: &Stop) -> anyhow::Result<PathBuf> {
 
 /// Builds commands of a Go module, a folder of the repository, at the versions in its `go.mod` and `go.sum`;
 /// returns their directory.
-///
-/// # Errors
-/// They cannot be built.
 pub(super) fn go_module(folder: &str, name: &str, commands: &[&str], stop: &Stop) -> anyhow::Result<PathBuf> {
     let target = installed(name)?;
     let mut build = Command::new("go");
@@ -109,9 +97,6 @@ pub(super) fn go_module(folder: &str, name: &str, commands: &[&str], stop: &Stop
 }
 
 /// Builds a program of one Go file into `directory`.
-///
-/// # Errors
-/// It cannot be built.
 pub(super) fn go_file(source: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<PathBuf> {
     let program = directory.join(source.file_stem().context("the source has no name")?);
     let mut build = Command::new("go");

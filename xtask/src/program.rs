@@ -42,17 +42,11 @@ impl Profile {
 }
 
 /// Builds `thruway`.
-///
-/// # Errors
-/// It cannot be built.
 pub(crate) fn build(profile: Profile, stop: &Stop) -> anyhow::Result<PathBuf> {
     build_package("thruway", profile, stop)
 }
 
-/// Builds a package of the workspace whose program has the same name.
-///
-/// # Errors
-/// It cannot be built.
+/// Builds a package of the workspace, and returns its program, which has the same name.
 pub(crate) fn build_package(package: &str, profile: Profile, stop: &Stop) -> anyhow::Result<PathBuf> {
     let root = repository();
     let target = root.join("target");

@@ -1,11 +1,13 @@
-//! A server under test: on a port that the system chose, ended by SIGTERM, with a status to be proud of.
+//! Servers under test, on ports that the system chooses: child processes, and servers in this process.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
+use thruway_server::RunningServer;
 
 use super::child::{self, Running};
 use super::program::find_on_path;
@@ -20,7 +22,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts the server and reads from its output where it listens.
-    pub(super) fn start(program: &Path, arguments: &[&str], log: &Path, stop: &Stop) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        program: &Path,
+        arguments: &[impl AsRef<OsStr>],
+        log: &Path,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
         let mut running = Running::start(bound_to_us(program, arguments), log)?;
         let url = stop.wait("the server to say where it listens", LIMIT, || {
             if let Some(status) = running.ended()? {
@@ -31,9 +38,20 @@ impl Server {
         Ok(Self { running, url, log: log.to_owned() })
     }
 
-    /// Where it is, without a slash at the end.
+    /// Writes a config to `file`, and starts `thruway serve` with it. The log is next to the file.
+    pub(super) fn serve(program: &Path, config: &str, file: &Path, stop: &Stop) -> anyhow::Result<Self> {
+        fs::write(file, config)?;
+        Self::start(program, &[OsStr::new("serve"), file.as_os_str()], &file.with_extension("log"), stop)
+    }
+
+    /// Returns its URL, without a slash at the end.
     pub(super) fn url(&self) -> String {
         self.url.clone()
+    }
+
+    /// Returns `IP:PORT`.
+    pub(super) fn address(&self) -> &str {
+        without_scheme(&self.url)
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -51,8 +69,35 @@ impl Server {
     }
 }
 
+/// A server in this process; dropping it ends it.
+pub(super) struct OwnServer {
+    server: Option<RunningServer>,
+    pub(super) url: String,
+}
+
+impl OwnServer {
+    pub(super) fn new(server: RunningServer, scheme: &str) -> anyhow::Result<Self> {
+        let address = server.addresses().first().context("the server has no address")?;
+        Ok(Self { url: format!("{scheme}://{address}"), server: Some(server) })
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+/// Returns the address in a URL.
+pub(super) fn without_scheme(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, address)| address)
+}
+
 /// A command that the kernel asks to end should this process be killed.
-fn bound_to_us(program: &Path, arguments: &[&str]) -> Command {
+fn bound_to_us(program: &Path, arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = match find_on_path("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);

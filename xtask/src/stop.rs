@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// How often a wait looks whether it is over; seldom, as it does so beside the load.
+/// Interval of the polls of a wait. It is long because waits run beside the load.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Says when to end before all runs are done.
+/// The time limit and the signals that end a run early.
 pub(super) struct Stop {
     deadline: Instant,
     signalled: Arc<AtomicBool>,
@@ -20,9 +20,6 @@ pub(super) struct Stop {
 impl Stop {
     /// Starts the time limit and takes over the signals that ask a process to end, so that servers are ended
     /// first.
-    ///
-    /// # Errors
-    /// When a signal cannot be taken over.
     pub(super) fn new(limit: Duration) -> anyhow::Result<Self> {
         let signalled = Arc::new(AtomicBool::new(false));
         for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -33,9 +30,6 @@ impl Stop {
     }
 
     /// Fails once it is time to end.
-    ///
-    /// # Errors
-    /// The time limit has passed, or a signal came.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.signalled.load(Ordering::Relaxed) {
             bail!("interrupted by a signal");
@@ -49,7 +43,7 @@ impl Stop {
     /// Waits until `poll` gives a value.
     ///
     /// # Errors
-    /// Those of [`Stop::check`] and of `poll`, and when `limit` passes without a value of `what`.
+    /// The errors of [`Stop::check`] and of `poll`, and an error if `limit` passes without a value.
     pub(super) fn wait<T>(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! `thruway-suite`: real servers, short loads, what is missing, what dies, and how it ends.
+//! `thruway-suite`: real servers, short loads, missing peers, dying servers, and interrupts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ mod process;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway-suite");
 
-/// The `thruway` whose servers the suite measures. `cargo test` builds it with the tests of the command line.
+/// The `thruway` under test. `cargo test` builds it with the tests of the command line.
 fn thruway() -> String {
     let path = Path::new(PROGRAM).with_file_name("thruway");
     assert!(path.exists(), "`cargo build -p thruway` comes first");
@@ -24,10 +24,20 @@ fn thruway() -> String {
 }
 
 /// Ours alone, as short as it can be.
-const SHORT: [&str; 6] = ["--rounds", "2", "--duration", "300ms", "--peers", "none"];
+const SHORT: &str = "--rounds 2 --duration 300ms --peers none";
 
-fn suite(directory: &Path, args: &[&str]) -> Ended {
-    Thruway::start_in(directory, args).end()
+/// One case with the peer `hyper` of the folder `peers`, as short as it can be.
+const WITH_HYPER: &str = "plaintext --rounds 2 --duration 300ms --limit 5s --peers hyper";
+
+/// Runs the suite to its end. Arguments are separated by spaces; `_` stands for a space in one.
+fn suite(directory: &Path, args: &str) -> Ended {
+    let words: Vec<_> = args.split_whitespace().map(|word| word.replace('_', " ")).collect();
+    Thruway::start_in(directory, &words.iter().map(String::as_str).collect::<Vec<_>>()).end()
+}
+
+/// Runs the suite, and returns its report.
+fn measured(directory: &Path, args: &str) -> Value {
+    json(&suite(directory, &format!("{args} --output json")).stdout)
 }
 
 fn json(text: &str) -> Value {
@@ -51,12 +61,11 @@ fn program(directory: &Path, name: &str, script: &str) -> String {
 #[test]
 fn one_workload_is_measured_and_its_reports_are_written_and_made_again() {
     let directory = tempfile::tempdir().unwrap();
-    let args =
-        [&["pipelining", "--cases", "depth 16", "--report", "reports", "--output", "json"], &SHORT[..]];
-    let ended = suite(directory.path(), &args.concat());
+    let args = format!("pipelining --cases depth_16 --report reports --output json {SHORT}");
+    let ended = suite(directory.path(), &args);
     assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.stderr);
     let report = json(&ended.stdout);
-    let schema = suite(directory.path(), &["--schema"]);
+    let schema = suite(directory.path(), "--schema");
     jsonschema::validate(&json(&schema.stdout), &report).unwrap();
     let ours = &case(&report, "pipelining depth 16")["candidates"][0];
     assert_eq!((&ours["name"], ours["rounds"].as_array().unwrap().len()), (&"thruway".into(), 2));
@@ -71,17 +80,15 @@ fn one_workload_is_measured_and_its_reports_are_written_and_made_again() {
     let read = |name: &str| fs::read_to_string(directory.path().join("reports").join(name)).unwrap();
     assert_eq!(json(&read("report.json")), report);
     assert!(read("report.html").contains("<h2>W2: with and without pipelining</h2>"));
-    let again = suite(directory.path(), &["--from", "reports/report.json", "--output", "markdown"]);
+    let again = suite(directory.path(), "--from reports/report.json --output markdown");
     assert_eq!((again.code, again.stdout.trim_end()), (Some(0), read("report.md").trim_end()));
 }
 
 #[test]
 fn every_kind_of_server_is_started_and_loaded() {
     let directory = tempfile::tempdir().unwrap();
-    let cases = "echo c=2,stdio prompts/list,window 16,gateway 4 KB c=200";
-    let args = [&["all", "--limit", "5m", "--output", "json", "--cases", cases], &SHORT[..]].concat();
-    let ended = suite(directory.path(), &args);
-    let report = json(&ended.stdout);
+    let cases = "echo_c=2,stdio_prompts/list,window_16,gateway_4_KB_c=200";
+    let report = measured(directory.path(), &format!("all --limit 5m --cases {cases} {SHORT}"));
     for (name, place) in [
         ("mcp tools/call echo c=2", 0),
         ("stdio tools/call echo, window 16", 0),
@@ -112,12 +119,10 @@ fn assert_loaded(name: &str, candidate: &Value) {
 /// Largest number of connections of the cases here.
 const CONNECTIONS_MAX: u64 = 200;
 
-/// Measures these cases of W6, and holds who took part in them against `expected`.
+/// Measures these cases of W6, and compares their candidates with `expected`.
 fn assert_gateways(chosen: &str, expected: &[(&str, &[&str])]) {
     let directory = tempfile::tempdir().unwrap();
-    let args = ["gateway", "--limit", "5m", "--output", "json", "--cases", chosen];
-    let args = [&args[..], &["--rounds", "2", "--duration", "300ms", "--peers", "none"]].concat();
-    let report = json(&suite(directory.path(), &args).stdout);
+    let report = measured(directory.path(), &format!("gateway --limit 5m --cases {chosen} {SHORT}"));
     for (name, candidates) in expected {
         let found = case(&report, name)["candidates"].as_array().unwrap();
         let names: Vec<_> = found.iter().map(|candidate| candidate["name"].as_str().unwrap()).collect();
@@ -131,7 +136,7 @@ fn assert_gateways(chosen: &str, expected: &[(&str, &[&str])]) {
 #[test]
 fn gateways_share_cores_and_read_their_config_again() {
     assert_gateways(
-        "shared cores,reloads",
+        "shared_cores,reloads",
         &[
             ("gateway 2 B c=200, shared cores", &["thruway"]),
             ("gateway reloads c=200", &["thruway", "thruway left alone"]),
@@ -142,7 +147,7 @@ fn gateways_share_cores_and_read_their_config_again() {
 #[test]
 fn gateways_of_every_config_answer() {
     assert_gateways(
-        "realistic,single settings",
+        "realistic,single_settings",
         &[
             ("gateway realistic config c=200", &["thruway", "thruway-realistic"]),
             (
@@ -165,10 +170,9 @@ fn gateways_of_every_config_answer() {
 #[test]
 fn servers_speak_tls_and_http2_with_a_certificate_of_the_run() {
     let directory = tempfile::tempdir().unwrap();
-    let cases = "tls 4 KB,handshakes,http2 4 KB,http2 gateway 2 B";
-    let short = ["--rounds", "2", "--duration", "1s", "--peers", "none"];
-    let args = [&["all", "--limit", "5m", "--output", "json", "--cases", cases], &short[..]].concat();
-    let report = json(&suite(directory.path(), &args).stdout);
+    let cases = "tls_4_KB,handshakes,http2_4_KB,http2_gateway_2_B";
+    let args = format!("all --limit 5m --rounds 2 --duration 1s --peers none --cases {cases}");
+    let report = measured(directory.path(), &args);
     for (name, is_full, is_resumed) in [
         ("tls 4 KB c=64", false, false),
         ("tls full handshakes c=32", true, false),
@@ -193,8 +197,7 @@ fn servers_speak_tls_and_http2_with_a_certificate_of_the_run() {
 #[test]
 fn what_does_not_fit_into_the_time_is_left_out_by_name() {
     let directory = tempfile::tempdir().unwrap();
-    let args = [&["plaintext", "--limit", "3s", "--output", "json"], &SHORT[..]].concat();
-    let report = json(&suite(directory.path(), &args).stdout);
+    let report = measured(directory.path(), &format!("plaintext --limit 3s {SHORT}"));
     let left_out = report["left_out"].as_array().unwrap();
     let because = |what: &str| left_out.iter().find(|left| left["what"] == what).map(|left| &left["because"]);
     assert_eq!(because("plaintext c=1"), Some(&"there is no time for it within `--limit`".into()));
@@ -204,9 +207,7 @@ fn what_does_not_fit_into_the_time_is_left_out_by_name() {
 #[test]
 fn peers_that_are_not_there_are_named_with_what_would_help() {
     let directory = tempfile::tempdir().unwrap();
-    let args =
-        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
-    let missing = [&args[..], &["--peers", "hyper", "--output", "markdown"]].concat();
+    let missing = format!("{WITH_HYPER} --cases plaintext_c=256 --output markdown");
     let ended = suite(directory.path(), &missing);
     assert!(
         ended.stdout.contains("no `--peers-from` (or $THRUWAY_PEERS) says where peers were built | hyper"),
@@ -214,11 +215,11 @@ fn peers_that_are_not_there_are_named_with_what_would_help() {
         ended.stdout
     );
     fs::create_dir(directory.path().join("peers")).unwrap();
-    let ended = suite(directory.path(), &[&missing[..], &["--peers-from", "peers"]].concat());
+    let ended = suite(directory.path(), &format!("{missing} --peers-from peers"));
     assert!(ended.stdout.contains("was not built: `cargo xtask bench` builds it"), "{}", ended.stdout);
 }
 
-/// What stands in the place of the relay answers itself, if it is told of a backend.
+/// A program in place of the relay answers requests itself, if it gets a backend.
 fn build_a_relay(directory: &Path) {
     let script = format!(
         "case \"$1 $3 $4\" in '--listen --backend 127.0.0.1:'*) exec {} serve --listen \"$2\";; esac\nexit 9",
@@ -227,26 +228,13 @@ fn build_a_relay(directory: &Path) {
     program(directory, "target/release/bench-relay", &script);
 }
 
-const WITH_RELAY: [&str; 13] = [
-    "gateway",
-    "--cases",
-    "shared cores",
-    "--rounds",
-    "2",
-    "--duration",
-    "300ms",
-    "--peers",
-    "relay",
-    "--peers-from",
-    ".",
-    "--output",
-    "json",
-];
+const WITH_RELAY: &str = "gateway --cases shared_cores --rounds 2 --duration 300ms --peers relay --peers-from . \
+                          --output json";
 
 #[test]
 fn the_relay_takes_part_before_a_backend_if_it_was_built() {
     let directory = tempfile::tempdir().unwrap();
-    let measure = || suite(directory.path(), &WITH_RELAY);
+    let measure = || suite(directory.path(), WITH_RELAY);
     let absent = measure();
     assert_eq!(absent.code, Some(0), "{}", absent.stderr);
     assert_eq!(json(&absent.stdout)["left_out"][0]["what"], "relay");
@@ -263,7 +251,8 @@ fn the_relay_has_no_more_clients_than_two_descriptors_for_each() {
     build_a_relay(directory.path());
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 300; exec \"$0\" \"$@\"", PROGRAM]);
-    let output = shell.args(WITH_RELAY).current_dir(directory.path()).output().unwrap();
+    shell.args(WITH_RELAY.split_whitespace().map(|word| word.replace('_', " ")));
+    let output = shell.current_dir(directory.path()).output().unwrap();
     let report = json(&String::from_utf8_lossy(&output.stdout));
     let candidates = &case(&report, "gateway 2 B c=200, shared cores")["candidates"];
     assert_eq!(candidates[0].get("connections"), None, "{candidates}");
@@ -275,10 +264,8 @@ fn a_peer_that_dies_at_its_start_fails_with_what_it_printed_and_the_others_are_m
     let directory = tempfile::tempdir().unwrap();
     let built = "peers/target/release/bench-hyper";
     program(directory.path(), built, "echo 'cannot bind: no luck' >&2; exit 7");
-    let args =
-        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
-    let peers = ["--peers", "hyper", "--peers-from", "peers", "--output", "json"];
-    let ended = suite(directory.path(), &[&args[..], &peers].concat());
+    let args = format!("{WITH_HYPER} --cases plaintext_c=256 --peers-from peers --output json");
+    let ended = suite(directory.path(), &args);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let report = json(&ended.stdout);
     let candidates = &case(&report, "plaintext c=256")["candidates"];
@@ -298,10 +285,8 @@ fn a_port_that_somebody_else_has_taken_meanwhile_is_tried_again_elsewhere() {
         thruway()
     );
     program(directory.path(), "peers/target/release/bench-hyper", &script);
-    let args =
-        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
-    let peers = ["--peers", "hyper", "--peers-from", "peers", "--output", "json"];
-    let report = json(&suite(directory.path(), &[&args[..], &peers].concat()).stdout);
+    let args = format!("{WITH_HYPER} --cases plaintext_c=256 --peers-from peers");
+    let report = measured(directory.path(), &args);
     let candidates = &case(&report, "plaintext c=256")["candidates"];
     assert_eq!((&candidates[1]["name"], &candidates[1]["failure"]), (&"hyper".into(), &Value::Null));
     assert!(directory.path().join("tried").exists());
@@ -310,20 +295,16 @@ fn a_port_that_somebody_else_has_taken_meanwhile_is_tried_again_elsewhere() {
 #[test]
 fn a_server_that_dies_while_it_is_loaded_is_told_with_what_was_measured() {
     let directory = tempfile::tempdir().unwrap();
-    // It lives for as long as nobody has made many requests.
+    // It dies after a number of requests.
     let script = format!(
         "if [ \"$1\" = --version ]; then echo mortal; exit; fi\n{} \"$@\" & child=$!\n\
          while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$child/stat && [ \"$user\" -lt 3 ]; do :; done\n\
          kill -9 $child; echo out of breath >&2; exit 9",
         thruway()
     );
-    let mortal = program(directory.path(), "mortal", &script);
-    let args =
-        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "4s", "--limit", "9s"];
-    let ended = suite(
-        directory.path(),
-        &[&args[..], &["--peers", "none", "--program", &mortal, "--output", "json"]].concat(),
-    );
+    program(directory.path(), "mortal", &script);
+    let args = "plaintext --cases plaintext_c=256 --rounds 2 --duration 4s --limit 9s --peers none";
+    let ended = suite(directory.path(), &format!("{args} --program ./mortal --output json"));
     let report = json(&ended.stdout);
     let ours = &case(&report, "plaintext c=256")["candidates"][0];
     let failure = ours["failure"].as_str().unwrap();
@@ -359,22 +340,22 @@ fn what_cannot_be_run_is_refused_with_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("other.json"), "{\"format\": \"x\"}").unwrap();
     for (args, message, hint) in [
-        (&["plainttext"][..], "invalid value 'plainttext'", "'plaintext'"),
-        (&[], "<NAME>", "--help"),
-        (&["all", "--peers", "ngnix"], "no peer is called `ngnix`", "did you mean `nginx`?"),
-        (&["all", "--cases", "c=17"], "no case is called `c=17`", "there are `plaintext c=1`"),
-        (&["all", "--peers-from", "none"], "there is no directory `none` with peers", "`--peers-from` is"),
-        (&["all", "--program", "other.json"], "`other.json` is no program", ""),
-        (&["all", "--report", "other.json"], "`other.json` cannot be written", ""),
-        (&["--from", "other.json"], "`other.json` cannot be used", "`thruway-suite"),
-        (&["--from", "none.json"], "`none.json` cannot be used", "`thruway-suite"),
-        (&["all", "--limit", "0s"], "it must be more than 0", ""),
-        (&["all", "--rounds", "1"], "1 is not in 2..=100", ""),
+        ("plainttext", "invalid value 'plainttext'", "'plaintext'"),
+        ("", "<NAME>", "--help"),
+        ("all --peers ngnix", "no peer is called `ngnix`", "did you mean `nginx`?"),
+        ("all --cases c=17", "no case is called `c=17`", "there are `plaintext c=1`"),
+        ("all --peers-from none", "there is no directory `none` with peers", "`--peers-from` is"),
+        ("all --program other.json", "`other.json` is no program", ""),
+        ("all --report other.json", "`other.json` cannot be written", ""),
+        ("--from other.json", "`other.json` cannot be used", "`thruway-suite"),
+        ("--from none.json", "`none.json` cannot be used", "`thruway-suite"),
+        ("all --limit 0s", "it must be more than 0", ""),
+        ("all --rounds 1", "1 is not in 2..=100", ""),
     ] {
         let ended = suite(directory.path(), args);
-        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
-        assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(message) && ended.stderr.contains(hint), "{args:?}: {}", ended.stderr);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with("error: "), "{args}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message) && ended.stderr.contains(hint), "{args}: {}", ended.stderr);
     }
 }
 
@@ -382,17 +363,18 @@ fn what_cannot_be_run_is_refused_with_a_hint() {
 fn options_of_measuring_are_refused_beside_a_report() {
     let directory = tempfile::tempdir().unwrap();
     for option in [
-        &["--rounds", "6"][..],
-        &["--cases", "a"],
-        &["--duration", "1s"],
-        &["--limit", "1m"],
-        &["--peers", "none"],
-        &["--peers-from", "peers"],
-        &["--program", "a"],
+        "--rounds 6",
+        "--cases a",
+        "--duration 1s",
+        "--limit 1m",
+        "--peers none",
+        "--peers-from peers",
+        "--program a",
     ] {
-        let ended = suite(directory.path(), &[&["--from", "a.json"], option].concat());
-        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{option:?}: {}", ended.stderr);
-        let is_conflict = ended.stderr.contains("cannot be used with") && ended.stderr.contains(option[0]);
-        assert!(is_conflict, "{option:?}: {}", ended.stderr);
+        let ended = suite(directory.path(), &format!("--from a.json {option}"));
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{option}: {}", ended.stderr);
+        let is_conflict = ended.stderr.contains("cannot be used with")
+            && ended.stderr.contains(option.split(' ').next().unwrap());
+        assert!(is_conflict, "{option}: {}", ended.stderr);
     }
 }

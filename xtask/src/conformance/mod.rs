@@ -9,7 +9,7 @@
 mod suite;
 mod results;
 
-// what stands in between
+// the bridges
 mod through_bridge;
 
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     through: Option<Through>,
 }
 
-/// What can stand between the suite and the server.
+/// A program between the suite and the server.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Through {
     /// `thruway mcp bridge`, over HTTP on both sides
@@ -157,7 +157,7 @@ fn run_set(programs: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Re
     results::read(&output, set.side)
 }
 
-/// What came of the scenarios of a set, in numbers of checks.
+/// The results of a set, in numbers of checks.
 #[derive(Default)]
 struct Tally {
     scenarios: usize,

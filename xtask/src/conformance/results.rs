@@ -1,4 +1,4 @@
-//! What the suite writes down: a directory for each scenario, with its checks.
+//! The results of the suite: a directory for each scenario, with its checks.
 
 use std::fmt;
 use std::fs;
@@ -30,7 +30,7 @@ pub(super) struct Check {
 pub(super) enum Status {
     Success,
     Failure,
-    /// What should be so, and is not: as good as a failure.
+    /// A recommendation that is not met: counts as a failure.
     Warning,
     /// It does not apply.
     Skipped,
@@ -109,9 +109,6 @@ impl fmt::Display for Check {
 }
 
 /// Prints what is not as expected.
-///
-/// # Errors
-/// There is anything.
 pub(super) fn report(mistakes: &[String]) -> anyhow::Result<()> {
     for mistake in mistakes {
         println!("{mistake}");

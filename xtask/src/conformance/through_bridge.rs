@@ -1,8 +1,8 @@
 //! The scenarios for servers through `thruway mcp bridge`, over HTTP on both sides, with one hop and with
 //! two.
 //!
-//! A bridge must not change any result: what passes or is skipped without it must pass or be skipped with it,
-//! check by check. So a scenario that a bridge makes inapplicable fails the run too.
+//! A bridge must not change any result: checks that pass or are skipped without a bridge must pass or be
+//! skipped with it. A scenario that a bridge makes inapplicable fails the run too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::suite::{Side, Suite};
 use crate::server::Server;
 use crate::stop::Stop;
 
-/// The revisions whose requirements are run.
+/// Revisions with requirements.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
 /// The numbers of bridges, one behind the other.

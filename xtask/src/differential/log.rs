@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::markdown::{Case, FRAGMENT};
 use super::reading::{Message, Reading};
 
-/// What the log of `case` says.
+/// Reads the log of `case`.
 pub(super) fn reading(case: &Case) -> Result<Reading> {
     let mut state = State::default();
     for entry in entries(case) {
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    /// Text may come in several spans; those of one line belong together.
+    /// Several spans of one line belong together.
     fn take_span(&mut self, name: &str, octets: &[u8]) {
         let text = String::from_utf8_lossy(octets);
         match name {

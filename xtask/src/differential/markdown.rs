@@ -18,13 +18,13 @@ pub(super) struct Case {
     pub(super) log: String,
 }
 
-/// What stands in the comment before the input.
+/// The metadata in the comment before the input.
 #[derive(Clone, Deserialize)]
 pub(super) struct Meta {
     /// `request` or `response`, and after that what is special about the parser.
     #[serde(rename = "type")]
     pub(super) kind: String,
-    /// Whether the parser is told that there is no body.
+    /// `true` if the parser must expect no body.
     #[serde(rename = "skipBody", default)]
     pub(super) skips_body: bool,
 }
@@ -97,7 +97,7 @@ fn block<'t>(lines: &mut impl Iterator<Item = &'t str>) -> String {
     lines.take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What a block stands for: its lines end with CRLF, the last one with nothing, and escapes mean octets.
+/// Returns the bytes of a block: its lines end with CRLF, except for the last one, and escapes are bytes.
 fn octets(block: &str) -> Result<Vec<u8>> {
     ensure!(!block.contains("${"), "a block with code, which only JavaScript can run");
     let text = block.strip_suffix('\n').unwrap_or(block).replace("\\\n", "").replace('\n', "\r\n");
@@ -111,8 +111,7 @@ fn octets(block: &str) -> Result<Vec<u8>> {
     Ok(octets)
 }
 
-/// Appends what the escape at the start of `text`, whose backslash is gone, stands for. Returns what follows
-/// it.
+/// Appends the bytes of the escape at the start of `text`, after its backslash. Returns the rest.
 fn unescape<'t>(text: &'t str, octets: &mut Vec<u8>) -> Result<&'t str> {
     for (letter, octet) in [("r", b'\r'), ("n", b'\n'), ("t", b'\t'), ("f", 0x0c)] {
         if let Some(rest) = text.strip_prefix(letter) {

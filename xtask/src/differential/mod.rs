@@ -22,7 +22,7 @@ use crate::expected::Expected;
 use markdown::Case;
 use reading::{Difference, Reading};
 
-/// What to compare.
+/// The corpus to compare with.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// A checkout of nodejs/llhttp.
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// The differences that are as they should be.
 const LIST: &str = include_str!("expected_differences.toml");
 
-/// How many cases came out in which way.
+/// The number of cases by result.
 #[derive(Default)]
 struct Tally {
     both_accept: usize,

@@ -10,7 +10,7 @@ use super::log::{self, Entry};
 use super::markdown::{Case, FRAGMENT};
 use super::reading::{Message, Reading};
 
-/// What we make of the input of `case`.
+/// Returns our reading of the input of `case`.
 pub(super) fn reading(case: &Case) -> Result<Reading> {
     let (reader, input) = if case.meta.kind.starts_with("request") {
         (Reader::Server { declines_tunnels: false }, without_fragments(with_hosts(case)?))
@@ -60,7 +60,7 @@ fn without_fragments(mut octets: Vec<u8>) -> Vec<u8> {
     octets
 }
 
-/// Where `part` first stands in `octets`.
+/// Returns the first place of `part` in `octets`.
 fn place_of(octets: &[u8], part: &[u8]) -> Option<usize> {
     octets.windows(part.len()).position(|window| window == part)
 }

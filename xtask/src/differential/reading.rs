@@ -1,4 +1,4 @@
-//! What a parser made of a case, whichever parser it was, and how two such readings differ.
+//! The reading of a case by any parser, and the difference between two readings.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub(super) struct Reading {
     pub(super) refusal: Option<String>,
 }
 
-/// A message whose head is complete.
+/// A message with a complete head.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Message {
     /// The parts of the start line.
@@ -21,7 +21,7 @@ pub(super) struct Message {
     pub(super) is_complete: bool,
 }
 
-/// How our reading differs from theirs.
+/// The difference of our reading from theirs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Difference {
     /// We refuse what they accept.
@@ -59,12 +59,12 @@ impl Reading {
         self.refusal.is_some()
     }
 
-    /// How `ours` differs from this reading, which is theirs.
+    /// Returns the difference of `ours` from this reading, which is theirs.
     pub(super) fn difference(&self, ours: &Self) -> Option<Difference> {
         match (self.is_refused(), ours.is_refused()) {
             (false, true) => Some(Difference::Stricter),
             (true, false) => Some(Difference::Laxer),
-            // How much of a broken message is told before it breaks is nobody's business.
+            // Parsers may report different parts of a broken message.
             (true, true) => (self.complete() != ours.complete()).then_some(Difference::Otherwise),
             (false, false) => (self.messages != ours.messages).then_some(Difference::Otherwise),
         }

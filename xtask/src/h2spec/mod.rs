@@ -4,7 +4,6 @@
 //! They are not part of this repository: Go builds them, at the versions that `go.mod` and `go.sum` beside
 //! this file name.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -40,16 +39,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let thruway = program::build(Profile::Dev, &stop)?;
     let directory = tempfile::Builder::new().prefix("thruway-h2spec-").tempdir()?;
-    let start = |name: &str, config: &str| {
-        let file = directory.path().join(name).with_extension("toml");
-        fs::write(&file, config)?;
-        let path = file.to_str().context("a path that is no text")?;
-        Server::start(&thruway, &["serve", path], &file.with_extension("log"), &stop)
-    };
-    let origin = start("origin", ORIGIN)?;
-    let behind = origin.url();
-    let behind = behind.strip_prefix("http://").unwrap_or(&behind);
-    let gateway = start("gateway", &GATEWAY.replace("{origin}", behind))?;
+    let start =
+        |name: &str, config: &str| Server::serve(&thruway, config, &directory.path().join(name), &stop);
+    let origin = start("origin.toml", ORIGIN)?;
+    let gateway = start("gateway.toml", &GATEWAY.replace("{origin}", origin.address()))?;
     let mut outcomes = Vec::new();
     for run in 1..=options.runs {
         for (name, server) in [("origin", &origin), ("gateway", &gateway)] {
@@ -91,7 +84,7 @@ servers = ["{origin}"]
 http2 = true
 "#;
 
-/// A path whose response has a body and follows the whole request. The response of other paths may be
+/// A path with a response that has a body and follows the whole request. Responses of other paths may be
 /// complete before the malformed frame of a test arrives, and the test then fails.
 const TARGET_PATH: &str = "/upload";
 

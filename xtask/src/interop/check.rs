@@ -12,7 +12,7 @@ use crate::child;
 use crate::program::find_on_path;
 use crate::stop::{Stop, now};
 
-/// What all kinds of checks need.
+/// The common settings of all checks.
 pub(super) struct Setting<'s> {
     /// The program `thruway`.
     pub(super) program: &'s Path,
@@ -22,7 +22,15 @@ pub(super) struct Setting<'s> {
     pub(super) stop: &'s Stop,
 }
 
-/// What one client is to do.
+impl<'s> Setting<'s> {
+    /// Returns the place of checks on a server.
+    pub(super) fn scene(&self, url: String, server: u32, stdio: &'s [&'s str]) -> Scene<'s> {
+        let &Self { program, directory, is_full, stop } = self;
+        Scene { url, server, program, stdio, directory, is_full, stop }
+    }
+}
+
+/// A task of one client.
 pub(super) struct Check {
     /// The program without which there is nothing to check.
     pub(super) client: String,
@@ -43,7 +51,7 @@ impl Check {
     }
 }
 
-/// Where a check takes place.
+/// The place of a check.
 pub(super) struct Scene<'s> {
     /// The server, without a slash at the end.
     pub(super) url: String,
@@ -60,7 +68,7 @@ pub(super) struct Scene<'s> {
 }
 
 impl Scene<'_> {
-    /// What `command` prints; it must succeed in time.
+    /// Returns the output of `command`, which must succeed in time.
     pub(super) fn output(&self, what: &str, command: Command) -> anyhow::Result<String> {
         child::output_of(what, command, self.limit(), self.stop)
     }
@@ -72,7 +80,7 @@ impl Scene<'_> {
         iter::once(program).chain(arguments).collect()
     }
 
-    /// How long one check may take.
+    /// Returns the time limit of one check.
     pub(super) fn limit(&self) -> Duration {
         Duration::from_secs(if self.is_full { 90 } else { 20 })
     }

@@ -48,7 +48,7 @@ fn curl() -> String {
     "curl".to_owned()
 }
 
-/// What must be in the output, and in the content that curl received.
+/// The expected output, and the expected content that curl receives.
 #[derive(Clone, Default, Deserialize)]
 struct Expected {
     /// The whole output, its start, parts of it, and texts that it must not have.
@@ -78,9 +78,6 @@ struct Expected {
 }
 
 /// Returns the checks for a kind of server.
-///
-/// # Errors
-/// The list cannot be read.
 pub(super) fn checks(set: &str) -> anyhow::Result<Vec<Check>> {
     let list: List = toml::from_str(include_str!("clients.toml"))?;
     let of_set = list.check.into_iter().filter(|client| client.sets.iter().any(|of| of == set));

@@ -14,7 +14,7 @@ mod servers;
 mod gateway;
 mod grpc;
 
-// before those who judge TLS
+// with judges of TLS
 mod tls;
 
 // with an ACME server that others wrote
@@ -32,7 +32,7 @@ use anyhow::{Context as _, ensure};
 use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
-use check::{Check, Outcome, Row, Scene, Setting};
+use check::{Check, Outcome, Row, Setting};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
@@ -61,8 +61,8 @@ pub(crate) struct Options {
     /// as the server; `--gateway --full` has them too.
     #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme"])]
     grpc: bool,
-    /// Instead: what testssl.sh, sslyze (which is installed from `PyPI`) and tlsfuzzer find in TLS as it is
-    /// spoken with clients.
+    /// Instead: the findings of testssl.sh, sslyze (which is installed from `PyPI`) and tlsfuzzer about our
+    /// TLS.
     #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme", "grpc"])]
     tls: bool,
     /// A checkout of tlsfuzzer, for `--tls`
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     outside: bool,
     #[command(flatten)]
     checkouts: outside::Checkouts,
-    /// How `thruway` is built for it.
+    /// Profile of the `thruway` that is built.
     #[arg(long, value_enum, default_value_t = Profile::Dev)]
     profile: Profile,
 }
@@ -129,7 +129,7 @@ fn limit(options: &Options) -> Duration {
 }
 
 fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>> {
-    let &Setting { program, directory, is_full, stop } = setting;
+    let &Setting { program, directory, stop, .. } = setting;
     let mut rows = Vec::new();
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
@@ -140,15 +140,7 @@ fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>>
             continue;
         }
         let server = Server::start(program, &stage.arguments, &directory.join("server.log"), stop)?;
-        let scene = Scene {
-            url: server.url(),
-            server: server.id(),
-            program,
-            stdio: stage.stdio,
-            directory,
-            is_full,
-            stop,
-        };
+        let scene = setting.scene(server.url(), server.id(), stage.stdio);
         for check in stage.checks {
             rows.push(check::run_one(&check, &scene));
             stop.check()?;
@@ -162,13 +154,13 @@ fn run_all(setting: &Setting<'_>, options: &Options) -> anyhow::Result<Vec<Row>>
 struct Stage<'s> {
     name: &'static str,
     arguments: Vec<&'s str>,
-    /// See [`Scene::stdio`].
+    /// See `Scene::stdio`.
     stdio: &'static [&'static str],
     checks: Vec<Check>,
 }
 
-/// All of them. Before a bridge to one era, what is on stdio is another bridge to that era, so that messages
-/// pass both.
+/// Returns all stages. For a bridge to one era, the server on stdio is another bridge to that era, so that
+/// messages pass both.
 fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> anyhow::Result<Vec<Stage<'s>>> {
     let mut with_demo = Stage {
         name: "with the demo",
@@ -214,7 +206,7 @@ fn print(rows: &[Row]) {
     );
 }
 
-/// What is uploaded and downloaded: long enough for several reads, and no two lines alike.
+/// Returns the content of uploads and downloads: long enough for several reads, with different lines.
 fn content() -> Vec<u8> {
     (0..20_000).flat_map(|n| format!("line {n:09}\n").into_bytes()).collect()
 }

@@ -3,16 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use serde::Deserialize;
 
 use super::check::{Check, Scene};
 use super::words;
-use crate::child::{self, Running};
+use crate::child::Running;
 use crate::packages;
 use crate::server::Server;
 
@@ -48,9 +47,6 @@ fn auto() -> String {
 }
 
 /// Returns a check for each server.
-///
-/// # Errors
-/// The list cannot be read.
 pub(super) fn checks() -> anyhow::Result<Vec<Check>> {
     let list: List = toml::from_str(include_str!("servers.toml"))?;
     let check = |subject: Subject| {
@@ -81,13 +77,7 @@ impl Subject {
             command.env(name, words::text(value, &places, scene)?);
         }
         let log = scene.directory.join("listening.log");
-        let mut running = Running::start(command, &log)?;
-        scene.stop.wait("a server to listen", START, || {
-            if let Some(status) = running.ended()? {
-                bail!("it ended with {status}\n{}", child::tail(&fs::read_to_string(&log)?));
-            }
-            Ok(TcpStream::connect(address).ok())
-        })?;
+        let running = Running::start_listening(command, address, &log, scene.stop)?;
         Ok((running, format!("http://{address}")))
     }
 
@@ -152,8 +142,6 @@ impl Subject {
 }
 
 const ASK: &str = include_str!("servers/ask.py");
-
-const START: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

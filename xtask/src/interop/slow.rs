@@ -21,8 +21,8 @@ pub(super) fn checks() -> Vec<Check> {
     kinds.map(check).into()
 }
 
-/// Fails unless the server gets all the connections, ends them, and stays available. What the attacker says
-/// of its connections is no measure: one that reads slowly does not see for minutes that they are gone.
+/// Fails unless the server gets all the connections, ends them, and stays available. The attacker's own count
+/// of connections is no measure: a slow reader notices a closed connection minutes later.
 fn attack(scene: &Scene<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
     let connections = scene.either(100, 800);
     let before = sockets(scene.server)?;
@@ -55,14 +55,14 @@ fn attack(scene: &Scene<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
     Ok(format!("{connections} connections ended, others answered"))
 }
 
-/// How often the server was found available; `None` if once it was not.
+/// Returns how often the attacker found the server available; `None` if it was unavailable once.
 fn verdicts(printed: &str) -> Option<usize> {
     let mut verdicts = printed.lines().filter(|line| line.contains("service available:"));
     let count = verdicts.clone().count();
     (count > 0 && verdicts.all(|line| line.contains("YES"))).then_some(count)
 }
 
-/// How many sockets a process has open.
+/// Returns the number of open sockets of a process.
 fn sockets(id: u32) -> anyhow::Result<usize> {
     let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?;
     let targets = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());

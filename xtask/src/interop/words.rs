@@ -14,12 +14,9 @@ use crate::program::repository;
 ///
 /// These places are filled in: `{url}`, `{directory}`, `{content_bytes}` and the values in `places`;
 /// `{stdio}`, a word of its own, which becomes the command of our MCP server on stdio; `{python:LIST}`,
-/// `{python-programs:LIST}`, `{npm:LIST}`, `{go-servers}` and `{rmcp}`, which are installed for it;
+/// `{python-programs:LIST}`, `{npm:LIST}`, `{go-module:FOLDER:NAME}` and `{rmcp}`, which are installed for it;
 /// `{text:FILE}`, `{file:FILE}` and `{go:FILE}`, the text, a copy and the program of a file beside this one;
 /// and `{npm-file:LIST:FILE}`, a copy beside packages.
-///
-/// # Errors
-/// Something cannot be installed or built.
 pub(super) fn command(
     words: &[String],
     places: &[(&str, String)],
@@ -33,9 +30,6 @@ pub(super) fn command(
 }
 
 /// Returns the words of a command.
-///
-/// # Errors
-/// Something cannot be installed or built.
 pub(super) fn filled(
     words: &[String],
     places: &[(&str, String)],
@@ -52,9 +46,6 @@ pub(super) fn filled(
 }
 
 /// Fills in the places of a text.
-///
-/// # Errors
-/// Something cannot be installed or built.
 pub(super) fn text(template: &str, places: &[(&str, String)], scene: &Scene<'_>) -> anyhow::Result<String> {
     let (mut text, mut rest) = (String::new(), template);
     while let Some((before, (place, after))) =
@@ -91,7 +82,10 @@ fn value(place: &str, scene: &Scene<'_>) -> anyhow::Result<String> {
         ("text", file) => Ok(fs::read_to_string(source(file))?),
         ("file", file) => copy(file, scene.directory),
         ("go", file) => in_words(&packages::go_file(&source(file), scene.directory, scene.stop)?),
-        ("go-servers", _) => in_words(&packages::go_module(GO_SERVERS, "go", &["./..."], scene.stop)?),
+        ("go-module", folder_and_name) => {
+            let (folder, name) = folder_and_name.split_once(':').context("a folder and a name are needed")?;
+            in_words(&packages::go_module(&format!("{FOLDER}/{folder}"), name, &["./..."], scene.stop)?)
+        }
         ("npm-file", list_and_file) => {
             let (list, file) = list_and_file.split_once(':').context("a list and a file are needed")?;
             copy(file, &packages::npm(list, scene.stop)?)
@@ -101,8 +95,8 @@ fn value(place: &str, scene: &Scene<'_>) -> anyhow::Result<String> {
 }
 
 fn source(file: &str) -> std::path::PathBuf {
-    repository().join("xtask/src/interop").join(file)
+    repository().join(FOLDER).join(file)
 }
 
-/// The MCP servers in Go.
-const GO_SERVERS: &str = "xtask/src/interop/servers/go";
+/// The folder of the files that places name.
+const FOLDER: &str = "xtask/src/interop";

@@ -12,10 +12,7 @@ use super::seen::{PHONE_WIDTH, Scheme, Seen};
 use crate::child;
 use crate::stop::Stop;
 
-/// Opens a page, takes screenshots, and tells what is seen.
-///
-/// # Errors
-/// The browser failed, or said something in its console.
+/// Opens a page, takes screenshots, and returns the measured frames.
 pub(super) fn open(
     browser: &Path,
     page: &Page,
@@ -41,7 +38,8 @@ pub(super) fn open(
     let complaints: Vec<_> = printed.lines().filter(|line| line.contains(":CONSOLE")).collect();
     ensure!(complaints.is_empty(), "the console is not silent:\n{}", complaints.join("\n"));
     let seen = printed.split(SEEN).nth(1).and_then(|rest| rest.split("</script>").next());
-    serde_json::from_str(seen.context("the browser has not looked")?).context("what was seen is odd")
+    serde_json::from_str(seen.context("the browser has not looked")?)
+        .context("the measured frames are unreadable")
 }
 
 /// The page in a frame as wide as a phone and in one as wide as a window, and what measures them. A window of
@@ -62,7 +60,7 @@ fn framed(page: &str) -> String {
 }
 
 const WINDOW_WIDTH: u32 = 1000;
-/// Higher than most pages: what is below is measured all the same.
+/// Higher than most pages; the measurement includes the part below.
 const HEIGHT: u32 = 3000;
 const SEEN: &str = "<script type=\"application/json\" id=\"seen\">";
 const MEASURE: &str = include_str!("measure.js");

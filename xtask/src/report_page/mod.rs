@@ -1,13 +1,13 @@
 //! `cargo xtask report-page`: the pages of `thruway bench`, opened in a browser.
 //!
-//! Each is looked at as wide as a phone and as a window, in light and in dark: nothing stands beyond the
-//! edge, every plot is drawn, and the console is silent. Screenshots are kept for people, who see what no
-//! check does.
+//! Each page is as wide as a phone and as a window, in light and in dark: nothing is beyond the edge, the
+//! browser draws every plot, and the console is silent. Screenshots are for reviewers, because no check
+//! covers everything.
 
 // the pages
 mod pages;
 
-// the browser, and what it saw
+// the browser and the checks
 mod chromium;
 mod seen;
 

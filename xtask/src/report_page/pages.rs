@@ -12,18 +12,15 @@ use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
 
-/// A page, and what is to be seen in it.
+/// A page, and the number of its plots.
 pub(super) struct Page {
     pub(super) name: &'static str,
     pub(super) path: PathBuf,
-    /// How many plots it has.
+    /// Number of its plots.
     pub(super) plots: usize,
 }
 
 /// Writes all pages.
-///
-/// # Errors
-/// The server or the load generator failed.
 pub(super) fn write(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Vec<Page>> {
     let log = directory.join("server.log");
     let server = Server::start(program, &["serve", "--listen", "127.0.0.1:0", "--workers", "1"], &log, stop)?;

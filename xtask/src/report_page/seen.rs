@@ -1,9 +1,9 @@
-//! What was seen of a page, against what should be.
+//! The appearance of a page, and the checks of it.
 
 use anyhow::ensure;
 use serde::Deserialize;
 
-/// What people prefer.
+/// A preferred color scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scheme {
     Light,
@@ -31,7 +31,7 @@ impl Scheme {
 #[derive(Deserialize)]
 pub(super) struct Seen {
     width: u32,
-    /// What the content needs.
+    /// Width that the content needs.
     content_width: u32,
     /// Elements that begin or end beyond the right edge, but for those that scroll.
     beyond: Vec<String>,
@@ -49,9 +49,6 @@ struct Plot {
 }
 
 /// Checks all frames of a page with so many plots.
-///
-/// # Errors
-/// The first thing that is not as it should be.
 pub(super) fn check(seen: &[Seen], plots: usize, scheme: Scheme) -> anyhow::Result<()> {
     ensure!(seen.iter().any(|frame| frame.width == PHONE_WIDTH), "no frame is as wide as a phone");
     for frame in seen {
@@ -77,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of a page in which `key` is `value`.
+    /// Returns the verdict about a page in which `key` is `value`.
     fn verdict(key: &str, value: &Value) -> Result<(), String> {
         let plot = json!({"width": 360, "height": 150, "shapes": 1, "has_numbers": true});
         let mut frame =

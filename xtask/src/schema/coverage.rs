@@ -1,4 +1,4 @@
-//! Whether our types have every member of the schema: whether each is in some sample.
+//! Finds members of the schema that no sample of our types has.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ pub(super) struct Definitions {
     /// The folder that the file was in.
     pub(super) name: String,
     by_name: Map<String, Value>,
-    /// What comes before the name of a definition in a reference.
+    /// The prefix of a definition in references.
     prefix: String,
     open: ValidatorMap,
     /// The same, where an object has no members but those that the schema names.
@@ -98,8 +98,8 @@ fn completed_elsewhere(schema: &Value, prefix: &str, names: &mut BTreeSet<String
     }
 }
 
-/// Forbids the members that the schema does not name, where it names any. What `_meta` may have is for others
-/// to say, and the parts of an `allOf` each name some only.
+/// Forbids members that the schema does not name, where it names any. `_meta` may have further members, and
+/// each part of an `allOf` names only some.
 fn close(schema: &mut Value) {
     let Value::Object(object) = schema else {
         if let Value::Array(schemas) = schema {

@@ -14,7 +14,7 @@ use thruway_mcp::params::Params;
 
 use super::type_names::{Form, Rewrite};
 
-/// How many examples there are.
+/// The number of examples.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) passed: usize,
@@ -128,7 +128,7 @@ fn rewritten(rewrite: Rewrite, text: &str) -> Result<Box<RawValue>> {
     Ok(RawValue::from_string(rewrite(text)?)?)
 }
 
-/// Whether two values are equal, where `1` and `1.0` are.
+/// Returns `true` if two values are equal; `1` equals `1.0`.
 fn is_same(one: &mut Value, other: &mut Value) -> bool {
     plain_numbers(one);
     plain_numbers(other);

@@ -23,7 +23,7 @@ use definitions::Definitions;
 use samples::Sample;
 use thruway_mcp::Revision;
 
-/// What to compare with.
+/// The schema to compare with.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The official schemas and examples.

@@ -3,26 +3,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thruway_mcp::json_rpc::ErrorCode;
-use thruway_mcp::schema::{
-    Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult, CancelledNotificationParams,
-    ClientCapabilities, CompleteRequestParams, CompleteResult, CompletionReference, ContentBlock,
-    CreateMessageRequestParams, CreateMessageResult, CreateTaskResult, DetailedTask, DiscoverResult,
-    ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult,
-    GetPromptRequestParams, GetPromptResult, GetTaskResult, Icon, Implementation, InitializeRequestParams,
-    InitializeResult, InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses,
-    JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListRootsResult,
-    ListToolsResult, LoggingLevel, LoggingMessageNotificationParams, ModelHint, ModelPreferences,
-    NotificationParams, PaginatedRequestParams, PrimitiveSchemaDefinition, ProgressNotificationParams,
-    ProgressToken, Prompt, PromptArgument, ReadResourceRequestParams, ReadResourceResult, RequestId,
-    RequestParams, Resource, ResourceTemplate, ResourceUpdatedNotificationParams, Role, Root,
-    SamplingMessage, SamplingMessageContentBlock, ServerCapabilities, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams, SubscriptionsListenResult, Task, TaskStatus,
-    TaskSubscriptionNotifications, TextResourceContents, Tool, ToolAnnotations, ToolChoice, ToolExecution,
-    methods,
-};
+use thruway_mcp::schema::{self, methods};
 
-/// How what has a name of the schema is read, and written back.
+/// The way to read a type of the schema, and to write it back.
 pub(super) enum Form {
     /// An error of this code, without an envelope.
     Error(ErrorCode),
@@ -46,7 +29,7 @@ fn through<T: DeserializeOwned + Serialize>(text: &str) -> serde_json::Result<St
 }
 
 impl Form {
-    /// How what the schema calls `type_name` is read, if it is known here.
+    /// Returns the form of a type of the schema, if we have one.
     pub(super) fn of(type_name: &str) -> Option<Self> {
         part(type_name)
             .or_else(|| result(type_name))
@@ -59,186 +42,116 @@ impl Form {
     }
 }
 
+/// Matches a name of the schema: names of our own types as they are, then other names, each with its type.
+macro_rules! types {
+    ($name:expr; $($same:ident),*; $($($other:literal)|+ => $type:ident,)*) => {
+        match $name {
+            $(stringify!($same) => Some(through::<schema::$same> as Rewrite),)*
+            $($($other)|+ => Some(through::<schema::$type> as Rewrite),)*
+            _ => None,
+        }
+    };
+}
+
 fn part(type_name: &str) -> Option<Rewrite> {
-    Some(match type_name {
+    types! { type_name;
+        Annotations, BlobResourceContents, ClientCapabilities, Icon, Implementation, InputRequests,
+        InputResponse, InputResponses, LoggingLevel, ModelHint, ModelPreferences, ProgressToken, Prompt,
+        PromptArgument, RequestId, Resource, ResourceTemplate, Role, Root, SamplingMessage,
+        ServerCapabilities, SubscriptionFilter, Task, TaskStatus, TextResourceContents, Tool,
+        ToolAnnotations, ToolChoice, ToolExecution;
         "ContentBlock" | "TextContent" | "ImageContent" | "AudioContent" | "ResourceLink"
-        | "EmbeddedResource" => through::<ContentBlock>,
-        "SamplingMessageContentBlock" | "ToolUseContent" | "ToolResultContent" => {
-            through::<SamplingMessageContentBlock>
-        }
-        "BlobResourceContents" => through::<BlobResourceContents>,
-        "TextResourceContents" => through::<TextResourceContents>,
-        "Annotations" => through::<Annotations>,
-        "Icon" => through::<Icon>,
-        "Implementation" => through::<Implementation>,
-        "LoggingLevel" => through::<LoggingLevel>,
-        "ModelHint" => through::<ModelHint>,
-        "ProgressToken" => through::<ProgressToken>,
-        "Prompt" => through::<Prompt>,
-        "PromptArgument" => through::<PromptArgument>,
-        "PromptReference" | "ResourceReference" | "ResourceTemplateReference" => {
-            through::<CompletionReference>
-        }
-        "RequestId" => through::<RequestId>,
-        "ResourceTemplate" => through::<ResourceTemplate>,
-        "Role" => through::<Role>,
-        "SubscriptionFilter" => through::<SubscriptionFilter>,
-        "Task" => through::<Task>,
-        "TaskStatus" => through::<TaskStatus>,
+            | "EmbeddedResource" => ContentBlock,
+        "SamplingMessageContentBlock" | "ToolUseContent" | "ToolResultContent" => SamplingMessageContentBlock,
+        "PromptReference" | "ResourceReference" | "ResourceTemplateReference" => CompletionReference,
         "CancelledTask" | "CompletedTask" | "DetailedTask" | "FailedTask" | "InputRequiredTask"
-        | "WorkingTask" => through::<DetailedTask>,
-        "TaskSubscriptionNotifications" | "TaskSubscriptionAcknowledgedNotifications" => {
-            through::<TaskSubscriptionNotifications>
-        }
-        "ToolAnnotations" => through::<ToolAnnotations>,
-        "ToolChoice" => through::<ToolChoice>,
-        "ToolExecution" => through::<ToolExecution>,
-        "Resource" => through::<Resource>,
-        "Root" => through::<Root>,
-        "Tool" => through::<Tool>,
-        "ClientCapabilities" => through::<ClientCapabilities>,
-        "ServerCapabilities" => through::<ServerCapabilities>,
-        "ModelPreferences" => through::<ModelPreferences>,
-        "SamplingMessage" => through::<SamplingMessage>,
-        "PrimitiveSchemaDefinition"
-        | "EnumSchema"
-        | "LegacyTitledEnumSchema"
-        | "BooleanSchema"
-        | "NumberSchema"
-        | "StringSchema"
-        | "TitledMultiSelectEnumSchema"
-        | "TitledSingleSelectEnumSchema"
-        | "UntitledMultiSelectEnumSchema"
-        | "UntitledSingleSelectEnumSchema" => through::<PrimitiveSchemaDefinition>,
-        // Without an envelope: they are parts of a result.
-        "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" | "InputRequest" => {
-            through::<InputRequest>
-        }
-        "InputRequests" => through::<InputRequests>,
-        "InputResponse" => through::<InputResponse>,
-        "InputResponses" => through::<InputResponses>,
-        _ => return None,
-    })
+            | "WorkingTask" => DetailedTask,
+        "TaskSubscriptionNotifications" | "TaskSubscriptionAcknowledgedNotifications"
+            => TaskSubscriptionNotifications,
+        "PrimitiveSchemaDefinition" | "EnumSchema" | "LegacyTitledEnumSchema" | "BooleanSchema"
+            | "NumberSchema" | "StringSchema" | "TitledMultiSelectEnumSchema"
+            | "TitledSingleSelectEnumSchema" | "UntitledMultiSelectEnumSchema"
+            | "UntitledSingleSelectEnumSchema" => PrimitiveSchemaDefinition,
+        // They have no envelope because they are parts of a result.
+        "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" | "InputRequest" => InputRequest,
+    }
 }
 
 fn result(type_name: &str) -> Option<Rewrite> {
-    Some(match type_name {
-        "CallToolResult" => through::<CallToolResult>,
-        "CancelTaskResult" | "EmptyResult" | "UpdateTaskResult" => through::<JsonObject>,
-        "CompleteResult" => through::<CompleteResult>,
-        "CreateTaskResult" => through::<CreateTaskResult>,
-        "GetTaskResult" => through::<GetTaskResult>,
-        "InitializeResult" => through::<InitializeResult>,
-        "CreateMessageResult" => through::<CreateMessageResult>,
-        "DiscoverResult" => through::<DiscoverResult>,
-        "ElicitResult" => through::<ElicitResult>,
-        "GetPromptResult" => through::<GetPromptResult>,
-        "InputRequiredResult" => through::<InputRequiredResult>,
-        "ListPromptsResult" => through::<ListPromptsResult>,
-        "ListResourcesResult" => through::<ListResourcesResult>,
-        "ListResourceTemplatesResult" => through::<ListResourceTemplatesResult>,
-        "ListRootsResult" => through::<ListRootsResult>,
-        "ListToolsResult" => through::<ListToolsResult>,
-        "ReadResourceResult" => through::<ReadResourceResult>,
-        "SubscriptionsListenResult" => through::<SubscriptionsListenResult>,
-        _ => return None,
-    })
+    types! { type_name;
+        CallToolResult, CompleteResult, CreateMessageResult, CreateTaskResult, DiscoverResult, ElicitResult,
+        GetPromptResult, GetTaskResult, InitializeResult, InputRequiredResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListRootsResult, ListToolsResult,
+        ReadResourceResult, SubscriptionsListenResult;
+        "CancelTaskResult" | "EmptyResult" | "UpdateTaskResult" => JsonObject,
+    }
 }
 
 fn params(type_name: &str) -> Option<Rewrite> {
-    Some(match type_name {
-        "CallToolRequestParams" => through::<CallToolRequestParams>,
-        "CancelledNotificationParams" => through::<CancelledNotificationParams>,
-        "CompleteRequestParams" => through::<CompleteRequestParams>,
-        "CreateMessageRequestParams" => through::<CreateMessageRequestParams>,
-        "ElicitRequestFormParams" => through::<ElicitRequestFormParams>,
-        "ElicitRequestURLParams" => through::<ElicitRequestURLParams>,
-        "GetPromptRequestParams" => through::<GetPromptRequestParams>,
-        "InitializeRequestParams" => through::<InitializeRequestParams>,
-        "LoggingMessageNotificationParams" => through::<LoggingMessageNotificationParams>,
-        "NotificationParams" => through::<NotificationParams>,
-        "RequestParams" => through::<RequestParams>,
-        "SetLevelRequestParams" => through::<SetLevelRequestParams>,
-        "SubscribeRequestParams" | "UnsubscribeRequestParams" => through::<SubscribeRequestParams>,
-        "SubscriptionsAcknowledgedNotificationParams" => {
-            through::<SubscriptionsAcknowledgedNotificationParams>
+    types! { type_name;
+        CallToolRequestParams, CancelledNotificationParams, CompleteRequestParams,
+        CreateMessageRequestParams, ElicitRequestFormParams, ElicitRequestURLParams, GetPromptRequestParams,
+        InitializeRequestParams, LoggingMessageNotificationParams, NotificationParams,
+        PaginatedRequestParams, ProgressNotificationParams, ReadResourceRequestParams, RequestParams,
+        ResourceUpdatedNotificationParams, SetLevelRequestParams,
+        SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams;
+        "SubscribeRequestParams" | "UnsubscribeRequestParams" => SubscribeRequestParams,
+        "TaskStatusNotificationParams" => GetTaskResult,
+    }
+}
+
+/// Matches the name of a message: each has its method and the type of its parameters.
+macro_rules! messages {
+    ($form:path, $name:expr; $($message:literal => $method:ident, $type:ident;)*) => {
+        match $name {
+            $($message => Some($form(methods::$method, through::<schema::$type>)),)*
+            _ => None,
         }
-        "SubscriptionsListenRequestParams" => through::<SubscriptionsListenRequestParams>,
-        "TaskStatusNotificationParams" => through::<GetTaskResult>,
-        "PaginatedRequestParams" => through::<PaginatedRequestParams>,
-        "ProgressNotificationParams" => through::<ProgressNotificationParams>,
-        "ReadResourceRequestParams" => through::<ReadResourceRequestParams>,
-        "ResourceUpdatedNotificationParams" => through::<ResourceUpdatedNotificationParams>,
-        _ => return None,
-    })
+    };
 }
 
 pub(super) fn request(type_name: &str) -> Option<Form> {
-    let (method, rewrite): (_, Rewrite) = match type_name {
-        "CallToolRequest" => (methods::TOOLS_CALL, through::<CallToolRequestParams>),
-        "CancelTaskRequest" => (methods::TASKS_CANCEL, through::<JsonObject>),
-        "CreateMessageRequest" => (methods::SAMPLING_CREATE_MESSAGE, through::<CreateMessageRequestParams>),
-        "ElicitRequest" => (methods::ELICITATION_CREATE, through::<ElicitRequestParams>),
-        "GetTaskRequest" => (methods::TASKS_GET, through::<JsonObject>),
-        "InitializeRequest" => (methods::INITIALIZE, through::<InitializeRequestParams>),
-        "ListRootsRequest" => (methods::ROOTS_LIST, through::<RequestParams>),
-        "PingRequest" => (methods::PING, through::<RequestParams>),
-        "SetLevelRequest" => (methods::LOGGING_SET_LEVEL, through::<SetLevelRequestParams>),
-        "SubscribeRequest" => (methods::RESOURCES_SUBSCRIBE, through::<SubscribeRequestParams>),
-        "UnsubscribeRequest" => (methods::RESOURCES_UNSUBSCRIBE, through::<SubscribeRequestParams>),
-        "UpdateTaskRequest" => (methods::TASKS_UPDATE, through::<JsonObject>),
-        "CompleteRequest" => (methods::COMPLETION_COMPLETE, through::<CompleteRequestParams>),
-        "DiscoverRequest" => (methods::SERVER_DISCOVER, through::<RequestParams>),
-        "GetPromptRequest" => (methods::PROMPTS_GET, through::<GetPromptRequestParams>),
-        "ListPromptsRequest" => (methods::PROMPTS_LIST, through::<PaginatedRequestParams>),
-        "ListResourcesRequest" => (methods::RESOURCES_LIST, through::<PaginatedRequestParams>),
-        "ListResourceTemplatesRequest" => {
-            (methods::RESOURCES_TEMPLATES_LIST, through::<PaginatedRequestParams>)
-        }
-        "ListToolsRequest" => (methods::TOOLS_LIST, through::<PaginatedRequestParams>),
-        "ReadResourceRequest" => (methods::RESOURCES_READ, through::<ReadResourceRequestParams>),
-        "SubscriptionsListenRequest" => {
-            (methods::SUBSCRIPTIONS_LISTEN, through::<SubscriptionsListenRequestParams>)
-        }
-        _ => return None,
-    };
-    Some(Form::Request(method, rewrite))
+    messages! { Form::Request, type_name;
+        "CallToolRequest" => TOOLS_CALL, CallToolRequestParams;
+        "CancelTaskRequest" => TASKS_CANCEL, JsonObject;
+        "CreateMessageRequest" => SAMPLING_CREATE_MESSAGE, CreateMessageRequestParams;
+        "ElicitRequest" => ELICITATION_CREATE, ElicitRequestParams;
+        "GetTaskRequest" => TASKS_GET, JsonObject;
+        "InitializeRequest" => INITIALIZE, InitializeRequestParams;
+        "ListRootsRequest" => ROOTS_LIST, RequestParams;
+        "PingRequest" => PING, RequestParams;
+        "SetLevelRequest" => LOGGING_SET_LEVEL, SetLevelRequestParams;
+        "SubscribeRequest" => RESOURCES_SUBSCRIBE, SubscribeRequestParams;
+        "UnsubscribeRequest" => RESOURCES_UNSUBSCRIBE, SubscribeRequestParams;
+        "UpdateTaskRequest" => TASKS_UPDATE, JsonObject;
+        "CompleteRequest" => COMPLETION_COMPLETE, CompleteRequestParams;
+        "DiscoverRequest" => SERVER_DISCOVER, RequestParams;
+        "GetPromptRequest" => PROMPTS_GET, GetPromptRequestParams;
+        "ListPromptsRequest" => PROMPTS_LIST, PaginatedRequestParams;
+        "ListResourcesRequest" => RESOURCES_LIST, PaginatedRequestParams;
+        "ListResourceTemplatesRequest" => RESOURCES_TEMPLATES_LIST, PaginatedRequestParams;
+        "ListToolsRequest" => TOOLS_LIST, PaginatedRequestParams;
+        "ReadResourceRequest" => RESOURCES_READ, ReadResourceRequestParams;
+        "SubscriptionsListenRequest" => SUBSCRIPTIONS_LISTEN, SubscriptionsListenRequestParams;
+    }
 }
 
 pub(super) fn notification(type_name: &str) -> Option<Form> {
-    let (method, rewrite): (_, Rewrite) = match type_name {
-        "CancelledNotification" => (methods::NOTIFICATIONS_CANCELLED, through::<CancelledNotificationParams>),
-        "ElicitationCompleteNotification" => {
-            (methods::NOTIFICATIONS_ELICITATION_COMPLETE, through::<JsonObject>)
-        }
-        "InitializedNotification" => (methods::NOTIFICATIONS_INITIALIZED, through::<NotificationParams>),
-        "RootsListChangedNotification" => {
-            (methods::NOTIFICATIONS_ROOTS_LIST_CHANGED, through::<NotificationParams>)
-        }
-        "TaskStatusNotification" => (methods::NOTIFICATIONS_TASKS, through::<GetTaskResult>),
-        "LoggingMessageNotification" => {
-            (methods::NOTIFICATIONS_MESSAGE, through::<LoggingMessageNotificationParams>)
-        }
-        "ProgressNotification" => (methods::NOTIFICATIONS_PROGRESS, through::<ProgressNotificationParams>),
-        "PromptListChangedNotification" => {
-            (methods::NOTIFICATIONS_PROMPTS_LIST_CHANGED, through::<NotificationParams>)
-        }
-        "ResourceListChangedNotification" => {
-            (methods::NOTIFICATIONS_RESOURCES_LIST_CHANGED, through::<NotificationParams>)
-        }
-        "ResourceUpdatedNotification" => {
-            (methods::NOTIFICATIONS_RESOURCES_UPDATED, through::<ResourceUpdatedNotificationParams>)
-        }
-        "SubscriptionsAcknowledgedNotification" => (
-            methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED,
-            through::<SubscriptionsAcknowledgedNotificationParams>,
-        ),
-        "ToolListChangedNotification" => {
-            (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, through::<NotificationParams>)
-        }
-        _ => return None,
-    };
-    Some(Form::Notification(method, rewrite))
+    messages! { Form::Notification, type_name;
+        "CancelledNotification" => NOTIFICATIONS_CANCELLED, CancelledNotificationParams;
+        "ElicitationCompleteNotification" => NOTIFICATIONS_ELICITATION_COMPLETE, JsonObject;
+        "InitializedNotification" => NOTIFICATIONS_INITIALIZED, NotificationParams;
+        "RootsListChangedNotification" => NOTIFICATIONS_ROOTS_LIST_CHANGED, NotificationParams;
+        "TaskStatusNotification" => NOTIFICATIONS_TASKS, GetTaskResult;
+        "LoggingMessageNotification" => NOTIFICATIONS_MESSAGE, LoggingMessageNotificationParams;
+        "ProgressNotification" => NOTIFICATIONS_PROGRESS, ProgressNotificationParams;
+        "PromptListChangedNotification" => NOTIFICATIONS_PROMPTS_LIST_CHANGED, NotificationParams;
+        "ResourceListChangedNotification" => NOTIFICATIONS_RESOURCES_LIST_CHANGED, NotificationParams;
+        "ResourceUpdatedNotification" => NOTIFICATIONS_RESOURCES_UPDATED, ResourceUpdatedNotificationParams;
+        "SubscriptionsAcknowledgedNotification"
+            => NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, SubscriptionsAcknowledgedNotificationParams;
+        "ToolListChangedNotification" => NOTIFICATIONS_TOOLS_LIST_CHANGED, NotificationParams;
+    }
 }
 
 fn error(type_name: &str) -> Option<Form> {

@@ -1,8 +1,7 @@
-//! Lints that are switched off, and what is left behind while writing.
+//! Disabled lints without a reason, and macros for debugging.
 
-use super::finding::Finding;
 use super::source::Source;
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.sources().flat_map(|(path, source)| check_source(path, source)).collect()

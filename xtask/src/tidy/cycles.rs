@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::finding::Finding;
 use super::modules::{Dependency, Modules};
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 /// Finds each group of files that import each other, and names one cycle in it with its imports.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,204 +1,74 @@
-//! Which crate may use which: the table of `docs/architecture.md`, to be changed in both places.
+//! Dependencies between crates, as `dependencies.toml` allows them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 
 use super::manifest::Manifest;
-use super::tree::Tree;
-use super::{Finding, source};
+use super::source;
+use super::tree::{Finding, Tree};
 
-/// What a package may use.
+/// Returns the table of `dependencies.toml`, by package.
+fn table() -> anyhow::Result<BTreeMap<String, Row>> {
+    Ok(toml::from_str(include_str!("dependencies.toml"))?)
+}
+
+/// The dependencies that a package may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Row {
-    package: &'static str,
-    /// Packages of this workspace; [`ALL`] for those who only drive and test the others.
-    ours: &'static [&'static str],
-    /// Packages of others.
-    others: Others,
+    ours: Vec<String>,
+    /// Packages of other authors; any if absent.
+    others: Option<Vec<String>>,
+    #[serde(default)]
+    no_std: bool,
 }
-
-enum Others {
-    Any,
-    Only(&'static [&'static str]),
-    /// The same, and `std` neither: protocol crates have no sockets and no clocks.
-    OnlyWithoutStd(&'static [&'static str]),
-}
-
-const fn row(package: &'static str, ours: &'static [&'static str], others: Others) -> Row {
-    Row { package, ours, others }
-}
-
-const ALL: &[&str] = &["*"];
-
-const TABLE: &[Row] = &[
-    // protocol
-    row("thruway-message", &[], Others::OnlyWithoutStd(&["memchr"])),
-    row("thruway-http1", &["thruway-message"], Others::OnlyWithoutStd(&["itoa", "memchr"])),
-    row("thruway-jwt", &[], Others::OnlyWithoutStd(&["base64", "jsonwebtoken", "serde_json"])),
-    row(
-        "thruway-mcp",
-        &["thruway-message"],
-        Others::OnlyWithoutStd(&["base64", "jsonschema", "memchr", "serde", "serde_json"]),
-    ),
-    // engine
-    row("thruway-net", &[], Others::Any),
-    row(
-        "thruway-server",
-        // JSON Web Tokens are for an example.
-        &["thruway-message", "thruway-http1", "thruway-jwt", "thruway-net"],
-        Others::Any,
-    ),
-    row("thruway-client", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),
-    // products
-    row("thruway-mcp-macros", &[], Others::Only(&["proc-macro2", "quote", "syn"])),
-    row(
-        "thruway-mcp-server",
-        &[
-            "thruway-message",
-            "thruway-jwt",
-            "thruway-mcp",
-            "thruway-mcp-macros",
-            "thruway-server",
-            "thruway-net",
-        ],
-        Others::Any,
-    ),
-    row(
-        "thruway-mcp-client",
-        // The server is for its tests.
-        &["thruway-message", "thruway-mcp", "thruway-client", "thruway-net", "thruway-mcp-server"],
-        Others::Any,
-    ),
-    row(
-        "thruway-mcp-gateway",
-        &[
-            "thruway-message",
-            "thruway-jwt",
-            "thruway-mcp",
-            "thruway-mcp-server",
-            "thruway-mcp-client",
-            "thruway-client",
-            "thruway-net",
-            // For its tests.
-            "thruway-server",
-        ],
-        Others::Any,
-    ),
-    row(
-        "thruway-mcp-sdk",
-        &[
-            "thruway-mcp",
-            "thruway-mcp-macros",
-            "thruway-mcp-server",
-            "thruway-mcp-client",
-            "thruway-mcp-gateway",
-            "thruway-net",
-            // For its tests.
-            "thruway-message",
-            "thruway-server",
-            "thruway-client",
-        ],
-        Others::Any,
-    ),
-    row(
-        "thruway-gateway",
-        &[
-            "thruway-message",
-            "thruway-http1",
-            "thruway-jwt",
-            "thruway-mcp",
-            "thruway-server",
-            "thruway-client",
-            "thruway-net",
-        ],
-        Others::Any,
-    ),
-    row("thruway-demo", &["thruway-mcp-sdk", "thruway-server"], Others::Any),
-    row(
-        "thruway-daemon",
-        &[
-            "thruway-message",
-            "thruway-http1",
-            "thruway-mcp-sdk",
-            "thruway-server",
-            "thruway-client",
-            "thruway-net",
-            "thruway-gateway",
-            "thruway-certificates",
-            "thruway-demo",
-        ],
-        Others::Any,
-    ),
-    row(
-        "thruway-certificates",
-        &["thruway-message", "thruway-server", "thruway-client", "thruway-net"],
-        Others::Any,
-    ),
-    row(
-        "thruway-bench",
-        // Servers are for its tests.
-        &[
-            "thruway-message",
-            "thruway-http1",
-            "thruway-mcp",
-            "thruway-mcp-sdk",
-            "thruway-server",
-            "thruway-client",
-            "thruway-net",
-        ],
-        Others::Any,
-    ),
-    row("thruway", ALL, Others::Any),
-    // for development only
-    row("thruway-testkit", ALL, Others::Any),
-    row("thruway-conformance", ALL, Others::Any),
-    row("thruway-fuzz", ALL, Others::Any),
-    row("thruway-suite", ALL, Others::Any),
-    row("xtask", ALL, Others::Any),
-];
 
 /// The packages that any may use for its tests, and none otherwise.
 const FOR_TESTS: &[&str] = &["thruway-testkit"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let table = match table() {
+        Ok(table) => table,
+        Err(error) => return vec![Finding::new("xtask/src/tidy/dependencies.toml", 0, error)],
+    };
     let ours = tree.manifests().filter(|(path, _)| !path.starts_with("peers/"));
-    ours.flat_map(|(path, manifest)| check_package(tree, path, manifest)).collect()
+    ours.flat_map(|(path, manifest)| check_package(&table, tree, path, manifest)).collect()
 }
 
-fn check_package(tree: &Tree, path: &str, manifest: &Manifest) -> Vec<Finding> {
-    let Some(package) = &manifest.package else { return Vec::new() };
-    let Some(row) = TABLE.iter().find(|row| row.package == package.name) else {
-        let message = format!(
-            "`{}` is not in the table of dependencies: add it to `xtask/src/tidy/dependencies.rs`",
-            package.name
-        );
+fn check_package(
+    table: &BTreeMap<String, Row>,
+    tree: &Tree,
+    path: &str,
+    manifest: &Manifest,
+) -> Vec<Finding> {
+    let Some(package) = manifest.package.as_ref().map(|package| package.name.as_str()) else {
+        return Vec::new();
+    };
+    let Some(row) = table.get(package) else {
+        let message = format!("`{package}` is missing: add it to `xtask/src/tidy/dependencies.toml`");
         return vec![Finding::new(path, 0, message)];
     };
-    let mut findings = Vec::new();
-    let mut refuse = |name: &str| {
-        findings.push(Finding::new(path, 0, format!("`{}` must not depend on `{name}`", row.package)));
-    };
-    for name in manifest.needs().filter(|name| !row.allows(name)) {
-        refuse(name);
-    }
-    for name in manifest.needs_for_tests() {
-        if is_ours(name) && !row.allows(name) && !FOR_TESTS.contains(&name.as_str()) {
-            refuse(name);
-        }
-    }
-    if matches!(row.others, Others::OnlyWithoutStd(_)) {
+    let is_for_tests = |name: &str| is_ours(name) && !FOR_TESTS.contains(&name);
+    let needed = manifest.needs().map(String::as_str);
+    let needed_for_tests = manifest.needs_for_tests().map(String::as_str).filter(|name| is_for_tests(name));
+    let refused = needed.chain(needed_for_tests).filter(|name| !row.allows(package, name));
+    let refuse = |name| Finding::new(path, 0, format!("`{package}` must not depend on `{name}`"));
+    let mut findings: Vec<_> = refused.map(refuse).collect();
+    if row.no_std {
         findings.extend(check_no_std(tree, path));
     }
     findings
 }
 
 impl Row {
-    fn allows(&self, name: &str) -> bool {
-        if is_ours(name) {
-            // No product is built from what is for development only.
-            return self.ours == ALL && (self.package != "thruway" || !FOR_TESTS.contains(&name))
-                || self.ours.contains(&name);
+    fn allows(&self, package: &str, name: &str) -> bool {
+        if !is_ours(name) {
+            return self.others.as_ref().is_none_or(|others| others.iter().any(|other| other == name));
         }
-        match self.others {
-            Others::Any => true,
-            Others::Only(names) | Others::OnlyWithoutStd(names) => names.contains(&name),
-        }
+        // No product depends on a package for tests.
+        let allows_all = self.ours == ["*"] && (package != "thruway" || !FOR_TESTS.contains(&name));
+        allows_all || self.ours.iter().any(|own| own == name)
     }
 }
 

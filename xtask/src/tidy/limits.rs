@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::Finding;
 use super::modules::Modules;
 use super::source::Source;
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 /// Files with fewer lines are small.
 const SMALL_LINES: usize = 60;

@@ -1,4 +1,4 @@
-//! What the rules look at in a `Cargo.toml`.
+//! The part of a `Cargo.toml` that the rules check.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 pub(super) struct Manifest {
     pub(super) package: Option<Package>,
-    /// Whether it is the root of a workspace, which may have no other member.
+    /// Present in the root of a workspace, which may have no other member.
     pub(super) workspace: Option<toml::Table>,
     pub(super) lints: Option<toml::Table>,
     #[serde(default)]
@@ -43,12 +43,12 @@ pub(super) struct Dependencies {
 }
 
 impl Manifest {
-    /// What the package needs, to run or to be built, on any platform.
+    /// Returns the dependencies of the package and of its build, on any platform.
     pub(super) fn needs(&self) -> impl Iterator<Item = &String> {
         self.tables().flat_map(|tables| tables.always.keys().chain(tables.to_build.keys()))
     }
 
-    /// What its tests, benches and examples need besides.
+    /// Returns the further dependencies of its tests, benches and examples.
     pub(super) fn needs_for_tests(&self) -> impl Iterator<Item = &String> {
         self.tables().flat_map(|tables| tables.for_tests.keys())
     }

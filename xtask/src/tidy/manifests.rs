@@ -1,8 +1,7 @@
-//! What each package says of itself, and which lints it is under.
+//! The description and the lints of each package.
 
-use super::finding::Finding;
 use super::manifest::Manifest;
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = clippy_configs(tree);
@@ -20,7 +19,7 @@ fn complaints(manifest: &Manifest) -> impl Iterator<Item = &'static str> {
     let has_lints = manifest.lints.as_ref().is_some_and(|lints| {
         lints.get("workspace").and_then(toml::Value::as_bool).unwrap_or_default() && lints.len() == 1
     });
-    // The root of a workspace of its own has nobody to inherit from.
+    // A workspace root cannot inherit lints.
     let no_lints = package.is_some() && manifest.workspace.is_none() && !has_lints;
     [
         no_description.then_some("a package says in its `description` what it is for"),

@@ -3,18 +3,16 @@
 //! One module is one family of rules. A rule takes the files as a value, so that each has a test that it can
 //! fail; a test runs all of them over the repository, so that `cargo test` is enough.
 
-// what is looked at
+// the input
 mod tree;
 mod source;
 mod modules;
 mod manifest;
-mod finding;
 
 // the rules
 mod dependencies;
 mod manifests;
 mod reach;
-mod size;
 mod cycles;
 mod limits;
 mod names;
@@ -23,13 +21,9 @@ mod text;
 
 use anyhow::bail;
 
-use finding::Finding;
-use tree::Tree;
+use tree::{Finding, Tree};
 
 /// Checks the repository and prints what breaks a rule.
-///
-/// # Errors
-/// When anything does, or the files cannot be read.
 pub(crate) fn run() -> anyhow::Result<()> {
     let tree = Tree::read()?;
     let findings = check(&tree);
@@ -44,11 +38,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 8] = [
         dependencies::check,
         manifests::check,
         reach::check,
-        size::check,
         cycles::check,
         limits::check,
         names::check,
@@ -80,7 +73,7 @@ mod tests {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// What `rule` finds in `files`, for the tests of the rules.
+    /// Returns the findings of `rule` in `files`, for the tests of the rules.
     pub(super) fn found(rule: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
         rule(&Tree::of(files)).iter().map(Finding::to_string).collect()
     }

@@ -46,7 +46,7 @@ pub(super) struct Dependency<'a> {
 }
 
 impl<'a> Modules<'a> {
-    /// Reads the crate whose root is the file `root`.
+    /// Reads the crate with the root file `root`.
     pub(super) fn read(tree: &'a Tree, root: &'a str) -> Self {
         let mut modules = Self { modules: BTreeMap::new(), macros: BTreeMap::new() };
         let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -123,7 +123,7 @@ impl<'a> Modules<'a> {
         None
     }
 
-    /// Resolves a path whose first segment is no module inside `module`.
+    /// Resolves a path inside `module`; its first segment is no module.
     fn resolve_item(
         &self,
         module: &Path<'a>,

@@ -1,59 +1,36 @@
-//! Words that are said otherwise here. Only what can be told without knowing the meaning is checked; the rest
-//! of the table of names is for reviewers.
+//! Words of identifiers. Reviewers check the names that depend on the meaning.
 
-use super::finding::Finding;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 use super::source::{ANY, Source};
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
-/// Words of names, in small letters and with `_` between them, and what to say.
-const INSTEAD: &[(&str, &str)] = &[
-    ("conn", "connection"),
-    ("ctx", "context"),
-    ("downstream", "client, or request_… and response_…"),
-    ("entity", "content"),
-    ("hdr", "field"),
-    ("inbound", "request_… or response_…"),
-    ("keep_alive", "persistence"),
-    ("msg", "message"),
-    ("outbound", "request_… or response_…"),
-    ("payload", "content"),
-    ("preamble", "control data"),
-    ("provisional", "interim"),
-    ("req", "request"),
-    ("resp", "response"),
-];
+/// The lists in `names.toml`. The file is part of this program, and a test reads it.
+static LISTS: LazyLock<Lists> = LazyLock::new(|| {
+    toml::from_str(include_str!("names.toml")).unwrap_or_else(|error| panic!("names.toml: {error}"))
+});
 
-/// Files that say such a word for a reason.
-const EXEMPT: &[(&str, &str, &str)] = &[
-    (
-        "crates/http1/src/request_fields.rs",
-        "keep_alive",
-        "the connection option has this name: RFC 9112 §C.2.2",
-    ),
-    (
-        "crates/server/src/response/",
-        "keep_alive",
-        "server-sent events: a comment against idle timeouts, HTML §9.2.7",
-    ),
-    ("crates/client/tests/it/https.rs", "conn", "a field of `rustls::StreamOwned`"),
-    ("crates/cli/tests/it/tls.rs", "conn", "the same"),
-    ("crates/gateway/tests/it/http2/upgrades.rs", "conn", "the same"),
-    ("crates/net/src/tls/session.rs", "payload", "what rustls calls the content of a record"),
-    ("crates/certificates/src/ocsp/subject.rs", "req", "a field of `x509-ocsp`, as RFC 6960 §4.1.1 calls it"),
-    ("testkit/src/acme/answers.rs", "req", "a type of `x509-cert`"),
-    ("testkit/src/ocsp.rs", "req", "a field of `x509-ocsp`"),
-    ("crates/demo/src/http.rs", "keep_alive", "as in `Response::events`"),
-    ("crates/mcp-client/src/", "get", "`get_prompt`: the method is called `prompts/get`"),
-    ("peers/rmcp/", "get", "the name of a method of a trait of that peer"),
-    ("peers/interop-rmcp/", "get", "the same, of that client"),
-];
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lists {
+    terms: Vec<String>,
+    empty: Vec<String>,
+    instead: BTreeMap<String, String>,
+    exempt: Vec<Exemption>,
+}
 
-/// Names of what has another name in RFC 9110, and is spelled with a word of [`INSTEAD`].
-const TERMS: &[&str] = &["entity_tag"];
-
-/// Names of files, folders and crates that say nothing.
-const EMPTY_NAMES: &[&str] =
-    &["base", "common", "core", "helper", "helpers", "manager", "misc", "shared", "types", "util", "utils"];
+/// A word that a file may use. The path may be that of a folder.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exemption {
+    file: String,
+    word: String,
+    #[expect(dead_code, reason = "for readers; each entry needs one")]
+    reason: String,
+}
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -72,7 +49,7 @@ fn words(path: &str, source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for token in source.tokens.iter().filter(|token| token.is_word) {
         let name = spelled(&token.text);
-        for (word, instead) in INSTEAD {
+        for (word, instead) in &LISTS.instead {
             if name.contains(&format!("_{word}_")) && !is_exempt(path, word) {
                 let message = format!("`{}`: say {instead} instead of `{word}`", token.text);
                 findings.push(Finding::new(path, token.line, message));
@@ -83,7 +60,7 @@ fn words(path: &str, source: &Source) -> Vec<Finding> {
 }
 
 fn is_exempt(path: &str, word: &str) -> bool {
-    EXEMPT.iter().any(|(of, exempt, _)| path.starts_with(of) && *exempt == word)
+    LISTS.exempt.iter().any(|exempt| path.starts_with(&exempt.file) && exempt.word == word)
 }
 
 /// `RequestHead`, `request_head` and `REQUEST_HEAD` as `_request_head_`, without the terms that are right.
@@ -97,7 +74,7 @@ fn spelled(name: &str) -> String {
         spelled.extend(character.to_lowercase());
     }
     spelled.push('_');
-    TERMS.iter().fold(spelled, |name, term| name.replace(term, ""))
+    LISTS.terms.iter().fold(spelled, |name, term| name.replace(term, ""))
 }
 
 /// `get_…` says nothing unless a test's sentence begins with the method, `is_…` and `has_…` promise a `bool`,
@@ -125,8 +102,7 @@ fn functions(path: &str, source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Whether the return type of the function at `at` says `bool`, perhaps within a `Result`, or one for each
-/// octet.
+/// Returns `true` if the return type of the function at `at` contains `bool` or a vector of them.
 fn returns_bool(source: &Source, at: usize) -> bool {
     let mut depth = 0_i32;
     let mut is_after_arrow = false;
@@ -144,8 +120,8 @@ fn returns_bool(source: &Source, at: usize) -> bool {
 }
 
 fn empty_name(path: &str) -> Option<Finding> {
-    let name =
-        path.split('/').map(|part| part.trim_end_matches(".rs")).find(|part| EMPTY_NAMES.contains(part))?;
+    let mut parts = path.split('/').map(|part| part.trim_end_matches(".rs"));
+    let name = parts.find(|part| LISTS.empty.iter().any(|empty| empty == part))?;
     Some(Finding::new(path, 0, format!("`{name}` does not say what is in it")))
 }
 
@@ -182,12 +158,12 @@ mod tests {
     #[test]
     fn every_exemption_is_in_use() {
         let tree = Tree::read().unwrap();
-        for (of, word, _) in EXEMPT {
-            let mut sources = tree.sources().filter(|(path, _)| path.starts_with(of));
+        for Exemption { file, word, .. } in &LISTS.exempt {
+            let mut sources = tree.sources().filter(|(path, _)| path.starts_with(file));
             let says = |source: &Source| {
                 source.tokens.iter().any(|token| spelled(&token.text).contains(&format!("_{word}_")))
             };
-            assert!(sources.any(|(_, source)| says(source)), "`{of}` does not say `{word}` any more");
+            assert!(sources.any(|(_, source)| says(source)), "`{file}` does not use `{word}` any more");
         }
     }
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::finding::Finding;
 use super::source::Source;
-use super::tree::Tree;
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
@@ -31,7 +30,7 @@ fn is_root(tree: &Tree, path: &str) -> bool {
     })
 }
 
-/// Where cargo finds targets by itself.
+/// Folders in which cargo finds targets.
 const FOLDERS: [&str; 4] = ["src/bin/", "tests/", "examples/", "benches/"];
 
 /// `name.rs` or `name/main.rs`.
@@ -39,7 +38,7 @@ fn is_found(inside: &str) -> bool {
     matches!(inside.split('/').collect::<Vec<_>>()[..], [_] | [_, "main.rs"])
 }
 
-/// Where the modules that a file declares may be.
+/// Returns the possible files of the modules that a file declares.
 fn modules(path: &str, source: &Source, is_root: bool) -> Vec<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.trim_end_matches(".rs");

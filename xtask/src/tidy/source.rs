@@ -1,5 +1,4 @@
-//! A file in Rust as its tokens, with their lines. Comments are none of them; what is compiled for tests only
-//! is marked.
+//! The tokens of a Rust file, with their lines. Comments are left out, and code for tests is marked.
 
 use anyhow::anyhow;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
@@ -28,7 +27,7 @@ impl Source {
         Ok(Self { tokens, line_count: text.lines().count() })
     }
 
-    /// Whether the text of the tokens from `start` on is that of `pattern`.
+    /// Returns `true` if the tokens from `start` on match `pattern`.
     pub(super) fn is_at(&self, start: usize, pattern: &[&str]) -> bool {
         let tokens = self.tokens.get(start..).unwrap_or_default();
         tokens.len() >= pattern.len()
@@ -107,7 +106,7 @@ fn brackets(group: &Group) -> [&'static str; 2] {
     }
 }
 
-/// Whether the inside of an attribute is `cfg(test)`, or `cfg(all(test, …))`.
+/// Returns `true` if the inside of an attribute is `cfg(test)`, or `cfg(all(test, …))`.
 fn is_cfg_test(stream: TokenStream) -> bool {
     let mut tokens = Vec::new();
     flatten(stream, false, &mut tokens);

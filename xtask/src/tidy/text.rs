@@ -1,14 +1,16 @@
-//! What no text of the repository may hold, whatever its language.
+//! The text of files: forbidden words and paths, the length without tests, and the first sentence. Clippy checks the
+//! length of functions.
 
-use super::finding::Finding;
-use super::tree::{File, Tree, has_extension};
+use super::source::Source;
+use super::tree::{File, Finding, Tree, has_extension};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let ours = tree.files().filter(|(path, _)| !is_foreign(path));
-    ours.flat_map(|(path, file)| check_file(path, file)).collect()
+    let findings = ours.flat_map(|(path, file)| check_file(path, file));
+    findings.chain(check_sizes(tree)).collect()
 }
 
-/// What is sent and must stay octet for octet what it is, and what tools write.
+/// Returns `true` for bytes that tests send unchanged, and for files that tools write.
 fn is_foreign(path: &str) -> bool {
     path.starts_with("fuzz/seeds/") || has_extension(path, "lock") || path.ends_with("go.sum")
 }
@@ -54,7 +56,7 @@ fn obsolete_rfc(line: &str) -> Option<u32> {
     })
 }
 
-/// A place where somebody happened to work, at the beginning of a path.
+/// Returns a folder of one developer's machine, at the beginning of a path.
 fn machine_path(line: &str) -> Option<String> {
     const FOLDERS: [&str; 5] = ["work", "root", "home", "Users", "tmp"];
     let folders = FOLDERS.iter().map(|name| format!("/{name}/"));
@@ -71,13 +73,46 @@ fn is_test_line(file: &File, line: usize) -> bool {
         .is_some_and(|source| source.test_lines().any(|(first, last)| (first..=last).contains(&line)))
 }
 
+/// Lines of a file without its tests.
+const LINES_MAX: usize = 600;
+
+fn check_sizes(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, file) in tree.files() {
+        let Some(source) = file.source() else { continue };
+        let lines = lines_without_tests(source);
+        if lines > LINES_MAX {
+            findings.push(Finding::new(
+                path,
+                0,
+                format!("{lines} lines without tests, {LINES_MAX} are the most: split by what it does"),
+            ));
+        }
+        let is_test = source.tokens.first().is_none_or(|token| token.is_test);
+        if !is_test && !begins_with_purpose(&file.text) {
+            findings.push(Finding::new(path, 1, "a file begins with its purpose: `//! …`"));
+        }
+    }
+    findings
+}
+
+fn lines_without_tests(source: &Source) -> usize {
+    let tests: usize = source.test_lines().map(|(first, last)| last - first + 1).sum();
+    source.line_count.saturating_sub(tests)
+}
+
+fn begins_with_purpose(text: &str) -> bool {
+    text.lines().next().and_then(|line| line.strip_prefix("//!")).is_some_and(|line| !line.trim().is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::found;
     use super::*;
 
     fn finds(path: &str, text: &str) -> usize {
-        found(check, &[(path, text)]).len()
+        let find = |tree: &Tree| tree.files().flat_map(|(path, file)| check_file(path, file)).collect();
+        found(find, &[(path, text)]).len()
     }
 
     #[test]
@@ -114,5 +149,25 @@ mod tests {
             assert_eq!(finds("a/tests/it/main.rs", &code), 0);
             assert_eq!(finds("a/src/lib.rs", &format!("const A: &str = \"../{folder}/a/{folder}/b\";\n")), 0);
         }
+    }
+
+    fn sizes(text: &str) -> usize {
+        found(check_sizes, &[("a/src/lib.rs", text)]).len()
+    }
+
+    #[test]
+    fn a_long_file_is_found_and_long_tests_are_not() {
+        let lines = "const A: u8 = 0;\n".repeat(LINES_MAX - 1);
+        assert_eq!(sizes(&format!("//! Long.\n{lines}")), 0);
+        assert_eq!(sizes(&format!("//! Long.\n{lines}const B: u8 = 0;\n")), 1);
+        // The attribute is one line more.
+        assert_eq!(sizes(&format!("//! Long.\n#[cfg(test)]\nmod tests {{\n{lines}{lines}}}\n")), 0);
+    }
+
+    #[test]
+    fn a_file_begins_with_its_purpose() {
+        assert_eq!(sizes("//! What for.\nmod b;"), 0);
+        assert_eq!(sizes("mod b;"), 1);
+        assert_eq!(sizes("//!\nmod b;"), 1);
     }
 }

@@ -1,6 +1,7 @@
-//! The files of the repository, as values.
+//! The files of the repository as values, and the places that break a rule.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
@@ -36,7 +37,7 @@ impl Tree {
         ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
         let mut files = BTreeMap::new();
         for path in String::from_utf8(output.stdout)?.split_terminator('\0').filter(|path| is_ours(path)) {
-            // What was deleted is still listed, and what is not text has no style.
+            // Git still lists deleted files; files that are not text have no style.
             let Some(text) =
                 std::fs::read(root.join(path)).ok().and_then(|octets| String::from_utf8(octets).ok())
             else {
@@ -55,7 +56,7 @@ impl Tree {
         Self { files: files.iter().map(file).collect() }
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub(super) fn len(&self) -> usize {
         self.files.len()
     }
@@ -69,7 +70,7 @@ impl Tree {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// Those in Rust.
+    /// Returns the Rust files.
     pub(super) fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
         self.files().filter_map(|(path, file)| Some((path, file.source()?)))
     }
@@ -120,12 +121,35 @@ impl File {
     }
 }
 
-/// Whether `path` ends with a dot and `extension`.
+/// Returns `true` if `path` ends with a dot and `extension`.
 pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
 }
 
-/// Whether a file in Rust holds nothing but tests.
+/// Returns `true` if a Rust file contains only tests.
 fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// A place that breaks a rule.
+pub(super) struct Finding {
+    pub(super) path: String,
+    /// Counted from 1; 0 for the file as a whole.
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    pub(super) fn new(path: &str, line: usize, message: impl fmt::Display) -> Self {
+        Self { path: path.to_owned(), line, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.message),
+            line => write!(f, "{}:{line}: {}", self.path, self.message),
+        }
+    }
 }

@@ -21,9 +21,6 @@ use crate::server::Server;
 use pebble::{Pebble, Ports};
 
 /// Gets, renews and keeps certificates, in each of the ways in which names are validated.
-///
-/// # Errors
-/// Only when something could not be built, or it is time to end.
 pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let what = |challenge: &str| format!("certificates by {challenge}");
     if find_on_path("go").is_none() || find_on_path("curl").is_none() {
@@ -83,9 +80,7 @@ impl Site<'_> {
             .replace("{tls}", &tls.to_string())
             .replace("{admin}", &admin.to_string());
         let file = self.directory.join("thruway.toml");
-        fs::write(&file, config)?;
-        let path = file.to_str().context("the temporary directory's path is not UTF-8")?;
-        Server::start(self.setting.program, &["serve", path], &file.with_extension("log"), self.setting.stop)
+        Server::serve(self.setting.program, &config, &file, self.setting.stop)
     }
 
     /// Until when the certificate is valid that is shown at present; `None` if there is none.
@@ -104,11 +99,8 @@ impl Site<'_> {
         for name in ["www.thruway.example", "thruway.example"] {
             let mut command = Command::new("curl");
             command.args(["--silent", "--show-error", "--fail", "--cacert"]).arg(&root);
-            command.args([
-                "--resolve",
-                &format!("{name}:{port}:127.0.0.1"),
-                &format!("https://{name}:{port}/"),
-            ]);
+            command.arg("--resolve").arg(format!("{name}:{port}:127.0.0.1"));
+            command.arg(format!("https://{name}:{port}/"));
             let answer = self.output(command)?;
             ensure!(answer == "from https", "{answer} instead of the answer");
         }

@@ -1,12 +1,13 @@
 //! Pebble, and the server of names that it asks.
 
 use std::fs;
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::json;
 use thruway_testkit::Authority;
 
@@ -14,7 +15,7 @@ use crate::child::{self, Running};
 use crate::packages;
 use crate::stop::Stop;
 
-/// What was built.
+/// The programs of Pebble.
 pub(super) struct Programs {
     pebble: PathBuf,
     names: PathBuf,
@@ -35,18 +36,15 @@ pub(super) struct Ports {
     pub(super) directory: u16,
     pub(super) management: u16,
     pub(super) names: u16,
-    /// Where names are validated by requests.
+    /// Port for validation by requests.
     pub(super) http: u16,
-    /// Where they are by handshakes.
+    /// Port for validation by handshakes.
     pub(super) tls: u16,
-    /// Where the site is asked how it is.
+    /// Port of the admin listener of the site.
     pub(super) admin: u16,
 }
 
 /// Builds both programs.
-///
-/// # Errors
-/// They cannot be built.
 pub(super) fn build(stop: &Stop) -> anyhow::Result<Programs> {
     let module = "github.com/letsencrypt/pebble/v2/cmd";
     let commands = [format!("{module}/pebble"), format!("{module}/pebble-challtestsrv")];
@@ -61,17 +59,9 @@ impl Pebble {
         fs::copy(authority.root(), directory.join("pebble.root.pem"))?;
         let names = format!("127.0.0.1:{}", ports.names);
         let mut command = Command::new(&programs.names);
-        command.args([
-            "-dnsserver",
-            &names,
-            "-defaultIPv4",
-            "127.0.0.1",
-            "-defaultIPv6",
-            "",
-            "-management",
-            "",
-        ]);
-        command.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", ""]);
+        let words =
+            ["-dnsserver", &names, "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-management", ""];
+        command.args(words).args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", ""]);
         let name_server = Running::start(command, &directory.join("names.log"))?;
         let config = directory.join("pebble.json");
         fs::write(&config, ports.config(&authority).to_string())?;
@@ -107,20 +97,13 @@ impl Pebble {
 }
 
 impl Ports {
-    /// Ports that were free a moment ago: each of both sides must be told those of the other before it
-    /// starts.
+    /// Returns ports that were free a moment ago: each side must know the ports of the other before it starts.
     fn free() -> anyhow::Result<Self> {
-        let listeners: Result<Vec<_>, _> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-        let listeners = listeners?;
-        let port = |place: usize| listeners[place].local_addr().map(|address| address.port());
-        Ok(Self {
-            directory: port(0)?,
-            management: port(1)?,
-            names: port(2)?,
-            http: port(3)?,
-            tls: port(4)?,
-            admin: port(5)?,
-        })
+        let listeners = (0..6).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
+        let ports = listeners.iter().map(|listener| Ok(listener.local_addr()?.port()));
+        let ports: Vec<u16> = ports.collect::<io::Result<_>>()?;
+        let [directory, management, names, http, tls, admin] = ports[..] else { bail!("six ports") };
+        Ok(Self { directory, management, names, http, tls, admin })
     }
 
     fn config(self, authority: &Authority) -> serde_json::Value {

@@ -11,9 +11,6 @@ pub(super) struct Answer {
 
 /// Splits what came on a connection that has ended. `is_to_head` says of each final answer whether it has no
 /// content.
-///
-/// # Errors
-/// An answer that is not whole, or octets that belong to none.
 pub(super) fn split(
     mut octets: &[u8],
     mut is_to_head: impl FnMut(usize) -> bool,
@@ -38,7 +35,7 @@ pub(super) fn split(
     Ok(answers)
 }
 
-/// Where the content of an answer ends.
+/// The end of the content of a response.
 enum Framing {
     Length(usize),
     Chunked,
@@ -83,7 +80,7 @@ fn framing(head: &str) -> anyhow::Result<Framing> {
     for line in head.lines().skip(1) {
         let (name, value) = line.split_once(": ").with_context(|| format!("no field line: {line:?}"))?;
         if name.eq_ignore_ascii_case("transfer-encoding") {
-            ensure!(value == "chunked", "a transfer coding that nobody asked for: {value:?}");
+            ensure!(value == "chunked", "an unexpected transfer coding: {value:?}");
             framing = Framing::Chunked;
         } else if name.eq_ignore_ascii_case("content-length") {
             framing = Framing::Length(value.parse().with_context(|| format!("no length: {value:?}"))?);

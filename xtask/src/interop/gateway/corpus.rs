@@ -1,9 +1,9 @@
 //! The corpus of framing tricks through the gateway: an upstream sees the requests that the gateway saw, and
 //! no others.
 //!
-//! Each case is sent on a connection of its own, and after it, on another, a request that the upstream's log
-//! ends with. What the gateway sees in a case is known by the parser that it stands on; what the upstream
-//! sees, by its log and its answers.
+//! Each case has its own connection. Another connection then sends a request that ends the log of the
+//! upstream. The parser of the gateway tells the requests that the gateway sees; the log and the responses
+//! tell the requests that the upstream sees.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -21,12 +21,12 @@ use crate::stop::Stop;
 pub(super) struct Place<'p> {
     pub(super) gateway: SocketAddr,
     pub(super) log: Log<'p>,
-    /// Whether the upstream tells in its answers too what it was asked.
+    /// `true` if responses of the upstream describe the requests.
     pub(super) tells: bool,
     pub(super) stop: &'p Stop,
 }
 
-/// What went through.
+/// The requests that passed.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) cases: usize,
@@ -38,7 +38,7 @@ pub(super) struct Tally {
 
 /// The cases that are sent.
 pub(crate) enum Cases {
-    /// Our own: those that have fooled other gateways, and this many that are made of them.
+    /// Our own: cases that have fooled other gateways, and this many variations of them.
     Own(usize),
     /// Payloads of an outside suite, each in the pieces in which it is sent.
     Payloads(Vec<Vec<Vec<u8>>>),
@@ -111,14 +111,14 @@ impl Place<'_> {
             }
         }
         tally.refused += arrivals.iter().filter(|arrival| **arrival == Arrival::Possible).count();
-        // Nobody knows when the gateway logs what it gives up.
+        // The gateway may log an abandoned request at any time.
         let is_certain = |(request, _): &(usize, Seen)| arrivals[*request] == Arrival::Certain;
         tally.seen.extend(which.into_iter().zip(seen).filter(is_certain).map(|(_, seen)| seen));
         tally.seen.push(mark(tally.cases));
         Ok(())
     }
 
-    /// What the upstream saw before a request that is sent now.
+    /// Returns the requests that the upstream saw before a request that is sent now.
     fn seen_up_to_the_mark(&mut self, n: usize) -> anyhow::Result<Vec<Seen>> {
         let Seen { target, host, .. } = mark(n);
         let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
@@ -139,26 +139,25 @@ impl Place<'_> {
     }
 }
 
-/// Whether a request has arrived at the upstream, by its answer.
+/// The arrival of a request at the upstream, by its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Arrival {
     /// The upstream answered it.
     Certain,
-    /// It was refused, or stood behind one that was and whose client asked whether to go on: the gateway does
-    /// not.
+    /// The request was refused, or follows a refused request with `Expect`: the gateway does not go on.
     Possible,
     /// The gateway answered it: `OPTIONS *` asks the server that gets it, and no route takes it.
     Never,
 }
 
-/// Whether a client that sends this may be left without answers after a refusal: whether its content will
-/// follow nobody knows.
+/// Returns `true` if the gateway may leave this client without responses after a refusal, because the client
+/// may not send the rest of the content.
 fn asks_to_continue(octets: &[u8]) -> bool {
     octets.windows(EXPECT.len()).any(|octets| octets.eq_ignore_ascii_case(EXPECT))
 }
 
-/// What the answers say of each request, all of which are answered unless the gateway `may_close` the
-/// connection after a refusal.
+/// Derives the arrival of each request from the responses. Each has a response, unless the gateway
+/// `may_close` the connection after a refusal.
 fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Result<Vec<Arrival>> {
     let mut arrivals = Vec::new();
     for (n, request) in sight.complete.iter().enumerate() {
@@ -171,7 +170,7 @@ fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Resul
         });
     }
     let is_refusal = |answer: &Answer| answer.status >= 400;
-    ensure!(!sight.is_faulty || answers.last().is_some_and(is_refusal), "nobody was told that it is faulty");
+    ensure!(!sight.is_faulty || answers.last().is_some_and(is_refusal), "no response reports the fault");
     let too_many = answers.get(sight.complete.len()..).unwrap_or_default();
     ensure!(too_many.iter().all(is_refusal), "more answers than requests: {too_many:?}");
     Ok(arrivals)

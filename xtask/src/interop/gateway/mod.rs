@@ -16,22 +16,19 @@ mod reload;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 
-use super::check::{self, Row, Scene, Setting};
+use super::check::{self, Row, Setting};
 use super::{clients, grpc};
 use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::Stop;
 use reload::CONFIG_FILE;
-use upstreams::{UPSTREAMS, Upstream};
+use upstreams::Upstream;
 
 pub(super) use corpus::Cases;
 
 /// Runs every check that there is an upstream and a client for.
-///
-/// # Errors
-/// Only when a server did not start, or it is time to end.
 pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let cases = Cases::Own(if setting.is_full { FULL_CASES } else { QUICK_CASES });
     let mut rows = run_cases(setting, &cases)?;
@@ -40,17 +37,14 @@ pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Sends the cases through the gateway to each upstream that there is.
-///
-/// # Errors
-/// Only when it is time to end.
 pub(super) fn run_cases(setting: &Setting<'_>, cases: &Cases) -> anyhow::Result<Vec<Row>> {
     let name = match cases {
         Cases::Own(_) => "framing tricks",
         Cases::Payloads(_) => "HTTP Garden",
     };
     let mut rows = Vec::new();
-    for upstream in UPSTREAMS.iter().filter(|upstream| setting.is_full || !upstream.full_only) {
-        let Upstream { program, what, .. } = *upstream;
+    for upstream in upstreams::all()?.iter().filter(|upstream| setting.is_full || !upstream.full_only) {
+        let Upstream { program, what, .. } = upstream;
         let what = format!("{name} to {what}");
         if program != "thruway" && find_on_path(program).is_none() {
             rows.push(Row::not_installed(program, &what));
@@ -67,13 +61,12 @@ pub(super) fn run_cases(setting: &Setting<'_>, cases: &Cases) -> anyhow::Result<
 fn through(upstream: &Upstream, setting: &Setting<'_>, cases: &Cases) -> anyhow::Result<String> {
     let &Setting { program, directory, stop, .. } = setting;
     let (log, access_log) = (directory.join("seen.log"), directory.join(ACCESS_LOG));
-    let started = upstream.start(&upstreams::Place { directory, log: &log, stop })?;
+    let started = upstream.start(&log, &setting.scene(String::new(), 0, &[]))?;
     fs::write(&access_log, "")?;
-    let config = directory.join(CONFIG_FILE);
-    fs::write(&config, IN_ORDER.replace("{backend}", &started.address))?;
-    let gateway = serve(program, &config, directory, stop)?;
+    let config = IN_ORDER.replace("{backend}", &started.address);
+    let gateway = Server::serve(program, &config, &directory.join(CONFIG_FILE), stop)?;
     let mut place = corpus::Place {
-        gateway: gateway.url().trim_start_matches("http://").parse()?,
+        gateway: gateway.address().parse()?,
         log: seen::Log::new(&log),
         tells: upstream.tells,
         stop,
@@ -99,15 +92,12 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
         Server::start(program, &["serve", "--listen", "127.0.0.1:0"], &directory.join("demo.log"), stop)?;
     let has_node = find_on_path("node").is_some();
     let websocket = has_node.then(|| start_websocket(directory, stop)).transpose()?;
-    let address = |server: &Server| server.url().trim_start_matches("http://").to_owned();
     let config = BEFORE_THE_DEMO
-        .replace("{demo}", &address(&demo))
-        .replace("{websocket}", &websocket.as_ref().map_or_else(|| address(&demo), address));
-    let file = directory.join(CONFIG_FILE);
-    fs::write(&file, config + &reload::generation(0))?;
-    let gateway = serve(program, &file, directory, stop)?;
-    let scene =
-        Scene { url: gateway.url(), server: gateway.id(), program, stdio: &[], directory, is_full, stop };
+        .replace("{demo}", demo.address())
+        .replace("{websocket}", websocket.as_ref().unwrap_or(&demo).address());
+    let config = config + &reload::generation(0);
+    let gateway = Server::serve(program, &config, &directory.join(CONFIG_FILE), stop)?;
+    let scene = setting.scene(gateway.url(), gateway.id(), &[]);
     let mut checks = clients::checks("gateway")?;
     if is_full {
         checks.extend(clients::checks("gateway, full")?);
@@ -128,13 +118,7 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
 fn start_websocket(directory: &Path, stop: &Stop) -> anyhow::Result<Server> {
     let script = directory.join("websocket.mjs");
     fs::write(&script, WEBSOCKET)?;
-    let script = script.to_str().context("the temporary directory's path is not UTF-8")?;
     Server::start(Path::new("node"), &[script], &directory.join("websocket.log"), stop)
-}
-
-fn serve(program: &Path, config: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Server> {
-    let config = config.to_str().context("the temporary directory's path is not UTF-8")?;
-    Server::start(program, &["serve", config], &directory.join("gateway.log"), stop)
 }
 
 const ACCESS_LOG: &str = "access.log";

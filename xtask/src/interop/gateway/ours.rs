@@ -6,38 +6,22 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context as _;
 use serde_json::json;
-use thruway_server::{ListenAddr, Request, RunningServer, Server};
+use thruway_server::{Request, Server};
 
-/// A server in this process, which ends when dropped.
-pub(super) struct Ours {
-    server: Option<RunningServer>,
-    pub(super) url: String,
-}
+use crate::server::OwnServer;
 
-impl Ours {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// When there is no port, or no file to log to.
-    pub(super) fn start(log: &Path) -> anyhow::Result<Self> {
-        let log = Arc::new(Mutex::new(File::create(log)?));
-        let tell = move |request: &Request<'_>| {
-            let line = line_of(request);
-            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            // What is missing in the log is a divergence, which is what the log is there to show.
-            let _logged = writeln!(log, "{line}");
-            line
-        };
-        let server = Server::new(tell).workers(1).listen("127.0.0.1:0")?.start()?;
-        let address = server.addresses().iter().find_map(|address| match address {
-            ListenAddr::Tcp(address) => Some(*address),
-            ListenAddr::Unix(_) => None,
-        });
-        let url = format!("http://{}", address.context("no address of TCP")?);
-        Ok(Self { server: Some(server), url })
-    }
+/// Starts it.
+pub(super) fn start(log: &Path) -> anyhow::Result<OwnServer> {
+    let log = Arc::new(Mutex::new(File::create(log)?));
+    let tell = move |request: &Request<'_>| {
+        let line = line_of(request);
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        // A missing line is a divergence, which the comparison finds.
+        let _logged = writeln!(log, "{line}");
+        line
+    };
+    OwnServer::new(Server::new(tell).workers(1).listen("127.0.0.1:0")?.start()?, "http")
 }
 
 fn line_of(request: &Request<'_>) -> String {
@@ -64,13 +48,4 @@ fn escaped(json: &str) -> String {
         }
     }
     escaped
-}
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.drain();
-            server.join();
-        }
-    }
 }

@@ -14,7 +14,7 @@ pub(super) fn check() -> Check {
     Check::new("node", "a tunnel and events, during reloads", streams_live_on)
 }
 
-/// A route whose answer says which config it is of.
+/// Returns a route; its response names the generation of the config.
 pub(super) fn generation(n: u32) -> String {
     format!("\n[[routes]]\npath_exact = \"/generation\"\nanswer = {{ content = \"generation {n}.\" }}\n")
 }
@@ -54,7 +54,7 @@ fn open(scene: &Scene<'_>, target: &str, lines: &str) -> anyhow::Result<TcpStrea
     Ok(stream)
 }
 
-/// Reads octet by octet, so that what comes after `end` is there for the next who reads.
+/// Reads byte by byte, so that the next read begins after `end`.
 fn read_until(stream: &mut TcpStream, end: &str) -> anyhow::Result<String> {
     let mut text = Vec::new();
     while !text.ends_with(end.as_bytes()) {

@@ -1,4 +1,4 @@
-//! What upstreams and the gateway say that they saw: lines of JSON.
+//! The logs of upstreams and of the gateway: lines of JSON.
 
 use std::fs;
 use std::path::Path;
@@ -31,9 +31,6 @@ const fn ok() -> u16 {
 
 impl Seen {
     /// Reads what an upstream tells in an answer.
-    ///
-    /// # Errors
-    /// It tells nothing.
     pub(super) fn parse(line: &[u8]) -> anyhow::Result<Self> {
         let text: String = line.iter().copied().map(char::from).collect();
         serde_json::from_str(&text).with_context(|| format!("an upstream told `{text}`"))
@@ -58,9 +55,6 @@ impl<'p> Log<'p> {
     }
 
     /// The complete requests of all lines that are complete, since this was asked last.
-    ///
-    /// # Errors
-    /// A line that is not what upstreams write.
     pub(super) fn take(&mut self) -> anyhow::Result<Vec<Seen>> {
         let octets = fs::read(self.path).unwrap_or_default();
         let new = &octets[self.read..];
@@ -89,10 +83,8 @@ struct AccessLine {
     server: Option<String>,
 }
 
-/// What the gateway says that it forwarded, complete or not: method, target as it is behind it, and host.
-///
-/// # Errors
-/// There is no log, or it is not one of the format `json`.
+/// Returns the requests in the gateway's access log, complete or not: method, target behind the gateway, and
+/// host.
 pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
     let text = fs::read_to_string(access_log).context("the gateway has no access log")?;
     let mut forwarded = Vec::new();

@@ -1,173 +1,114 @@
-//! The upstreams that others wrote, and ours: each tells in its log, and all but nginx in their answers too,
-//! what they were asked.
+//! The upstreams that the corpus goes to, as `upstreams.toml` lists them: each logs the requests that it saw, and
+//! all but nginx answer with them too.
 
+use std::any::Any;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::Context as _;
+use serde::Deserialize;
 
-use super::ours::Ours;
-use crate::child::{self, Running};
-use crate::packages;
-use crate::server::Server;
-use crate::stop::Stop;
+use super::ours;
+use crate::child::Running;
+use crate::interop::check::Scene;
+use crate::interop::words;
+use crate::server::{Server, without_scheme};
 
-/// An upstream that the corpus goes to.
-pub(super) struct Upstream {
-    /// The program without which there is none.
-    pub(super) program: &'static str,
-    pub(super) what: &'static str,
-    /// Whether it answers what it was asked.
-    pub(super) tells: bool,
-    /// Whether it is left to `--full`, because it is installed first.
-    pub(super) full_only: bool,
-    start: fn(&Place<'_>) -> anyhow::Result<Started>,
+/// The list in `upstreams.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    upstream: Vec<Upstream>,
 }
 
-/// Where an upstream is started.
-pub(super) struct Place<'p> {
-    pub(super) directory: &'p Path,
-    pub(super) log: &'p Path,
-    pub(super) stop: &'p Stop,
+/// An upstream that the corpus goes to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Upstream {
+    /// The program that must be installed.
+    pub(super) program: String,
+    pub(super) what: String,
+    /// `true` if its answers describe the requests.
+    #[serde(default = "yes")]
+    pub(super) tells: bool,
+    /// `true` if only `--full` includes it, because it has to be installed.
+    #[serde(default)]
+    pub(super) full_only: bool,
+    /// The command, which prints its address; `{log}` is the file to log to. nginx and our own engine have none.
+    #[serde(default)]
+    command: Vec<String>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A running upstream; dropping it ends it.
 pub(super) struct Started {
-    _running: Any,
+    _running: Box<dyn Any>,
     /// `IP:PORT`.
     pub(super) address: String,
 }
 
-#[expect(dead_code, reason = "held so that they end when dropped")]
-enum Any {
-    Ours(Ours),
-    Server(Server),
-    Child(Running),
-}
-
-pub(super) const UPSTREAMS: &[Upstream] = &[
-    upstream("thruway", "our own engine", ours),
-    Upstream { tells: false, ..upstream("nginx", "nginx", nginx) },
-    upstream("node", "node:http", node),
-    upstream("python3", "http.server", http_server),
-    upstream("go", "net/http", net_http),
-    Upstream { full_only: true, ..upstream("python3", "uvicorn with h11", h11) },
-    Upstream { full_only: true, ..upstream("python3", "uvicorn with httptools", httptools) },
-];
-
-const fn upstream(
-    program: &'static str,
-    what: &'static str,
-    start: fn(&Place<'_>) -> anyhow::Result<Started>,
-) -> Upstream {
-    Upstream { program, what, tells: true, full_only: false, start }
+/// Returns all upstreams.
+pub(super) fn all() -> anyhow::Result<Vec<Upstream>> {
+    let list: List = toml::from_str(include_str!("upstreams.toml"))?;
+    Ok(list.upstream)
 }
 
 impl Upstream {
     /// Starts it with an empty log.
-    ///
-    /// # Errors
-    /// When it cannot be built or started.
-    pub(super) fn start(&self, place: &Place<'_>) -> anyhow::Result<Started> {
-        fs::write(place.log, "")?;
-        (self.start)(place)
+    pub(super) fn start(&self, log: &Path, scene: &Scene<'_>) -> anyhow::Result<Started> {
+        fs::write(log, "")?;
+        match self.program.as_str() {
+            "thruway" => {
+                let ours = ours::start(log)?;
+                let address = without_scheme(&ours.url).to_owned();
+                Ok(Started { _running: Box::new(ours), address })
+            }
+            "nginx" => nginx(log, scene),
+            _ => {
+                let places = [("log", text(log)?)];
+                let words = words::filled(&self.command, &places, scene)?;
+                let (program, arguments) = words.split_first().context("there is no command")?;
+                let output = scene.directory.join("upstream.log");
+                let server = Server::start(Path::new(program), arguments, &output, scene.stop)?;
+                let address = server.address().to_owned();
+                Ok(Started { _running: Box::new(server), address })
+            }
+        }
     }
 }
 
-fn ours(place: &Place<'_>) -> anyhow::Result<Started> {
-    let ours = Ours::start(place.log)?;
-    let address = without_scheme(&ours.url);
-    Ok(Started { _running: Any::Ours(ours), address })
-}
-
-fn node(place: &Place<'_>) -> anyhow::Result<Started> {
-    let script = place.directory.join("seen.mjs");
-    fs::write(&script, NODE)?;
-    server(place, Path::new("node"), &[&text(&script)?])
-}
-
-fn http_server(place: &Place<'_>) -> anyhow::Result<Started> {
-    server(place, Path::new("python3"), &["-I", "-c", PYTHON])
-}
-
-fn h11(place: &Place<'_>) -> anyhow::Result<Started> {
-    uvicorn(place, "h11")
-}
-
-fn httptools(place: &Place<'_>) -> anyhow::Result<Started> {
-    uvicorn(place, "httptools")
-}
-
-fn uvicorn(place: &Place<'_>, parser: &str) -> anyhow::Result<Started> {
-    let python = packages::python("gateway", place.stop)?;
-    server_with(place, &python, &["-I", "-c", ASGI], &[parser])
-}
-
-fn net_http(place: &Place<'_>) -> anyhow::Result<Started> {
-    let source = place.directory.join("seen.go");
-    fs::write(&source, GO)?;
-    let program = packages::go_file(&source, place.directory, place.stop)?;
-    server(place, &program, &[])
-}
-
-fn nginx(place: &Place<'_>) -> anyhow::Result<Started> {
+fn nginx(log: &Path, scene: &Scene<'_>) -> anyhow::Result<Started> {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let directory = place.directory.join("nginx");
+    let directory = scene.directory.join("nginx");
     fs::create_dir_all(&directory)?;
-    let config = directory.join("nginx.conf");
-    let filled =
-        [("{address}", address.to_string()), ("{log}", text(place.log)?), ("{directory}", text(&directory)?)]
-            .iter()
-            .fold(NGINX.to_owned(), |config, (name, value)| config.replace(name, value));
-    fs::write(&config, filled)?;
+    let config = include_str!("../upstreams/nginx.conf")
+        .replace("{address}", &address.to_string())
+        .replace("{log}", &text(log)?)
+        .replace("{directory}", &text(&directory)?);
+    let file = directory.join("nginx.conf");
+    fs::write(&file, config)?;
     let mut command = Command::new("nginx");
-    command.arg("-p").arg(&directory).args(["-e", "stderr", "-c"]).arg(&config);
-    let log = directory.join("output");
-    let mut running = Running::start(command, &log)?;
-    place.stop.wait("nginx to listen", START, || {
-        if running.ended()?.is_some() {
-            anyhow::bail!("nginx ended\n{}", child::tail(&fs::read_to_string(&log)?));
-        }
-        Ok(TcpStream::connect(address).ok())
-    })?;
-    Ok(Started { _running: Any::Child(running), address: address.to_string() })
-}
-
-/// A program whose last argument is the log, and that says where it listens.
-fn server(place: &Place<'_>, program: &Path, arguments: &[&str]) -> anyhow::Result<Started> {
-    server_with(place, program, arguments, &[])
-}
-
-fn server_with(
-    place: &Place<'_>,
-    program: &Path,
-    arguments: &[&str],
-    after_log: &[&str],
-) -> anyhow::Result<Started> {
-    let log = text(place.log)?;
-    let arguments = [arguments, &[log.as_str()], after_log].concat();
-    let output = place.directory.join("upstream.log");
-    let server = Server::start(program, &arguments, &output, place.stop)?;
-    let address = without_scheme(&server.url());
-    Ok(Started { _running: Any::Server(server), address })
-}
-
-fn without_scheme(url: &str) -> String {
-    url.trim_start_matches("http://").to_owned()
+    command.arg("-p").arg(&directory).args(["-e", "stderr", "-c"]).arg(&file);
+    let running = Running::start_listening(command, address, &directory.join("output"), scene.stop)?;
+    Ok(Started { _running: Box::new(running), address: address.to_string() })
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    let path: PathBuf = path.to_owned();
-    path.into_os_string().into_string().ok().context("the temporary directory's path is not UTF-8")
+    path.to_str().map(str::to_owned).context("the temporary directory's path is not UTF-8")
 }
 
-const NODE: &str = include_str!("../upstreams/seen.mjs");
-const PYTHON: &str = include_str!("../upstreams/seen.py");
-const ASGI: &str = include_str!("../upstreams/seen_asgi.py");
-const GO: &str = include_str!("../upstreams/seen.go");
-const NGINX: &str = include_str!("../upstreams/nginx.conf");
-
-const START: Duration = Duration::from_secs(10);
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_list_can_be_read() {
+        let is_special = |program: &str| ["thruway", "nginx"].contains(&program);
+        let all = super::all().unwrap();
+        assert!(all.iter().all(|upstream| upstream.command.is_empty() == is_special(&upstream.program)));
+        assert_eq!(all.len(), 7);
+    }
+}

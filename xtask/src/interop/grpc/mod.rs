@@ -4,8 +4,9 @@
 // the server that is ours
 mod ours;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::any::Any;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,26 +14,23 @@ use anyhow::Context as _;
 
 use super::check::{self, Row, Setting};
 use super::tls::{Authority, Key};
+use super::words;
 use crate::child;
-use crate::packages;
 use crate::program::find_on_path;
-use crate::server::Server;
-use ours::Ours;
+use crate::server::{Server, without_scheme};
 
-/// Who speaks gRPC.
+/// A client and server of gRPC.
 struct Speaker {
-    /// The program without which there is nothing to run.
+    /// The program that must be installed.
     program: &'static str,
-    /// How its ends are started, before what they are to do; `None` if it is a server in this process.
-    start: Option<Start>,
+    /// The command of both ends, without its arguments; empty for a server in this process.
+    command: &'static [&'static str],
 }
 
-/// A command line, made ready first.
-type Start = fn(&Setting<'_>) -> anyhow::Result<Vec<String>>;
-
-const PYTHON: Speaker = Speaker { program: "python3", start: Some(python) };
-const GO: Speaker = Speaker { program: "go", start: Some(go) };
-const OURS: Speaker = Speaker { program: "thruway", start: None };
+const PYTHON: Speaker =
+    Speaker { program: "python3", command: &["{python:grpc}", "-I", "{file:grpc/echo.py}"] };
+const GO: Speaker = Speaker { program: "go", command: &["{go-module:grpc:grpc-go}/grpc"] };
+const OURS: Speaker = Speaker { program: "thruway", command: &[] };
 
 const CLIENTS: [&Speaker; 2] = [&PYTHON, &GO];
 
@@ -40,9 +38,6 @@ const CLIENTS: [&Speaker; 2] = [&PYTHON, &GO];
 const SERVERS: [(&Speaker, bool); 4] = [(&PYTHON, true), (&GO, true), (&OURS, true), (&OURS, false)];
 
 /// Has every client ask every server.
-///
-/// # Errors
-/// Only when it is time to end.
 pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let pairs = CLIENTS.iter().flat_map(|client| SERVERS.iter().map(move |server| (client, server)));
@@ -64,32 +59,17 @@ pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
 
 impl Speaker {
     fn is_there(&self) -> bool {
-        self.start.is_none() || find_on_path(self.program).is_some()
+        self.command.is_empty() || find_on_path(self.program).is_some()
     }
 }
 
-/// Who calls whom, and how.
+/// A client, a server, and the way between them.
 struct Call<'c> {
     client: &'c Speaker,
     server: &'c Speaker,
     has_gateway: bool,
     is_secured: bool,
     setting: &'c Setting<'c>,
-}
-
-/// A server that is called.
-enum Called {
-    Ours(Ours),
-    Child(Server),
-}
-
-impl Called {
-    fn url(&self) -> String {
-        match self {
-            Self::Ours(ours) => ours.url.clone(),
-            Self::Child(server) => server.url(),
-        }
-    }
 }
 
 impl Call<'_> {
@@ -99,7 +79,7 @@ impl Call<'_> {
         format!("gRPC to {}, {how}{way}", self.server.program)
     }
 
-    /// What the client says of its calls.
+    /// Runs the calls, and returns the line that the client prints.
     fn run(&self) -> anyhow::Result<String> {
         let stop = self.setting.stop;
         let directory = tempfile::tempdir_in(self.setting.directory)?;
@@ -107,68 +87,47 @@ impl Call<'_> {
         if self.is_secured {
             Authority::new(directory, stop)?.issue_server(Key::P256, directory)?;
         }
-        let server = self.start_server(directory)?;
-        let gateway = self.has_gateway.then(|| self.start_gateway(&server.url(), directory)).transpose()?;
-        let url = gateway.as_ref().map_or_else(|| server.url(), Server::url);
-        let start = self.client.start.context("no client")?;
-        let mut command = command_of(&start(self.setting)?)?;
-        command.arg(url).arg(directory.join("root.pem"));
+        let (_server, url) = self.start_server(directory)?;
+        let gateway = self.has_gateway.then(|| self.start_gateway(&url, directory)).transpose()?;
+        let url = gateway.as_ref().map_or(url, Server::url);
+        let words = self.words(self.client)?;
+        let (program, arguments) = words.split_first().context("there is no client")?;
+        let mut command = Command::new(program);
+        command.args(arguments).arg(url).arg(directory.join("root.pem"));
         let said = child::output_of("the client of gRPC", command, LIMIT, stop)?;
         gateway.map(|gateway| gateway.end(stop)).transpose()?;
         Ok(said.trim().to_owned())
     }
 
-    fn start_server(&self, directory: &Path) -> anyhow::Result<Called> {
-        let Some(start) = self.server.start else {
-            return Ok(Called::Ours(Ours::start(directory, self.is_secured)?));
+    /// Returns the server, which ends when dropped, and its URL.
+    fn start_server(&self, directory: &Path) -> anyhow::Result<(Box<dyn Any>, String)> {
+        let mut words = self.words(self.server)?.into_iter().map(OsString::from);
+        let Some(program) = words.next() else {
+            let ours = ours::start(directory, self.is_secured)?;
+            let url = ours.url.clone();
+            return Ok((Box::new(ours), url));
         };
-        let mut words = start(self.setting)?;
-        words.push("serve".to_owned());
-        if self.is_secured {
-            words.extend([text(&directory.join("www.pem"))?, text(&directory.join("www.key"))?]);
-        }
-        let (program, arguments) = words.split_first().context("nothing to start")?;
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let files = ["www.pem", "www.key"].map(|name| directory.join(name).into_os_string());
+        let files = files.into_iter().filter(|_| self.is_secured);
+        let arguments: Vec<_> = words.chain(["serve".into()]).chain(files).collect();
         let log = directory.join("upstream.log");
-        Ok(Called::Child(Server::start(Path::new(program), &arguments, &log, self.setting.stop)?))
+        let server = Server::start(Path::new(&program), &arguments, &log, self.setting.stop)?;
+        let url = server.url();
+        Ok((Box::new(server), url))
+    }
+
+    fn words(&self, speaker: &Speaker) -> anyhow::Result<Vec<String>> {
+        let words: Vec<_> = speaker.command.iter().map(|word| (*word).to_owned()).collect();
+        words::filled(&words, &[], &self.setting.scene(String::new(), 0, &[]))
     }
 
     fn start_gateway(&self, upstream: &str, directory: &Path) -> anyhow::Result<Server> {
-        let address = upstream.split("://").nth(1).context("no address")?;
         let [listener, servers] = if self.is_secured { SECURED } else { [""; 2] };
-        let config = CONFIG.replace("{upstream}", address).replace("{listener}", listener);
-        let path = directory.join("gateway.toml");
-        fs::write(&path, config + servers)?;
-        let log = directory.join("gateway.log");
-        Server::start(self.setting.program, &["serve", &text(&path)?], &log, self.setting.stop)
+        let config = CONFIG.replace("{upstream}", without_scheme(upstream)).replace("{listener}", listener);
+        let file = directory.join("gateway.toml");
+        Server::serve(self.setting.program, &(config + servers), &file, self.setting.stop)
     }
 }
-
-fn command_of(words: &[String]) -> anyhow::Result<Command> {
-    let (program, arguments) = words.split_first().context("nothing to start")?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    Ok(command)
-}
-
-fn python(setting: &Setting<'_>) -> anyhow::Result<Vec<String>> {
-    let python = packages::python("grpc", setting.stop)?;
-    let script = setting.directory.join("echo.py");
-    fs::write(&script, SCRIPT)?;
-    Ok(vec![text(&python)?, "-I".to_owned(), text(&script)?])
-}
-
-fn go(setting: &Setting<'_>) -> anyhow::Result<Vec<String>> {
-    let programs = packages::go_module("xtask/src/interop/grpc", "grpc-go", &["."], setting.stop)?;
-    Ok(vec![text(&programs.join(GO_PROGRAM))?])
-}
-
-fn text(path: &Path) -> anyhow::Result<String> {
-    let path: PathBuf = path.to_owned();
-    path.into_os_string().into_string().ok().context("a path that is not UTF-8")
-}
-
-const SCRIPT: &str = include_str!("echo.py");
 
 const CONFIG: &str = r#"
 [[listeners]]
@@ -185,10 +144,8 @@ servers = ["{upstream}"]
 http2 = true
 "#;
 
-/// What a listener has more, and an upstream.
+/// Further settings of the listener and of the upstream.
 const SECURED: [&str; 2] =
     ["tls.certificates = [{ chain = \"www.pem\", key = \"www.key\" }]\n", "tls.roots = [\"root.pem\"]\n"];
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// Name of the Go module's program.
-const GO_PROGRAM: &str = "grpc";

@@ -8,50 +8,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use bytes::Bytes;
 use thruway_server::{
     BoxError, CertificateFiles, Content, ContentStream, FieldLinesBuf, Listener, OwnedRequest, Piece,
-    RequestContent, Response, RunningServer, StatusCode, TlsAcceptor, TlsAcceptorConfig,
+    RequestContent, Response, StatusCode, TlsAcceptor, TlsAcceptorConfig,
 };
 
-/// A server in this process, which ends when dropped.
-pub(super) struct Ours {
-    server: Option<RunningServer>,
-    pub(super) url: String,
-}
+use crate::server::OwnServer;
 
-impl Ours {
-    /// Starts it, with the certificate in `directory` if TLS is to be spoken.
-    ///
-    /// # Errors
-    /// When there is no port, or a certificate that cannot be used.
-    pub(super) fn start(directory: &Path, is_secured: bool) -> anyhow::Result<Self> {
-        let mut listener = Listener::new("127.0.0.1:0".parse()?).http2();
-        if is_secured {
-            let [chain, key] = ["www.pem", "www.key"].map(|name| directory.join(name));
-            let files = CertificateFiles { chain, key, ocsp: None };
-            let alpn = vec![b"h2".to_vec()];
-            let config = TlsAcceptorConfig { alpn, ..TlsAcceptorConfig::new(vec![files]) };
-            let acceptor = TlsAcceptor::load(config).map_err(|error| anyhow::anyhow!("{error}"))?;
-            listener = listener.tls(Arc::new(acceptor));
-        }
-        let cancelled = Arc::new(AtomicU64::new(0));
-        let handler = move |request: OwnedRequest| answer(request, cancelled.clone());
-        let server = thruway_server::Server::new(handler).workers(1).listen_on(listener).start()?;
-        let address = server.addresses().first().context("no address")?;
-        let url = format!("{}://{address}", if is_secured { "https" } else { "http" });
-        Ok(Self { server: Some(server), url })
+/// Starts it, with the certificate in `directory` if `is_secured`.
+pub(super) fn start(directory: &Path, is_secured: bool) -> anyhow::Result<OwnServer> {
+    let mut listener = Listener::new("127.0.0.1:0".parse()?).http2();
+    if is_secured {
+        let [chain, key] = ["www.pem", "www.key"].map(|name| directory.join(name));
+        let files = CertificateFiles { chain, key, ocsp: None };
+        let alpn = vec![b"h2".to_vec()];
+        let config = TlsAcceptorConfig { alpn, ..TlsAcceptorConfig::new(vec![files]) };
+        let acceptor = TlsAcceptor::load(config).map_err(|error| anyhow::anyhow!("{error}"))?;
+        listener = listener.tls(Arc::new(acceptor));
     }
-}
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.drain();
-            server.join();
-        }
-    }
+    let cancelled = Arc::new(AtomicU64::new(0));
+    let handler = move |request: OwnedRequest| answer(request, cancelled.clone());
+    let server = thruway_server::Server::new(handler).workers(1).listen_on(listener).start()?;
+    OwnServer::new(server, if is_secured { "https" } else { "http" })
 }
 
 async fn answer(request: OwnedRequest, cancelled: Arc<AtomicU64>) -> Response {
@@ -108,13 +88,13 @@ impl Drop for Cancelled<'_> {
     }
 }
 
-/// An answer whose head is all that there is.
+/// Returns a response that is only a head.
 fn only_trailers(status: u8, message: &str) -> Response {
     let response = Response::new(StatusCode::OK).with_field("Content-Type", "application/grpc");
     response.with_field("Grpc-Status", status.to_string()).with_field("Grpc-Message", message)
 }
 
-/// These messages, what comes from the client behind them, and how the call has ended.
+/// Returns a response with these messages, the client's messages after them, and the status of the call.
 fn said(messages: VecDeque<Bytes>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
     let mut trailers = FieldLinesBuf::new();
     for (name, value) in [

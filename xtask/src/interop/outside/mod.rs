@@ -33,7 +33,7 @@ pub(super) struct Checkouts {
     http_garden: Option<PathBuf>,
 }
 
-/// A suite whose tests start the gateway themselves.
+/// A suite with tests that start the gateway.
 struct Suite {
     /// Name in `suites.py` and in `expected_failures.toml`.
     name: &'static str,
@@ -62,9 +62,6 @@ const SUITES: &[Suite] = &[
 ];
 
 /// Runs each suite that has a checkout.
-///
-/// # Errors
-/// When a server did not start, or it is time to end.
 pub(super) fn run(setting: &Setting<'_>, checkouts: &Checkouts) -> anyhow::Result<Vec<Row>> {
     let directory = setting.directory.join("outside");
     fs::create_dir_all(&directory)?;

@@ -11,9 +11,9 @@ pub(super) struct Case<'s> {
     pub(super) setting: &'s Setting<'s>,
     /// A checkout of `tlsfuzzer`, if there is one.
     pub(super) tlsfuzzer: Option<&'s Path>,
-    /// What its certificate is.
+    /// The kind of its certificate.
     pub(super) kind: &'static str,
-    /// Where the server's files are; judges leave theirs there.
+    /// The folder of the files of the server and of the judges.
     pub(super) directory: &'s Path,
     pub(super) authority: &'s Authority<'s>,
     pub(super) port: u16,

@@ -1,5 +1,5 @@
-//! Certificates as authorities hand them out today, made with `openssl`: judges look at how long they are
-//! good, and for what.
+//! Certificates with the lifetimes and usages of today's authorities, made with `openssl`, because judges
+//! check both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::child;
 use crate::stop::Stop;
 
-/// Who issues them, for as long as a run takes.
+/// An authority for the duration of a run.
 pub(in crate::interop) struct Authority<'s> {
     directory: PathBuf,
     stop: &'s Stop,
 }
 
-/// What a key is.
+/// The kind of a key.
 #[derive(Clone, Copy)]
 pub(in crate::interop) enum Key {
     P256,
@@ -23,9 +23,6 @@ pub(in crate::interop) enum Key {
 
 impl<'s> Authority<'s> {
     /// A new one, with its files in `directory`.
-    ///
-    /// # Errors
-    /// `openssl` fails.
     pub(in crate::interop) fn new(directory: &Path, stop: &'s Stop) -> anyhow::Result<Self> {
         let new = Self { directory: directory.to_owned(), stop };
         let mut command = request(Key::P256, directory, "root");
@@ -40,17 +37,11 @@ impl<'s> Authority<'s> {
     }
 
     /// Writes `www.pem` and `www.key` into `directory`.
-    ///
-    /// # Errors
-    /// `openssl` fails.
     pub(in crate::interop) fn issue_server(&self, key: Key, directory: &Path) -> anyhow::Result<()> {
         self.issue(key, directory, "www", &format!("subjectAltName=DNS:{HOST},IP:127.0.0.1"), "serverAuth")
     }
 
     /// Writes `client.pem` and `client.key` into `directory`.
-    ///
-    /// # Errors
-    /// `openssl` fails.
     pub(in crate::interop) fn issue_client(&self, key: Key, directory: &Path) -> anyhow::Result<()> {
         self.issue(key, directory, "client", "subjectAltName=email:client@www.example", "clientAuth")
     }

@@ -1,6 +1,7 @@
-//! A million requests, over HTTP/1.1 and HTTP/2, on connections that stay and on new ones, while certificates
-//! and keys of tickets change several times a second: none may fail, and nothing may grow.
+//! A million requests over HTTP/1.1 and HTTP/2, on lasting and on new connections. Meanwhile certificates and
+//! ticket keys change several times a second. No request may fail, and the memory must not grow.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +13,6 @@ use super::case::Case;
 use super::certificates::Key;
 use crate::child::{self, Running};
 use crate::interop::check::{Row, Setting};
-use crate::process;
 use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::now;
@@ -52,10 +52,10 @@ fn soak(case: &Case<'_>, requests: u32) -> anyhow::Result<String> {
     }
     let mut rotating = Rotating { config: directory.join("thruway.toml"), generation: 0, last: now() };
     rotating.write()?;
-    let config = rotating.config.to_str().context("the temporary directory's path is not UTF-8")?;
     let log = directory.join("server.log");
-    let server = Server::start(case.setting.program, &["serve", config], &log, stop)?;
-    // What comes first fills the pools.
+    let arguments = [OsStr::new("serve"), rotating.config.as_os_str()];
+    let server = Server::start(case.setting.program, &arguments, &log, stop)?;
+    // The first requests fill the pools.
     rotating.load_all(case, &server, requests / 10)?;
     let before = Usage::of(server.id())?;
     rotating.load_all(case, &server, requests)?;
@@ -124,14 +124,14 @@ impl Rotating {
     }
 }
 
-/// How many requests were answered, as either program says it.
+/// Returns the number of answered requests, from the output of either program.
 fn answered(printed: &str) -> Option<u32> {
     let number = |text: &str| text.trim().trim_end_matches(',').parse().ok();
     let line = |name: &str| printed.lines().find_map(|line| line.trim().strip_prefix(name));
     line("\"answered\":").and_then(number).or_else(|| number(line("status codes:")?.split_once(" 2xx")?.0))
 }
 
-/// What a process uses up.
+/// The resources of a process.
 struct Usage {
     octets: u64,
     descriptors: usize,
@@ -140,7 +140,10 @@ struct Usage {
 impl Usage {
     fn of(id: u32) -> anyhow::Result<Self> {
         let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?.count();
-        Ok(Self { octets: process::anonymous_memory(id)?, descriptors })
+        let memory = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
+        let line = memory.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        Ok(Self { octets: kibibytes.context("its memory is unknown")? << 10, descriptors })
     }
 }
 
@@ -162,7 +165,7 @@ demo = true
 /// From one change to the next.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// What allocators keep.
+/// Memory that allocators keep.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
 /// Connections that are just being closed.
@@ -172,7 +175,12 @@ const LIMIT: Duration = Duration::from_mins(10);
 
 #[cfg(test)]
 mod tests {
-    use super::answered;
+    use super::{Usage, answered};
+
+    #[test]
+    fn the_memory_of_a_process_is_known() {
+        assert!(Usage::of(std::process::id()).unwrap().octets > 0);
+    }
 
     #[test]
     fn answers_are_counted_as_each_program_says_it() {

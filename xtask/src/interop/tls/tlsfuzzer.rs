@@ -1,7 +1,7 @@
 //! `tlsfuzzer`: conversations that say what a server must answer, to what is right and to what is not.
 //!
-//! It is in no registry, so it takes a checkout; which of its scripts are run, how, and where we differ from
-//! what they expect is `tlsfuzzer.toml`.
+//! `tlsfuzzer` is in no registry, so this needs a checkout. `tlsfuzzer.toml` lists the scripts, their
+//! arguments and our differences.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,14 +27,14 @@ struct Script {
     name: String,
     #[serde(default)]
     arguments: Vec<String>,
-    /// Whether it is one for servers that ask for certificates.
+    /// `true` if the script is for servers that ask for certificates.
     #[serde(default)]
     shows_certificate: bool,
     #[serde(default)]
     different: Vec<Different>,
 }
 
-/// Probes that do not see what they expect, for one reason.
+/// Probes that fail for one reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Different {
@@ -87,7 +87,7 @@ impl Script {
         self.verdict(&child::any_output_of(command, LIMIT, case.setting.stop)?)
     }
 
-    /// What it says of itself at its end, unless a probe has failed that is none of those that differ.
+    /// Returns the summary, unless a probe fails that is not listed as different.
     fn verdict(&self, printed: &str) -> anyhow::Result<String> {
         let count = |name: &str| {
             let value = printed.lines().rev().find_map(|line| line.strip_prefix(name));

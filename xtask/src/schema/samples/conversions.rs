@@ -32,7 +32,7 @@ pub(super) fn write(table: &Table, samples: &mut Samples) -> Result<()> {
         written_list(table, samples)?;
     }
     if samples.revision >= Revision::R20251125 {
-        // Earlier revisions have no word for an error whose request is not known.
+        // Earlier revisions have no error response for an unknown request.
         let error = Error::new(ErrorCode::PARSE_ERROR, "it does not work").with_data(json!({"gauge": 12}));
         let mut output = Vec::new();
         write_error(&mut output, None, &error);
@@ -87,7 +87,7 @@ fn errors(samples: &mut Samples) -> Result<()> {
     Ok(())
 }
 
-/// A list whose members were written before, as servers keep them.
+/// Writes a list from members that are already written, as servers keep them.
 fn written_list(table: &Table, samples: &mut Samples) -> Result<()> {
     let mut members = b"\"tools\":".to_vec();
     serde_json::to_writer(&mut members, &[table.part::<Tool>("tool")?])?;

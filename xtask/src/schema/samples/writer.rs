@@ -8,15 +8,15 @@ use thruway_mcp::modern::{ResultType, ResultWriter};
 use thruway_mcp::schema::{CacheHint, CacheScope, Implementation, MetaObject};
 use thruway_mcp::{Era, Revision};
 
-/// Something that we write, and what the schema calls it.
+/// A value that we write, and its name in the schema.
 pub(in crate::schema) struct Sample {
     pub(in crate::schema) definition: String,
     pub(in crate::schema) value: Value,
-    /// Whether it is a whole message. What is in one is a sample too.
+    /// `true` for a whole message. Its parts are samples too.
     pub(in crate::schema) is_message: bool,
 }
 
-/// What is written in one revision.
+/// The samples of one revision.
 pub(super) struct Samples {
     pub(super) revision: Revision,
     pub(super) results: ResultWriter,
@@ -121,5 +121,5 @@ pub(super) struct Names<'n> {
     pub(super) is_cacheable: bool,
 }
 
-/// What any response is.
+/// Definitions of every response.
 const RESPONSES: [&str; 3] = ["JSONRPCResultResponse", "JSONRPCResponse", "JSONRPCMessage"];
