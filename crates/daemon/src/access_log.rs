@@ -20,10 +20,10 @@ pub(crate) struct Present {
     what: (AccessLogLines, AccessLogTarget),
 }
 
-/// What a config wants, which can be written.
+/// The access log of a config, after its file was opened.
 pub(crate) enum Wanted {
     Nothing,
-    /// What is there already.
+    /// The current log stays.
     Same,
     Other((AccessLogLines, AccessLogTarget), OpenTarget),
     First(Present),

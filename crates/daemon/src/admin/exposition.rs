@@ -2,11 +2,11 @@
 
 use std::fmt::{Display, Write as _};
 
-/// What is written of one scrape.
+/// Text of one scrape.
 #[derive(Default)]
 pub(super) struct Exposition(String);
 
-/// Whether a value only grows.
+/// Type of a metric.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Counter,
@@ -45,7 +45,7 @@ impl Family<'_> {
         self.part("", labels, value);
     }
 
-    /// A sample whose name has an ending, as those of histograms.
+    /// Adds a sample with a suffix to its name, such as those of histograms.
     pub(super) fn part(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.text, "{}{ending}", self.name);
         for (place, (name, value)) in labels.iter().enumerate() {

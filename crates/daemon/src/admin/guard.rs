@@ -1,5 +1,5 @@
-//! Who may ask at all. A page in a browser can send requests to servers of its user's machine, also under a
-//! name that leads there (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
+//! Checks of requests to the admin listener. A web page can send requests to servers of its user's machine,
+//! also under a name that leads there (DNS rebinding), but it cannot forge `Host` and `Origin`.
 
 use thruway_message::RequestHead;
 use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};
@@ -7,7 +7,8 @@ use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, Sta
 /// Answers those that no page of another site can have sent.
 pub(super) struct Guarded {
     router: Router,
-    /// Under which names is known only where nobody else is.
+    /// `true` if any `Host` is accepted, because the listener is reachable from other machines under unknown
+    /// names.
     allow_any_host: bool,
 }
 

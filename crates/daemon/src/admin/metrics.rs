@@ -1,4 +1,4 @@
-//! `/metrics`: what has been counted.
+//! `/metrics`: the counters.
 
 use std::time::{Duration, SystemTime};
 
@@ -78,7 +78,7 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-/// The samples of one histogram, of whose buckets the last has no bound.
+/// Writes the samples of a histogram. The last bucket has no bound.
 fn write_histogram(
     family: &mut Family<'_>,
     labels: &[(&str, &str)],
@@ -323,7 +323,7 @@ fn since_epoch(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// A server, with what it is told apart by.
+/// A server with its labels.
 struct Server<'r> {
     upstream: &'r str,
     address: String,

@@ -75,8 +75,8 @@ async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     }
 }
 
-/// Enough for whoever watches, and few enough to leave descriptors to the others.
+/// Maximum number of connections: enough for monitoring, and few enough to leave descriptors to clients.
 const CONNECTIONS_MAX: usize = 64;
 
-/// What is asked here is answered at once: only a reload may take a while.
+/// Drain time: requests complete at once, except for a reload.
 const DRAIN: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! `/status`: what runs and how it is, as JSON.
+//! `/status`: the running state as JSON.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -46,7 +46,7 @@ struct RouteStatus<'a> {
     policies: Vec<&'a str>,
 }
 
-/// A listener whose connections are forwarded whatever they carry.
+/// A listener that forwards TCP connections.
 #[derive(Serialize)]
 struct StreamsStatus<'a> {
     listener: String,
@@ -94,7 +94,7 @@ struct OrderJson {
     last_error: Option<String>,
 }
 
-/// What is said of the revocation of a certificate.
+/// OCSP state of a certificate.
 #[derive(Serialize)]
 struct StapleJson {
     file: PathBuf,
@@ -170,7 +170,7 @@ impl From<StapleStatus> for StapleJson {
     }
 }
 
-/// As RFC 3339 has it.
+/// Returns the form of RFC 3339.
 fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }

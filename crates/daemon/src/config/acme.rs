@@ -21,26 +21,26 @@ use super::{ListenerConfig, Span};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAcme {
-    /// Whether you agree to its terms of service. Default false, and then nothing is ordered.
+    /// Must be `true`: you accept the terms of service of the ACME server. Default `false`; then nothing is
+    /// ordered.
     #[serde(default)]
     pub(super) terms_of_service_agreed: bool,
     /// The URL of its directory. Default that of Let's Encrypt.
     pub(super) directory: Option<Spanned<String>>,
-    /// How it finds out that names lead here: `tls-alpn-01`, at port 443, or `http-01`, at port 80. Default
+    /// Proof that you control a name: `tls-alpn-01` at port 443, or `http-01` at port 80. Default
     /// `tls-alpn-01`.
     #[serde(default)]
     pub(super) challenge: RawChallenge,
-    /// Where its operators reach you, as `mailto:admin@example.com`: said when the account is made. Default
-    /// nothing.
+    /// Addresses at which the ACME server can reach you, such as `mailto:admin@example.com`. Sent when the
+    /// account is created. Default: none.
     #[serde(default)]
     pub(super) contacts: Vec<Spanned<String>>,
     /// The directory for account, keys and certificates. Relative to the directory of the config. Default
     /// `acme`.
     pub(super) store: Option<PathBuf>,
-    /// Files with the certificates of those who are trusted to say who the server is. Default those whom this
-    /// system trusts.
+    /// PEM files with trusted roots for the ACME server. Default: those of the system.
     pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
-    /// An account that you have with its operators, for those who ask for one. Default none.
+    /// Account at the ACME server that its operators gave you, if they require one. Default: none.
     pub(super) external_account: Option<RawExternalAccount>,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum RawChallenge {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawExternalAccount {
-    /// What its key is called there.
+    /// Id of the key.
     pub(super) key_id: String,
     /// The key, in base64url.
     #[schemars(extend("writeOnly" = true))]
@@ -96,7 +96,7 @@ pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -
     Some(Wanted { config, certificates: Vec::new() })
 }
 
-/// Without TLS, anybody on the way could have certificates issued to himself (RFC 8555 §6.1).
+/// Without TLS, an attacker on the path could order certificates for himself (RFC 8555 §6.1).
 fn resolve_acme_directory(resolver: &mut Resolver<'_>, url: Spanned<String>) -> String {
     let is_directory =
         Url::parse(url.get_ref()).is_ok_and(|url| url.is_https() && TlsServerName::new(url.host()).is_ok());
@@ -117,7 +117,7 @@ fn resolve_external_account(resolver: &mut Resolver<'_>, raw: RawExternalAccount
     ExternalAccount { key_id: raw.key_id, key: key.unwrap_or_default() }
 }
 
-/// Where the certificate for `names` will be, which is ordered.
+/// Returns the place of the ordered certificate for `names`.
 pub(super) fn resolve_ordered(
     resolver: &mut Resolver<'_>,
     names: &Spanned<Vec<Spanned<String>>>,
@@ -147,7 +147,7 @@ pub(super) fn resolve_ordered(
     Some(files)
 }
 
-/// Whether the listeners let names be validated.
+/// Checks that a listener can prove control of the names.
 pub(super) fn check_challenge(
     resolver: &mut Resolver<'_>,
     span: Option<&Span>,
@@ -163,7 +163,7 @@ pub(super) fn check_challenge(
     }
 }
 
-/// Whether certificates are ordered whose names are validated in this way.
+/// Returns `true` if certificates are ordered with this challenge.
 pub(super) fn validates_by(resolver: &Resolver<'_>, challenge: ChallengeKind) -> bool {
     resolver.acme.as_ref().is_some_and(|wanted| wanted.config.challenge == challenge)
 }

@@ -20,7 +20,7 @@ pub(in crate::config) struct RawAnswer {
     pub(in crate::config) content_type: Option<Spanned<String>>,
     /// Default none.
     pub(in crate::config) content: Option<Spanned<String>>,
-    /// More field lines: `{ name = "…", value = "…" }`. Those that the server writes itself are refused.
+    /// Additional headers: `{ name = "…", value = "…" }`. Headers that the server writes itself are refused.
     #[serde(default)]
     pub(in crate::config) fields: Vec<RawField>,
 }
@@ -79,7 +79,7 @@ pub(in crate::config) fn resolve_field_line(
     }
 }
 
-/// Whether the field is valid and not the server's own.
+/// Returns `true` if the header is valid and the server does not write it itself.
 fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     let text = name.get_ref();
     if let Err(error) = FieldName::new(text.as_bytes()) {

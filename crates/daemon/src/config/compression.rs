@@ -13,28 +13,29 @@ use thruway_server::layers::Compression;
 use super::resolver::Resolver;
 use super::values::Spanned;
 
-/// Whether responses are compressed: `true`, `false`, or a table of how.
+/// Compression of responses: `true`, `false`, or a table.
 pub(super) enum RawCompression {
     No,
     Yes(Box<RawCompressed>),
 }
 
-/// How responses are compressed.
+/// Settings of compression.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCompressed {
     /// `zstd`, `br` and `gzip`: of those that a client likes best, the first is used. Default all, in this
     /// order.
     pub(super) codings: Option<Spanned<Vec<Spanned<RawCoding>>>>,
-    /// How much time is taken for less content.
+    /// Compression levels. Higher levels need more time.
     #[serde(default)]
     pub(super) levels: RawLevels,
     /// Media types: `text/html`, `text/*` for all below it (but not `text/event-stream`), `*+json` for all
     /// that end so. Default what is known to get smaller: text, JSON, XML, scripts and the like.
     pub(super) types: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Content of fewer octets is left as it is. Default 512.
+    /// Minimum size of a body in bytes. Smaller bodies are not compressed. Default 512.
     pub(super) minimum_bytes: Option<u64>,
-    /// Streams of each worker that are compressed at a time; those beyond are sent as they are. Default 128.
+    /// Maximum number of streams that a worker compresses at a time. Further streams are sent uncompressed.
+    /// Default 128.
     pub(super) streams_max: Option<usize>,
 }
 
@@ -96,7 +97,7 @@ impl JsonSchema for RawCompression {
     }
 }
 
-/// How responses are compressed; `None` if they are not.
+/// Returns the compression. `None` if responses are not compressed.
 pub(super) fn resolve_compression(resolver: &mut Resolver<'_>, raw: RawCompression) -> Option<Compression> {
     let RawCompression::Yes(raw) = raw else { return None };
     let RawCompressed { codings, levels, types, minimum_bytes, streams_max } = *raw;

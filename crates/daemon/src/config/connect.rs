@@ -20,12 +20,13 @@ pub(in crate::config) struct RawConnect {
     /// machine's: `10.1.0.0/16`. Default none.
     #[serde(default)]
     pub(in crate::config) private: Vec<Spanned<String>>,
-    /// Whether tunnels may lead to listeners of this server too, as far as `private` lets them. Default no.
+    /// `true` allows tunnels to listeners of this server, if `private` includes their addresses. Default
+    /// `false`. Risk: also to the admin listener.
     #[serde(default)]
     pub(in crate::config) own_listeners: bool,
-    /// For the name of the host to be resolved and the connection to be accepted.
+    /// Maximum time to resolve the name and to connect. Default 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
-    /// Without an octet in either direction; then the tunnel is closed.
+    /// Maximum time without a byte in either direction. Then the tunnel is closed. Default 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 

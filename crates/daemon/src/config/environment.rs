@@ -1,5 +1,4 @@
-//! Values from the environment: `${NAME}` in texts, which stand for numbers and truth values where those
-//! belong.
+//! Values from environment variables: `${NAME}` in strings, also in place of numbers and booleans.
 
 use std::borrow::Cow;
 use std::env::VarError;
@@ -19,7 +18,7 @@ enum Unfilled {
     Dollar,
     /// `${` has no `}`.
     Open,
-    /// What stands between the braces is no name.
+    /// The text between the braces is not a name.
     Name(String),
     /// The variable is there, but is no text.
     NotText(String),
@@ -39,7 +38,7 @@ pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled
     Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(filled), Err)
 }
 
-/// With the places where they stand.
+/// Failures with their positions.
 type Failures = Vec<(usize, Failure)>;
 
 fn fill_in_value(
@@ -90,7 +89,7 @@ fn filled_in(text: &str, variable: impl Fn(&str) -> Result<String, VarError>) ->
     Ok(filled)
 }
 
-/// What stands for `NAME` or `NAME:-default`.
+/// Returns the value for `NAME` or `NAME:-default`.
 fn value_of(place: &str, variable: impl Fn(&str) -> Result<String, VarError>) -> Result<String, Unfilled> {
     let (name, default) = place.split_once(":-").map_or((place, None), |(name, text)| (name, Some(text)));
     if !is_name(name) {
@@ -105,7 +104,7 @@ fn value_of(place: &str, variable: impl Fn(&str) -> Result<String, VarError>) ->
     }
 }
 
-/// Whether shells take this for the name of a variable.
+/// Returns `true` if shells accept the text as the name of a variable.
 fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.chars().all(|octet| octet.is_ascii_alphanumeric() || octet == '_')

@@ -166,7 +166,7 @@ impl Source {
         self.report(Severity::Warning, &message, &span, [])
     }
 
-    /// A failure at `span` because of what stands at `other`, which `label` says.
+    /// Returns a failure at `span` that refers to `other`, with a `label`.
     pub(super) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         let private = |text: &str| self.without_private_values(text.to_owned(), &[span, other]);
         let (message, label) = (private(message), private(label));
@@ -174,8 +174,8 @@ impl Source {
         self.report(Severity::Error, &message, span, [other])
     }
 
-    /// Returns `message` with the text of the file, which names variables and has stars for secrets, in place
-    /// of private values: those that come from the environment, and hidden ones at `spans`.
+    /// Returns `message` with the text of the file, in which variables have their names and secrets are
+    /// masked, in place of private values: values from the environment, and hidden ones at `spans`.
     fn without_private_values(&self, message: String, spans: &[&Span]) -> String {
         let is_meant = |at: &Span| spans.contains(&at);
         let filled = self.filled.get().into_iter().flat_map(Filled::texts);
@@ -200,7 +200,7 @@ impl Source {
         self.text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
     }
 
-    /// Whether what stands at `span` is not shown.
+    /// Returns `true` if the value at `span` is hidden.
     pub(super) fn hides(&self, span: &Span) -> bool {
         self.shown().get(span.clone()) != self.text.get(span.clone())
     }

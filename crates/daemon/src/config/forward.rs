@@ -4,7 +4,7 @@ use std::fmt;
 
 use thruway_gateway::{ForwardTimeouts, HashBy, MirrorConfig, Rewrite};
 
-/// Where the requests of a route go, and what is changed on the way.
+/// Forwarding of a route: its upstreams and changes.
 pub(crate) struct ForwardAction {
     pub(crate) to: ForwardTo,
     pub(crate) rewrite: Rewrite,
@@ -15,14 +15,14 @@ pub(crate) struct ForwardAction {
 pub(crate) enum ForwardTo {
     /// The upstream of this name.
     Upstream(String),
-    /// Those of these names, by weights.
+    /// Several upstreams by name and weight.
     Split { sides: Vec<(String, u32)>, by: Option<SplitBy> },
 }
 
-/// What keeps a client on its side of a split.
+/// Key that keeps a client on its side of a split.
 pub(crate) struct SplitBy {
     pub(crate) key: HashBy,
-    /// As it was written.
+    /// The text of the config.
     pub(crate) text: String,
 }
 

@@ -26,34 +26,33 @@ use crate::config::{
     Failure, Http2, HttpsRedirect, LISTED_HINT, ListenerConfig, TcpListenerConfig, Upstreams, is_listed,
 };
 
-/// Where to listen.
+/// Table of a listener.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListener {
     /// `IP:PORT` or `unix:PATH`.
     pub(in crate::config) address: Spanned<String>,
-    /// Whether connections begin with a header of the PROXY protocol (version 1 or 2), which says who the
-    /// client is: `true`, or `{ from = ["NETWORK"] }`. Default no.
+    /// Expects a PROXY protocol header (version 1 or 2) that names the client: `true`, or `{ from =
+    /// ["NETWORK"] }`. Default `false`. Risk of `true`: any client that can connect chooses its address.
     #[serde(default)]
     pub(in crate::config) proxy_protocol: RawProxyProtocol,
-    /// Whether HTTP/2 is spoken: `true`, or `"only"`, where nothing else is. With `tls` clients negotiate it;
-    /// without, they must know it beforehand, and the first octets of a connection tell. Default with `tls`
-    /// `true`, else `false`.
+    /// HTTP/2: `true`, or `"only"` without HTTP/1.1. With `tls` clients negotiate it; without, the first
+    /// bytes of a connection tell the version. Default: `true` with `tls`, otherwise `false`.
     pub(in crate::config) http2: Option<Spanned<RawHttp2>>,
     /// The name of an upstream that connections are forwarded to, whatever they carry: a name, or a table.
     /// Default none, for HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
-    /// How TLS is spoken with clients. Default not.
+    /// TLS with clients. Default: none.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
     /// The port of a listener with TLS to which all requests are redirected, at the host that they name.
     /// Default none.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
-    /// How responses are compressed here on routes that do not say it themselves: `true`, `false`, or a
-    /// table. Default as the whole server says it.
+    /// Compression for requests of this listener, unless the route overrides it: `true`, `false`, or a table.
+    /// Default: that of the server.
     pub(in crate::config) compression: Option<Spanned<RawCompression>>,
 }
 
-/// Whether HTTP/2 is spoken.
+/// HTTP/2 setting of a listener.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum RawHttp2 {
     No,
@@ -61,22 +60,22 @@ pub(in crate::config) enum RawHttp2 {
     Only,
 }
 
-/// Where connections are forwarded to.
+/// Forwarding of TCP connections.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTcp {
     /// The name of an upstream.
     pub(in crate::config) upstream: String,
-    /// Other upstreams, for streams of TLS whose clients ask for these servers: `"a.example" = "UPSTREAM"`,
-    /// or `"*.a.example"` for all below it. Nothing is decrypted; what is no TLS is closed. Default none:
-    /// nobody is asked.
+    /// Other upstreams by the server name of the TLS handshake: `"a.example" = "UPSTREAM"`, or
+    /// `"*.a.example"` for all names below it. Nothing is decrypted; connections without TLS are closed.
+    /// Default: none, so the name does not matter.
     #[serde(default)]
     pub(in crate::config) server_names: BTreeMap<String, Spanned<String>>,
-    /// Without an octet in either direction; then the connection is closed. Default 10m.
+    /// Maximum time without a byte in either direction. Then the connection is closed. Default 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
-/// Whether connections begin with a header, and from where that is believed.
+/// PROXY protocol setting: `true`, `false`, or the networks from which headers are accepted.
 #[derive(Default)]
 pub(in crate::config) enum RawProxyProtocol {
     #[default]

@@ -1,5 +1,5 @@
-//! What `thruway serve` is told to do: read from a file, then resolved so that nothing is left to interpret.
-//! Each section of the file has one module: its table, its defaults and its checks.
+//! The config of `thruway serve`: read from a file, then resolved to complete settings. Each section of the
+//! file has one module: its table, its defaults and its checks.
 
 // from the text of a file to a config
 mod parse;

@@ -13,14 +13,14 @@ use crate::config::resolver::Resolver;
 use crate::config::values::Spanned;
 use crate::config::{AccessLogConfig, AdminConfig, ListenerConfig, is_listed};
 
-/// Where those who operate the server ask and tell it things.
+/// Table of the admin listener.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawAdmin {
     /// `IP:PORT` of this machine, or `unix:PATH`.
     pub(in crate::config) address: Spanned<String>,
-    /// Whether the address may be one that other machines reach. Whoever reaches it may do everything.
-    /// Default false.
+    /// `true` allows an address that other machines reach. Default `false`. Risk: the listener has no
+    /// authentication, so anyone with access to it controls the server.
     #[serde(default)]
     pub(in crate::config) allow_remote: bool,
 }

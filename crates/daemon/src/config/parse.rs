@@ -48,7 +48,7 @@ fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
     }
 }
 
-/// What was probably meant by a value of another type.
+/// Returns a hint for a value of the wrong type.
 fn hint_about_type(message: &str) -> Option<&'static str> {
     let (found, expected) = message.strip_prefix("invalid type: ")?.split_once(", expected ")?;
     match (found.split(' ').next()?, expected.split(' ').next()?) {
@@ -63,8 +63,8 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
     }
 }
 
-/// A text that stands where something else belongs may be a secret, and so may be what is hidden: the excerpt
-/// shows what may be shown.
+/// Returns the message without the value: a string in the wrong place may be a secret, and so may a hidden
+/// value. The excerpt shows the rest.
 fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     if is_hidden
         && let Some((found, expected)) = message.split_once(", expected ")
@@ -146,7 +146,7 @@ impl<'m> Unknown<'m> {
     }
 }
 
-/// Where a value of another type was filled in.
+/// Hint if a variable has a value of the wrong type.
 const FILLED_HINT: &str =
     "this is what the environment says: numbers stand there without a unit, and `true` or `false`";
 

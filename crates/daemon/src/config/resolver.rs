@@ -12,11 +12,11 @@ use super::failure::Source;
 use super::values::{Period, Spanned};
 use super::{Failure, Span};
 
-/// Resolves the parts of one file. What is wrong is kept, and stands in for something right.
+/// Resolves the sections of one file. It collects errors, and continues with placeholders for invalid values.
 pub(super) struct Resolver<'s> {
     pub(super) source: &'s Source,
     pub(super) failures: Vec<Failure>,
-    /// From whom certificates are ordered, and those that are met on the way.
+    /// The ACME settings, with the certificates to order.
     pub(super) acme: Option<Wanted>,
 }
 
@@ -36,7 +36,7 @@ impl Resolver<'_> {
         raw.and_then(|value| usize::try_from(self.or(Some(value), 0, range)).ok())
     }
 
-    /// What has no name cannot be spoken of: in logs, metrics and towards those who operate it.
+    /// Refuses empty names: logs, metrics and the admin listener need a name.
     pub(super) fn check_name(&mut self, name: &str, span: &Span, what: &str) {
         if name.trim().is_empty() {
             self.refuse_at(span, format!("{what} has a name"));
@@ -74,7 +74,8 @@ pub(super) const PERIOD_MAX: Period = Period(Duration::from_hours(24));
 pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
 pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;
 
-/// Whether `octet` can be part of a path (RFC 3986 §3.3), and is no brace, which would begin a parameter.
+/// Returns `true` if a path may contain `octet` (RFC 3986 §3.3), and it is not a brace, which would begin a
+/// parameter.
 pub(super) const fn is_path_octet(octet: char) -> bool {
     matches!(octet, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
         || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
@@ -101,7 +102,7 @@ pub(super) fn resolve_all_beside_config(
     paths.get_ref().iter().map(|path| resolver.beside_config(path)).collect()
 }
 
-/// What is said of a way that requests do not go.
+/// Refuses a setting that needs an upstream.
 pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Option<&Spanned<T>>) {
     if let Some(raw) = raw {
         resolver.refuse(

@@ -12,14 +12,14 @@ use thruway_server::Authority;
 use crate::config::resolver::Resolver;
 use crate::config::values::{FromText, Spanned, TextOrTable};
 
-/// What is changed in requests and responses of a route that forwards.
+/// Changes of requests and responses on a route that forwards.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRewrite {
     /// The path that is asked for: `{rest}` is what comes after `path`, `{path}` all of it, `{NAME}` what
     /// `path_pattern` calls so.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// Whether paths in `Location` are changed back, where only the prefix of the path was. Default true.
+    /// `true` changes paths in `Location` back, if only the prefix of the path was rewritten. Default `true`.
     pub(in crate::config) location: Option<bool>,
     /// Fields of requests.
     #[serde(default)]
@@ -48,7 +48,7 @@ pub(in crate::config) struct RawFieldRewrite {
     pub(in crate::config) remove: Vec<Spanned<String>>,
 }
 
-/// What `Host` says to servers: a name, or a table.
+/// `Host` of forwarded requests: a name, or a table.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::config) enum RawHost {
@@ -59,9 +59,9 @@ pub(in crate::config) enum RawHost {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::config) enum RawHostName {
-    /// What the client said.
+    /// The host of the client.
     Preserve,
-    /// What the config calls the server.
+    /// The name of the server in the config.
     Server,
 }
 
@@ -116,7 +116,7 @@ pub(in crate::config) fn resolve_host_rewrite(
     }
 }
 
-/// What `raw` changes in a route for `paths`.
+/// Returns the changes in a route for `paths`.
 pub(in crate::config) fn resolve_rewrite(
     resolver: &mut Resolver<'_>,
     raw: RawRewrite,

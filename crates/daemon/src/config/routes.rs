@@ -51,9 +51,9 @@ pub(in crate::config) struct RawRoute {
     /// Policies that a request must pass first, in this order. Default none.
     #[serde(default)]
     pub(in crate::config) policies: Vec<Spanned<String>>,
-    /// How responses are compressed: `true`, `false`, or a table. Default as the whole server says it.
+    /// Compression of responses: `true`, `false`, or a table. Default: that of the listener or server.
     pub(in crate::config) compression: Option<RawCompression>,
-    /// Action: the same answer for everybody.
+    /// Action: a fixed response.
     pub(in crate::config) answer: Option<RawAnswer>,
     /// Action: tunnels to where clients name, for CONNECT.
     pub(in crate::config) connect: Option<Spanned<RawConnect>>,
@@ -69,25 +69,25 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) split: Option<Spanned<RawSplit>>,
     /// Action: the name of an upstream that answers.
     pub(in crate::config) upstream: Option<Spanned<String>>,
-    /// With `split` or `upstream`: what is changed on the way. Default nothing.
+    /// With `split` or `upstream`: changes of requests and responses. Default: none.
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
-    /// With `split` or `upstream`: where copies of requests are sent. Default nowhere.
+    /// With `split` or `upstream`: destination of copies. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// With `split` or `upstream`, in the place of what the upstream says.
+    /// With `split` or `upstream`: overrides the key of the upstream.
     pub(in crate::config) head_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`, in the place of what the upstream says.
+    /// With `split` or `upstream`: overrides the key of the upstream.
     pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`, in the place of what the upstream says.
+    /// With `split` or `upstream`: overrides the key of the upstream.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`, in the place of what the upstream says.
+    /// With `split` or `upstream`: overrides the key of the upstream.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
 }
 
-/// What must be there.
+/// Expected value of a header or parameter.
 pub(in crate::config) enum RawExpected {
-    /// With any value: `true`.
+    /// Any value: `true`.
     Any,
-    /// With this value.
+    /// This value.
     Value(String),
 }
 
@@ -105,11 +105,13 @@ pub(in crate::config) struct RawRedirect {
 pub(in crate::config) struct RawFiles {
     /// The directory; relative to that of the config.
     pub(in crate::config) root: PathBuf,
-    /// What is served for a directory. Default `index.html`.
+    /// File that is sent for its directory. Default `index.html`.
     pub(in crate::config) index: Option<Spanned<String>>,
-    /// Whether `.br`, `.zst` and `.gz` beside a file are sent to those who take them. Default true.
+    /// `true` sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` to clients that accept the coding.
+    /// Default `true`.
     pub(in crate::config) precompressed: Option<bool>,
-    /// Whether files are served whose names begin with a dot. Default false.
+    /// `true` serves files with names that begin with a dot. Default `false`. Risk: `.git`, `.env` and
+    /// similar files become public.
     #[serde(default)]
     pub(in crate::config) hidden_files: bool,
     /// The value of `Cache-Control`. Default none.
@@ -151,7 +153,7 @@ impl JsonSchema for RawExpected {
 const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
 const ACTION_KEYS: [&str; 8] = ["answer", "connect", "demo", "files", "mcp", "redirect", "split", "upstream"];
 
-/// Of each of these groups of keys, exactly one must be there.
+/// Returns schemas that require exactly one key of each group.
 fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
     let one_of = |keys: &&[&str]| {
         let each: Vec<Schema> = keys.iter().map(|key| json_schema!({ "required": [key] })).collect();
@@ -160,12 +162,12 @@ fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
     groups.iter().map(one_of).collect()
 }
 
-/// What routes refer to.
+/// Definitions that routes refer to.
 #[derive(Clone, Copy)]
 pub(in crate::config) struct Known<'k> {
     pub(in crate::config) upstreams: &'k Upstreams,
     pub(in crate::config) policies: &'k ResolvedPolicies,
-    /// How responses are compressed on routes that do not say it themselves.
+    /// Compression of routes without a setting of their own.
     pub(in crate::config) compression: Option<&'k Compression>,
 }
 
@@ -214,8 +216,8 @@ fn resolve_route(
     })
 }
 
-/// What policies tell an upstream of its client is not for the same route to change: it would be told
-/// something else in silence.
+/// Refuses changes of headers that policies of the same route send to the upstream: the upstream would get
+/// another value without notice.
 fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
     let Some(rewrite) = &raw.rewrite else { return };
     let fields = &rewrite.get_ref().request;
@@ -268,7 +270,7 @@ fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     raw.into_inner()
 }
 
-/// Whether paths of requests can be spelled as `path`, which `raw` is with its places filled.
+/// Checks that a request path can equal `path`, which is `raw` with filled placeholders.
 fn check_spelling(resolver: &mut Resolver<'_>, raw: &Spanned<String>, path: &str) {
     match normalized_path(path) {
         Err(error) => resolver.refuse(raw, error),
@@ -451,7 +453,7 @@ fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expecte
 
 const ACTIONS: &str = "a route has exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";
 
-/// Requests for tunnels have neither path nor query: what a route asks of these is asked in vain.
+/// Refuses conditions on path and query for CONNECT routes, because CONNECT requests have neither.
 pub(in crate::config) fn check_tunnel_route(
     resolver: &mut Resolver<'_>,
     raw: &RawRoute,
@@ -471,7 +473,7 @@ pub(in crate::config) fn check_tunnel_route(
     }
 }
 
-/// What a route says otherwise than its upstream. What cannot be waited for is refused.
+/// Returns the timeouts of a route that override those of its upstream. Invalid ones are refused.
 pub(in crate::config) fn resolve_forward_timeouts(
     resolver: &mut Resolver<'_>,
     raw: &mut RawRoute,

@@ -1,7 +1,6 @@
-//! What of a config is not shown to anybody: excerpts of it stand in errors, and errors in logs.
+//! Secrets of a config: values that errors and logs must not show.
 //!
-//! The schema says what is secret (`writeOnly`). What it does not know may be: a misspelt key of a secret is
-//! still followed by one.
+//! The schema marks secrets (`writeOnly`). Unknown keys may also be secrets, for example a misspelled one.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,8 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Span;
 
-/// `text` with stars in place of values that are secret, or may be, since nobody knows their keys. All octets
-/// stay where they are.
+/// Returns `text` with stars in place of values that are or may be secret. All bytes keep their positions.
 pub(super) fn hidden(text: &str) -> String {
     let root = Place { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
     let mut spans = Vec::new();
@@ -33,7 +31,7 @@ pub(super) fn hidden(text: &str) -> String {
     }
 }
 
-/// As many octets as `c` has; quotes and the ends of lines stay.
+/// Returns as many stars as `c` has bytes; quotes and line ends stay.
 fn stars_for(c: char) -> impl Iterator<Item = char> {
     let (star, times) = if matches!(c, '"' | '\'' | '\n' | '\r') { (c, 1) } else { ('*', c.len_utf8()) };
     std::iter::repeat_n(star, times)
@@ -58,7 +56,7 @@ fn hide(value: &Value<'_>, place: Place<'_>, spans: &mut Vec<Span>) {
         (DeValue::Table(table), _) => hide_in_table(table, place, spans),
         (DeValue::Array(values), Some(items)) => values.iter().for_each(|value| hide(value, items, spans)),
         (DeValue::Array(_), None) => hide_all(value, spans),
-        // Somebody may have written in one text what belongs into the table.
+        // The whole table may have been written as one string.
         (DeValue::String(_), _) if place.holds_secrets() => hide_all(value, spans),
         _ => {}
     }
@@ -76,7 +74,7 @@ fn is_leaf(value: &Value<'_>) -> bool {
     !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_))
 }
 
-/// In what is no TOML: all but the names of sections, and lines of which it is known that they hold no
+/// Masks text that is not valid TOML: everything except names of sections, and lines that cannot hold a
 /// secret.
 fn hide_in_lines(text: &str, root: Place<'_>, spans: &mut Vec<Span>) {
     let (mut section, mut start) = (Some(root), 0);
@@ -100,13 +98,13 @@ fn hide_in_lines(text: &str, root: Place<'_>, spans: &mut Vec<Span>) {
     }
 }
 
-/// Names that people choose, and what they most likely stand before.
+/// Returns `true` if a name that users choose suggests a secret.
 fn names_a_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["authorization", "cookie", "key", "password", "secret", "token"].iter().any(|name| key.contains(name))
 }
 
-/// What the schema says of a value.
+/// A place in the schema.
 #[derive(Clone, Copy)]
 struct Place<'s> {
     root: &'s Schema,
@@ -145,7 +143,7 @@ impl<'s> Place<'s> {
         !self.is_secret() && !self.takes_tables() && self.of_items().is_none_or(Self::is_harmless)
     }
 
-    /// Whether there are secrets beside what is not known here.
+    /// Returns `true` if unknown keys may be secrets here.
     fn holds_secrets(self) -> bool {
         let is_secret = |schema| Self { schema, ..self }.is_secret();
         let properties = |place: &Self| {
@@ -167,7 +165,7 @@ impl<'s> Place<'s> {
         self.find(|schema| schema.get("items"))
     }
 
-    /// Of `a.b`, where a list is what its items are. All below a secret is one.
+    /// Returns the place of `a.b`. A list stands for its items. Everything below a secret is secret.
     fn of_path(self, path: &str) -> Option<Self> {
         path.trim().split('.').try_fold(self, |place, key| {
             let key = key.trim().trim_matches(['"', '\'']);
@@ -177,7 +175,7 @@ impl<'s> Place<'s> {
     }
 }
 
-/// Of all configs, made when the first excerpt is shown.
+/// The schema of configs, made for the first excerpt.
 static SCHEMA: LazyLock<schemars::Schema> = LazyLock::new(super::schema);
 
 #[cfg(test)]

@@ -11,61 +11,62 @@ use thruway_server::{Http2Limits, InvalidNetwork, Limits, Networks, ProxyFields,
 use crate::config::resolver::{HEAD_BYTES_MAX, PERIOD_MAX, Resolver};
 use crate::config::values::{Period, Spanned};
 
-/// How much is taken on. Defaults are those of `thruway_server::Limits` and `thruway_server::Config`.
+/// Limits. The defaults are those of `thruway_server::Limits` and `thruway_server::Config`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawLimits {
-    /// Octets of a request target; more is answered 414.
+    /// Maximum size of a request target in bytes. Longer targets get 414.
     pub(in crate::config) request_target_bytes: Option<Spanned<u32>>,
-    /// Octets of a header section; more is answered 431.
+    /// Maximum size of the request headers in bytes. Larger headers get 431.
     pub(in crate::config) header_section_bytes: Option<Spanned<u32>>,
     /// Field lines in a header or trailer section; more is answered 431.
     pub(in crate::config) field_lines: Option<Spanned<u32>>,
-    /// Octets of content; more is answered 413.
+    /// Maximum size of a request body in bytes. Larger bodies get 413.
     pub(in crate::config) content_bytes: Option<u64>,
-    /// Octets that chunks may take beyond their data; more is answered 400.
+    /// Maximum number of bytes that chunks may have besides their data. More get 400.
     pub(in crate::config) chunk_extension_bytes: Option<Spanned<u32>>,
-    /// Octets of a trailer section; more is answered 431.
+    /// Maximum size of the trailers in bytes. Larger trailers get 431.
     pub(in crate::config) trailer_section_bytes: Option<Spanned<u32>>,
     /// Requests on one connection; 0 for no limit.
     pub(in crate::config) requests_per_connection: Option<u64>,
     /// Requests of one connection that are answered at the same time.
     pub(in crate::config) pipelined_requests: Option<Spanned<usize>>,
-    /// Octets of answers that wait for a client to read them.
+    /// Maximum number of response bytes that wait for a client.
     pub(in crate::config) output_bytes: Option<Spanned<usize>>,
-    /// Octets of content read ahead of who takes them.
+    /// Maximum number of request body bytes that are read ahead of the handler.
     pub(in crate::config) content_window_bytes: Option<Spanned<usize>>,
-    /// Octets of content nobody wants that are read all the same, to keep the connection.
+    /// Maximum number of unread request body bytes that are discarded so that the connection can be reused.
     pub(in crate::config) discard_bytes: Option<u64>,
-    /// Streams of a connection of HTTP/2 at a time; those beyond are refused, and may be sent again.
+    /// Maximum number of streams of an HTTP/2 connection at a time. Further streams are refused; clients may
+    /// send them again.
     pub(in crate::config) concurrent_streams: Option<Spanned<u32>>,
-    /// Octets of content that a client may send on a stream of HTTP/2 before it is read.
+    /// Number of body bytes that a client may send on an HTTP/2 stream before the handler reads them.
     pub(in crate::config) stream_window_bytes: Option<Spanned<u32>>,
 }
 
-/// How long is waited for what: `10s`, `1m 30s`, `500ms`. Defaults are those of `thruway_server::Timeouts`.
+/// Timeouts: `10s`, `1m 30s`, `500ms`. The defaults are those of `thruway_server::Timeouts`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTimeouts {
-    /// For the header section of a request that has begun.
+    /// Maximum time from the first byte of a request to the end of its headers. Then the client gets 408.
     pub(in crate::config) header_section: Option<Spanned<Period>>,
     /// Maximum time that a client may fall behind with a request body.
     pub(in crate::config) content: Option<Spanned<Period>>,
     /// Minimum rate of a request body, in bytes per second. A slower body falls behind.
     pub(in crate::config) content_rate_min: Option<NonZeroU64>,
-    /// For the next request.
+    /// Maximum time to the next request on an open connection (keep-alive).
     pub(in crate::config) idle: Option<Spanned<Period>>,
-    /// For an answer to a client that has closed its sending side: then it is taken for gone.
+    /// Maximum time to respond to a client that has closed its sending side. Then the request is canceled.
     pub(in crate::config) half_closed: Option<Spanned<Period>>,
-    /// For a client that does not read.
+    /// Maximum pause of a client that does not read its response. Then the connection is reset.
     pub(in crate::config) write_stall: Option<Spanned<Period>>,
-    /// For a client to read the last answer and close.
+    /// Maximum time for a client to read the last response and close.
     pub(in crate::config) linger: Option<Spanned<Period>>,
-    /// For all connections to end, once the server is asked to.
+    /// Maximum time for connections to end during a drain. Then they are cut off.
     pub(in crate::config) drain: Option<Spanned<Period>>,
 }
 
-/// The fields in which proxies say who asks.
+/// Headers in which proxies name the client.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::config) enum RawProxyFields {

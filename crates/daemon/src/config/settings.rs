@@ -26,14 +26,14 @@ pub struct Config {
     pub(crate) listeners: Vec<ListenerConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
-    /// What requests to each upstream say of their way, by its name.
+    /// Forwarding settings by upstream.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
     /// Names of the upstreams without a healthy server of which `/ready` answers 503.
     pub(crate) required_for_ready: BTreeSet<String>,
-    /// What becomes of paths that servers may read otherwise.
+    /// Treatment of ambiguous paths.
     pub(crate) readings: PathReadings,
     pub(crate) policies: Policies,
-    /// The certificates that are ordered, if there is somebody to order them from.
+    /// The certificates to order, if an ACME server is configured.
     pub(crate) acme: Option<Wanted>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
@@ -41,7 +41,7 @@ pub struct Config {
     pub(crate) workers: Option<usize>,
     /// `None` for as many as descriptors allow.
     pub(crate) connections_max: Option<usize>,
-    /// Whether sends of a worker are put together.
+    /// `true` if the sends of a worker are batched.
     pub(crate) batch_sends: bool,
     /// Limits and timeouts.
     pub(crate) server: thruway_server::Config,
@@ -49,23 +49,23 @@ pub struct Config {
     pub(super) places: Places,
 }
 
-/// Where to listen, and what connections there are.
+/// Address and settings of a listener.
 #[derive(Clone)]
 pub(crate) struct ListenerConfig {
     pub(crate) address: ListenAddr,
-    /// Whether connections begin with a header of the PROXY protocol.
+    /// The PROXY protocol of its connections.
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
-    /// Whether HTTP/2 is spoken with clients that know it beforehand.
+    /// HTTP/2 without negotiation.
     pub(crate) http2: Http2,
-    /// Where connections are forwarded to that are no HTTP; `None` for HTTP.
+    /// Forwarding of TCP connections. `None` for HTTP.
     pub(crate) tcp: Option<TcpListenerConfig>,
-    /// How TLS is spoken, if it is.
+    /// TLS, if any.
     pub(crate) tls: Option<ListenerTlsConfig>,
     /// The port with TLS to which the listener redirects all requests.
     pub(crate) redirect_to_https: Option<HttpsRedirect>,
-    /// How responses are compressed on routes that do not say it themselves.
+    /// Compression of routes without a setting of their own.
     pub(crate) compression: ListenerCompression,
-    /// Whether ACME servers find here what they look for at paths.
+    /// `true` if it responds to challenges of ACME servers.
     pub(crate) answers_challenges: bool,
 }
 
@@ -76,27 +76,27 @@ pub(crate) struct HttpsRedirect {
     pub(crate) span: Span,
 }
 
-/// How TLS is spoken at a listener.
+/// TLS of a listener.
 #[derive(Clone)]
 pub(crate) struct ListenerTlsConfig {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<String>,
-    /// Whether it is fetched what issuers say of revocation.
+    /// `true` if OCSP responses are fetched.
     pub(crate) ocsp_stapling: bool,
     pub(crate) span: Span,
 }
 
-/// Whether HTTP/2 is spoken.
+/// HTTP/2 without negotiation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http2 {
     No,
-    /// With those that begin with its preface.
+    /// Also HTTP/2, for connections that begin with its preface.
     Too,
-    /// With all.
+    /// HTTP/2 only.
     Only,
 }
 
-/// Where connections are forwarded to, whatever they carry.
+/// Destination of forwarded TCP connections.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TcpListenerConfig {
     /// The name of the upstream.
@@ -111,9 +111,9 @@ pub struct Route {
     pub(crate) matching: RouteMatch,
     /// The names of its policies, in the order in which they decide.
     pub(crate) policies: Vec<String>,
-    /// How its responses are compressed; `None` if they are not.
+    /// Compression of its responses. `None` for none.
     pub(crate) compression: Option<Compression>,
-    /// Whether that holds whatever listeners say.
+    /// `true` if the route overrides its listeners.
     pub(crate) is_compression_own: bool,
     pub(crate) action: Action,
     pub(crate) span: Span,
@@ -138,8 +138,8 @@ pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
 /// Policies by their names.
 pub(crate) type Policies = BTreeMap<String, PolicyConfig>;
 
-/// The same answer for everybody. What it consists of is needed until the process ends, so it is never freed:
-/// that way workers share it without copies, and without counting who uses it.
+/// A fixed response. Its memory is used until the process ends and never freed, so that workers share it
+/// without copies and reference counts.
 #[derive(Clone)]
 pub(crate) struct FixedAnswer {
     pub(crate) status: StatusCode,
@@ -156,11 +156,11 @@ pub(crate) struct FilesConfig {
     pub(super) cache_control: Option<String>,
 }
 
-/// Where those who operate the server ask and tell it things.
+/// Settings of the admin listener.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct AdminConfig {
     pub(crate) address: ListenAddr,
-    /// Whether it may be reached from elsewhere, and so under any name.
+    /// `true` if other machines may reach it, under any name.
     pub(crate) allow_remote: bool,
 }
 
@@ -171,7 +171,7 @@ pub(crate) struct AccessLogConfig {
 }
 
 impl Config {
-    /// What is served without a config.
+    /// Returns the config of the test server.
     pub(crate) fn demo() -> Self {
         let everything = RouteMatch::at(PathMatch::Prefix("/".to_owned()));
         let demo = Route {
@@ -226,7 +226,7 @@ impl Config {
         self.source.as_ref().map_or_else(String::new, |source| source.place(span))
     }
 
-    /// What is wrong at `span` of the file because of what stands at `other`, which `label` says.
+    /// Returns a failure at `span` of the file that refers to `other`, with a `label`.
     pub(crate) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         match &self.source {
             Some(source) => source.failure_between(span, message, other, label),
@@ -266,7 +266,7 @@ impl Config {
         self.failure_at(&span, message)
     }
 
-    /// What is wrong at `span` of the file.
+    /// Returns a failure at `span` of the file.
     pub(crate) fn failure_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
             Some(source) => source.failure(span.clone(), message),
@@ -275,7 +275,8 @@ impl Config {
     }
 }
 
-/// Whether there is a listener at `address` already. With port 0, the system finds another port each time.
+/// Returns `true` if there is already a listener at `address`. With port 0, the system chooses another port
+/// each time.
 pub(super) fn is_listed<'a>(
     listeners: impl IntoIterator<Item = &'a ListenAddr>,
     address: &ListenAddr,

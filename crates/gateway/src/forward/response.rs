@@ -56,7 +56,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// Returns the part after `head`, whose body has this length.
+    /// Returns the part after `head`, for this body length.
     pub(super) fn of(head: &ResponseHead<'_>, body_length: BodyLength) -> Self {
         if body_length != BodyLength::NONE {
             return Self::Stream { first: PooledBuffer::default(), length: body_length.octets() };

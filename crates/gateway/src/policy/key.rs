@@ -19,7 +19,7 @@ pub enum CountBy {
     Route,
 }
 
-/// Makes unpredictable keys, so that clients cannot choose with whom they share a counter.
+/// Makes unpredictable keys, so that a client cannot choose a key that another client has.
 #[derive(Debug)]
 pub(super) struct Keys {
     by: CountBy,

@@ -183,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// Returns the facts about a user whose password was verified.
+    /// Returns the facts about a user after the check of the password.
     fn told_of_user<'p>(&'p self, user: &'p str) -> Told<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),

@@ -9,7 +9,7 @@ use thruway_testkit::scene::Scene;
 
 use super::{Guarded, Policy, PolicyConfig};
 
-/// Returns a server whose only route has one policy. The handler returns the values of `X-User`.
+/// Returns a server with one route and one policy. The handler returns the values of `X-User`.
 pub(super) fn scene(config: PolicyConfig) -> Scene {
     scene_of(Arc::new(Policy::new("office", config)))
 }

@@ -24,13 +24,13 @@ pub(in crate::config) enum RawClientCertificate {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCertificates {
-    /// Those with one of these subjects: `CN=ada,O=Example`, as access logs have it.
+    /// Subjects of accepted certificates: `CN=ada,O=Example`, as in access logs.
     pub(in crate::config) subjects: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Those with the name of one of these hosts, beside the subject.
+    /// Host names of accepted certificates, besides the subject.
     pub(in crate::config) dns_names: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Those with one of these URIs, beside the subject: `spiffe://example/service`.
+    /// URIs of accepted certificates, besides the subject: `spiffe://example/service`.
     pub(in crate::config) uris: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Those with one of these mail addresses, beside the subject.
+    /// Mail addresses of accepted certificates, besides the subject.
     pub(in crate::config) emails: Option<Spanned<Vec<Spanned<String>>>>,
     /// These: `sha256:` and 64 hexadecimal digits, with or without colons between pairs.
     pub(in crate::config) fingerprints: Option<Spanned<Vec<Spanned<String>>>>,
@@ -126,7 +126,7 @@ fn resolve_each(
     }
 }
 
-/// Refuses policies of routes that nobody could pass, because no listener asks for what they want to see.
+/// Refuses policies that no client can pass, because no listener asks for client certificates.
 pub(in crate::config) fn check_certificates(
     resolver: &mut Resolver<'_>,
     asking: Vec<(String, Span)>,
@@ -152,7 +152,7 @@ fn refuse_with_hint(resolver: &mut Resolver<'_>, span: &Span, message: &str, hin
     resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
 }
 
-/// Names in certificates are of octets that can be seen.
+/// Returns `true` if a certificate can contain the name: visible characters only.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_graphic())
 }

@@ -61,6 +61,6 @@ fn is_framing(name: &str) -> bool {
     FRAMING.iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
-/// What decides where a message ends and where it goes is not for policies to change.
+/// Headers that frame a message or select its destination. Policies cannot change them.
 const FRAMING: [&str; 8] =
     ["Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"];

@@ -20,8 +20,8 @@ pub(in crate::config) struct RawJwt {
     /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the
     /// config.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// Where the issuer has its public keys, as a JSON Web Key Set: `https://…`. They are fetched again when
-    /// they are old, and when a token names one that is not there.
+    /// URL of the issuer's JSON Web Key Set: `https://…`. Thruway fetches it again when it is old, and when a
+    /// token names an unknown key.
     pub(in crate::config) keys_url: Option<Spanned<String>>,
     /// Time until the keys at `keys_url` are fetched again. Default 10m. The server can shorten it
     /// (`Cache-Control`), not extend it.
@@ -33,13 +33,14 @@ pub(in crate::config) struct RawJwt {
     /// Secret that is shared with the issuer, of at least 32 bytes.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) secret: Option<Spanned<String>>,
-    /// Who must have issued the token. Default anybody who has such a key.
+    /// Required issuer of tokens (`iss`). Default: any issuer with one of the keys.
     pub(in crate::config) issuer: Option<String>,
-    /// For whom the token must be, one of these. Default anybody.
+    /// Accepted audiences (`aud`); a token must name one of them. Default: any. Risk of the default: tokens
+    /// for other services of the issuer give access.
     pub(in crate::config) audience: Option<Spanned<Vec<String>>>,
     /// `RS256`, `PS256`, `ES256`, `EdDSA`, `HS256`, …. Default those that the keys are for.
     pub(in crate::config) algorithms: Option<Spanned<Vec<Spanned<String>>>>,
-    /// How far the clocks of issuer and server may be apart. Default 30s.
+    /// Tolerated difference between the clocks of issuer and server. Default 30s.
     pub(in crate::config) leeway: Option<Spanned<Period>>,
     /// Claims that must be there, besides `exp`. Default none.
     #[serde(default)]
@@ -57,7 +58,7 @@ pub(in crate::config) struct RawJwt {
     /// it for several values.
     #[serde(default)]
     pub(in crate::config) fields: BTreeMap<Spanned<String>, String>,
-    /// What clients are told that the token is for. Default the name of the policy.
+    /// Realm of the challenge. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
 }
 

@@ -16,24 +16,24 @@ use crate::config::values::{FromText, Period, Spanned, TextOrTable};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRateLimit {
-    /// How many requests in `per`, in the long run.
+    /// Number of requests in `per`, in the long run.
     pub(in crate::config) requests: Spanned<u32>,
     /// Default 1s.
     pub(in crate::config) per: Option<Spanned<Period>>,
-    /// How many at once. Default as many as `requests`.
+    /// Number of requests at once. Default: as many as `requests`.
     pub(in crate::config) burst: Option<Spanned<u32>>,
     /// Which requests are counted together: `address`, `route`, or `{ header = "NAME" }`. Default `address`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// 400 to 599. Default 429.
     pub(in crate::config) status: Option<Spanned<u16>>,
-    /// How many addresses or values are remembered, 17 octets each. Default 65536.
+    /// Maximum number of remembered addresses or values, 17 bytes each. Default 65536.
     pub(in crate::config) keys_max: Option<Spanned<usize>>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawConcurrency {
-    /// How many requests at a time.
+    /// Maximum number of requests in flight.
     pub(in crate::config) requests_max: Spanned<u32>,
     /// Which requests are counted together, as for `rate_limit`. Default `route`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
@@ -56,7 +56,7 @@ pub(in crate::config) enum RawCountByName {
     Route,
 }
 
-/// Those with the same value of a field.
+/// Counts requests with the same value of a header together.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCountByHeader {

@@ -23,7 +23,7 @@ use crate::config::resolver::Resolver;
 use crate::config::server::resolve_networks;
 use crate::config::values::{Span, Spanned};
 
-/// What is asked of requests: of one kind, which is said by the key; `allow` and `deny` are one kind.
+/// Table of a policy. Its key tells its kind; `allow` and `deny` are one kind.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPolicy {
@@ -41,11 +41,11 @@ pub(in crate::config) struct RawPolicy {
     /// Clients with a certificate, on listeners that ask for one: `true` for any that the listener trusts, or
     /// a table; others are answered 403.
     pub(in crate::config) client_certificate: Option<RawClientCertificate>,
-    /// How many requests there may be in a time; those beyond are answered 429.
+    /// Rate limit. Further requests get 429.
     pub(in crate::config) rate_limit: Option<RawRateLimit>,
-    /// How many requests there may be at a time; those beyond are answered 503.
+    /// Limit of requests in flight. Further requests get 503.
     pub(in crate::config) concurrency: Option<RawConcurrency>,
-    /// Octets of content; more is answered 413.
+    /// Maximum size of a request body in bytes. Larger requests get 413.
     pub(in crate::config) content_bytes_max: Option<u64>,
 }
 
@@ -149,7 +149,7 @@ fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<
 const KINDS: &str = "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
                      `rate_limit`, `concurrency`, `content_bytes_max`";
 
-/// The policies that ask clients for certificates, and where they stand.
+/// Returns the policies that need client certificates, with their positions.
 pub(in crate::config) fn asking_for_certificates(
     raw: &BTreeMap<String, Spanned<RawPolicy>>,
 ) -> Vec<(String, Span)> {

@@ -18,7 +18,7 @@ use crate::config::values::{Span, Spanned};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawBasicAuth {
-    /// What browsers say that the password is for. Default the name of the policy.
+    /// Realm that browsers show. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
     /// Names, and hashes of passwords by bcrypt or Argon2.
     #[serde(default)]
@@ -26,7 +26,7 @@ pub(in crate::config) struct RawBasicAuth {
     pub(in crate::config) users: BTreeMap<Spanned<String>, Spanned<String>>,
     /// A file of lines `NAME:HASH`, as `htpasswd -B` writes it. Relative to the directory of the config.
     pub(in crate::config) users_file: Option<Spanned<PathBuf>>,
-    /// A field that tells the upstream who asks. Default none.
+    /// Header that sends the user to the upstream. It is removed from client requests. Default: none.
     pub(in crate::config) user_field: Option<Spanned<String>>,
 }
 
@@ -46,7 +46,8 @@ pub(in crate::config) struct RawApiKeys {
     pub(in crate::config) keys: BTreeMap<Spanned<String>, Spanned<String>>,
     /// A file of lines `NAME:sha256:DIGEST`. Relative to the directory of the config.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// A field that tells the upstream whose key it was. Default none.
+    /// Header that sends the name of the key to the upstream. It is removed from client requests. Default:
+    /// none.
     pub(in crate::config) user_field: Option<Spanned<String>>,
 }
 

@@ -19,7 +19,7 @@ use crate::policy::refusal::Refusal;
 /// The users.
 pub(super) struct Users {
     by_name: HashMap<Arc<str>, User>,
-    /// Users whose hashes stand in for unknown names.
+    /// Users with hashes that stand in for unknown names.
     names: Vec<Arc<str>>,
     hasher: RandomState,
 }

@@ -43,7 +43,8 @@ impl Upstream {
         }
     }
 
-    /// Replaces `before`, whose background tasks end. Requests that wait there get a server of this upstream.
+    /// Replaces `before` and ends its background tasks. Requests that wait there get a server of this
+    /// upstream.
     pub fn replace(self: &Arc<Self>, before: &Self) {
         *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
         before.is_replaced.store(true, Ordering::Relaxed);

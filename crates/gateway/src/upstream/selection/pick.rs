@@ -141,8 +141,8 @@ fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> O
     chosen.map(|(_, place)| place)
 }
 
-/// Returns the maximum number of requests in flight of `server`, if one more joins the `load` of all servers,
-/// whose weights add up to `weight`.
+/// Returns the maximum number of requests in flight of `server`, if one more joins the `load` of all servers.
+/// `weight` is the sum of their weights.
 fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
     let share = (load + 1).saturating_mul(u64::from(server.weight)).saturating_mul(u64::from(percent));
     share.div_ceil(weight.max(1).saturating_mul(100))
