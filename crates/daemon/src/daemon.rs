@@ -99,7 +99,7 @@ impl Daemon {
     /// Starts the service of a config file, parts of which are replaced.
     ///
     /// # Errors
-    /// The same as of [`from_file`](Self::from_file).
+    /// The same errors as [`from_file`](Self::from_file).
     pub fn from_source(source: ConfigSource) -> Result<Self, Failure> {
         Self::start(source.load()?, Some(source))
     }
@@ -164,7 +164,7 @@ impl Daemon {
     /// Reads the config file again and replaces the config. See [`DaemonHandle::reload`].
     ///
     /// # Errors
-    /// The same as of [`DaemonHandle::reload`].
+    /// The same errors as [`DaemonHandle::reload`].
     pub fn reload(&self) -> Result<(), Failure> {
         self.handle.reload()
     }
@@ -172,7 +172,7 @@ impl Daemon {
     /// Replaces the config with `config`. See [`DaemonHandle::reload_with`].
     ///
     /// # Errors
-    /// The same as of [`DaemonHandle::reload_with`].
+    /// The same errors as [`DaemonHandle::reload_with`].
     pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.handle.reload_with(config)
     }
@@ -222,7 +222,7 @@ impl DaemonHandle {
     /// started from a file reads the file again at its next [`reload`](Self::reload).
     ///
     /// # Errors
-    /// The same as of [`Daemon::from_config`].
+    /// The same errors as [`Daemon::from_config`].
     pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.0.reloader().reload_with(config)
     }

@@ -8,7 +8,7 @@ use thruway_message::{Method, RequestHead};
 
 use crate::config::{Config, Failure};
 
-/// What becomes of `request`, a method and a URI, with `headers`, each written `Name: value`.
+/// Explains the handling of `request`, a method and a URI, with `headers` in the form `Name: value`.
 pub(crate) fn explain_request(
     config: &Config,
     routes: &Routes,
@@ -88,7 +88,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
     text
 }
 
-/// How `path` is compared with those of routes, if that is not as it is sent.
+/// Adds the path that routes are compared with, if it differs from the request's.
 fn push_path(text: &mut String, path: &str) {
     if let Ok(normal) = normalized_path(path)
         && normal != path
@@ -97,7 +97,7 @@ fn push_path(text: &mut String, path: &str) {
     }
 }
 
-/// What a request must pass first. Who passes depends on who asks, which is not known here.
+/// Adds the policies of the route. Their result depends on the client and is not known here.
 fn push_policies(text: &mut String, config: &Config, route: usize) {
     let policies = &config.routes[route].policies;
     if !policies.is_empty() {
@@ -114,7 +114,7 @@ fn push_candidate(text: &mut String, config: &Config, candidate: &Candidate<'_>,
     let _ = write!(text, "  {place}: {}\n    {rank}: {fate}\n", route.matching);
 }
 
-/// What decides how early a route is tried.
+/// Describes the rank of a route's condition, which decides the order.
 fn rank(matching: &RouteMatch) -> String {
     let host = match &matching.host {
         HostMatch::Any => "any host".to_owned(),

@@ -1,4 +1,4 @@
-//! What runs at present: replaced as a whole when the config is.
+//! State of the running config, which a reload replaces as a whole.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,16 +8,16 @@ use crate::config::{Config, ListenerConfig, Route};
 use crate::routes::Parts;
 use crate::streams::Streams;
 
-/// What runs at present. Clones are the same.
+/// State of the running config. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
 
 pub(crate) struct Running {
     /// The protocols of the listeners, in the order of the config: `http`, `https` or `tcp`.
     pub(crate) protocols: Vec<&'static str>,
-    /// In the order of the config.
+    /// Routes, in the order of the config.
     pub(crate) routes: Vec<RunningRoute>,
-    /// How many requests none of them took.
+    /// Number of requests that matched no route.
     pub(crate) unrouted: Arc<RefusalCount>,
     pub(crate) streams: Streams,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
@@ -28,7 +28,7 @@ pub(crate) struct Running {
 pub(crate) struct RunningRoute {
     /// Which requests it is for.
     pub(crate) requests: String,
-    /// What happens to them.
+    /// Description of the action.
     pub(crate) action: String,
     pub(crate) meter: Option<Arc<RouteMeter>>,
     pub(crate) mirror: Option<Arc<Mirror>>,

@@ -14,7 +14,7 @@ use crate::routes::{self, Parts};
 use crate::streams::Streams;
 use crate::tls::Secured;
 
-/// What runs, and what it can be made anew from.
+/// The running config, and everything a reload needs.
 pub(crate) struct Reloader {
     /// The place from which the config is read again; `None` for a config that was made in code.
     pub(crate) source: Option<ConfigSource>,
@@ -22,18 +22,18 @@ pub(crate) struct Reloader {
     pub(crate) started: Config,
     pub(crate) server: LiveServer,
     pub(crate) log: LiveLog,
-    /// Whether requests are logged.
+    /// `true` if requests are logged.
     pub(crate) is_logged: bool,
     pub(crate) routes: LiveRoutes,
     pub(crate) parts: Parts,
     pub(crate) streams: Streams,
-    /// Where is told what runs.
+    /// State that the admin listener reads.
     pub(crate) present: Present,
-    /// What speaks TLS.
+    /// TLS acceptors and connectors.
     pub(crate) secured: Secured,
 }
 
-/// The same for all who may ask for another config. One is loaded after the other.
+/// A reloader that several callers share. Reloads run one after the other.
 #[derive(Clone)]
 pub(crate) struct SharedReloader(Arc<Mutex<Reloader>>);
 
@@ -120,7 +120,7 @@ impl Reloader {
         }
         Ok(())
     }
-    /// Has requests logged as it is wanted; where they already are or are not, workers are told nothing.
+    /// Starts or stops the access log; informs the workers only of a change.
     fn write_to(&mut self, log: Wanted) {
         let log = self.log.replace(log);
         if log.is_some() != self.is_logged {

@@ -15,24 +15,24 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 
-/// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of
-/// it changes in the config, it is the same from one config to the next.
+/// Parts of handlers that survive a reload: connections, sessions, counters. A part stays the same while its
+/// config does not change.
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
     policies: BTreeMap<String, (PolicyConfig, Arc<Policy>)>,
-    /// How many requests policies have refused, by route and policy.
+    /// Number of requests that policies refused, by route and policy.
     refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
     demo: Option<Arc<dyn Handler>>,
     /// MCP endpoints by the hosts they answer to.
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
-    /// How many requests no route took.
+    /// Number of requests that matched no route.
     unrouted: Arc<RefusalCount>,
-    /// What counts the requests of routes, by which these are; empty if nobody could ask for that.
+    /// Request counters of each route; empty without an admin listener.
     meters: BTreeMap<String, Arc<RouteMeter>>,
-    /// What sends copies of requests elsewhere, by the routes they are of.
+    /// Mirrors by route.
     mirrors: BTreeMap<String, Arc<Mirror>>,
-    /// Upstreams that were not there before, and are still to be started; and those in whose places they are.
+    /// New upstreams that are not started yet, each with the upstream that it replaces.
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
@@ -127,8 +127,8 @@ impl Parts {
         self.upstreams.values().map(|(_, upstream)| upstream)
     }
 
-    /// Has servers stand as those of the same address `before`: a change of the config does not enable what
-    /// was disabled.
+    /// Copies the admin state of servers with the same address from `before`: a reload does not enable a
+    /// disabled server.
     pub(crate) fn keep_standings_of(&self, before: &Self) {
         for (name, (_, upstream)) in &self.upstreams {
             if let Some((_, before)) = before.upstreams.get(name) {
@@ -137,17 +137,17 @@ impl Parts {
         }
     }
 
-    /// What counts the requests of `route`, if anything does.
+    /// Returns the request counters of `route`.
     pub(crate) fn meter_of(&self, route: &Route) -> Option<&Arc<RouteMeter>> {
         self.meters.get(&route.matching.to_string())
     }
 
-    /// How many requests no route took.
+    /// Returns the number of requests that matched no route.
     pub(crate) const fn unrouted(&self) -> &Arc<RefusalCount> {
         &self.unrouted
     }
 
-    /// What sends copies of the requests of `route` elsewhere, if anything does.
+    /// Returns the mirror of `route`.
     pub(crate) fn mirror_of(&self, route: &Route) -> Option<&Arc<Mirror>> {
         self.mirrors.get(&route.matching.to_string())
     }
@@ -170,8 +170,8 @@ impl Parts {
         meter
     }
 
-    /// What `route` does, counted by `meter` and told to an access log if it `is_recorded`; the error is a
-    /// message.
+    /// Builds the handler of `route`. `meter` counts its requests; `is_recorded` adds data for the access
+    /// log. The error is a message.
     fn handler(
         &mut self,
         config: &Config,
@@ -209,7 +209,7 @@ impl Parts {
         })
     }
 
-    /// What answers the requests that may be answered.
+    /// Builds the handler for requests that pass the policies.
     fn answering_handler(
         &mut self,
         config: &Config,
@@ -238,12 +238,13 @@ impl Parts {
         Ok(measured(self.own_handler(config, route, is_recorded, before)?, meter))
     }
 
-    /// What sends requests to the upstream of this name. That there is one was checked with the config.
+    /// Builds the handler that sends requests to the upstream of this name. The config was checked, so the
+    /// upstream exists.
     fn forward(&self, config: &Config, name: &str, action: &ForwardAction) -> Forward {
         Forward::with_config(self.upstreams[name].1.clone(), forward_config(config, name, action))
     }
 
-    /// What sends copies of requests elsewhere, as they would be sent there.
+    /// Builds the mirror of a route.
     fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
         let mut forward = forward_config(config, &mirror.upstream, action);
         for name in &mirror.removed {
@@ -263,7 +264,7 @@ impl Parts {
         mirror
     }
 
-    /// What answers `route` if that is not forwarded.
+    /// Builds the handler of a route that is not forwarded.
     fn own_handler(
         &mut self,
         config: &Config,
@@ -312,26 +313,26 @@ fn fresh_policy(name: &str, config: &PolicyConfig, before: Option<&Policy>) -> P
     }
 }
 
-/// What is changed in requests of a route to the upstream of this name.
+/// Returns the request changes of a route to the upstream of this name.
 fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
     let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
     ForwardConfig { rewrite: action.rewrite.clone(), timeouts: action.timeouts, ..of_upstream }
 }
 
-/// Whether some listener says how the responses of `route` are compressed.
+/// Returns `true` if a listener sets the compression of `route`.
 fn depends_on_listener(config: &Config, route: &Route) -> bool {
     let is_said = |listener: &ListenerConfig| listener.compression != ListenerCompression::AsElsewhere;
     !route.is_compression_own && config.listeners.iter().any(is_said)
 }
 
-/// Whether the responses of `route` are compressed somewhere.
+/// Returns `true` if the responses of `route` may be compressed on some listener.
 fn may_be_compressed(config: &Config, route: &Route) -> bool {
     let is_on = |listener: &ListenerConfig| matches!(listener.compression, ListenerCompression::As(_));
     route.compression.is_some() || (!route.is_compression_own && config.listeners.iter().any(is_on))
 }
 
-/// `handler`, its responses compressed if `route` says so, or otherwise the listener of a request or the
-/// whole server.
+/// Adds compression to `handler`. The setting of `route` comes first, then that of the listener, then that of
+/// the server.
 fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
     match &route.compression {
         elsewhere if depends_on_listener(config, route) => {
@@ -358,7 +359,7 @@ fn hosts(matching: &RouteMatch) -> Vec<String> {
     }
 }
 
-/// What is wrong with routes that are never reached.
+/// Builds the error for routes that no request can reach.
 fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
     let failures = unreachable.iter().map(|Unreachable { route, taken_by }| {
         let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);

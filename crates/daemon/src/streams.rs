@@ -8,7 +8,7 @@ use thruway_server::{ListenAddr, Listener};
 use crate::config::{Config, ListenerConfig};
 use crate::routes::Parts;
 
-/// What forwards connections that are no HTTP, by the listeners that they come to.
+/// TCP forwarders, by listener.
 #[derive(Clone, Default)]
 pub(crate) struct Streams(Vec<Listening>);
 
@@ -17,19 +17,18 @@ pub(crate) struct Streams(Vec<Listening>);
 pub(crate) struct Listening {
     /// Its place among all listeners.
     pub(crate) listener: usize,
-    /// Where it is told to listen, which it is known by from one config to the next.
+    /// Configured address, which identifies the listener across reloads.
     address: ListenAddr,
     /// The name of its upstream.
     pub(crate) upstream: String,
-    /// Those of servers that clients of TLS ask for.
+    /// Server names of TLS clients (SNI).
     names: Vec<(String, String)>,
     tcp: TcpConfig,
     pub(crate) forward: Arc<TcpForward>,
 }
 
 impl Streams {
-    /// What forwards the connections of `config`; for listeners that were there `before`, what was counted
-    /// goes on.
+    /// Builds the forwarders of `config`. Listeners that also were in `before` keep their counters.
     pub(crate) fn new(config: &Config, parts: &Parts, before: &Self) -> Self {
         let listeners = config.listeners.iter().enumerate();
         let mut before = before.0.clone();
@@ -58,7 +57,7 @@ impl Streams {
         }
     }
 
-    /// The listeners of `config`, as the server is told them.
+    /// Returns the listeners of `config` for the server.
     pub(crate) fn listeners(&self, config: &Config) -> Vec<Listener> {
         let all = &config.listeners;
         let listener = |(place, config): (usize, &ListenerConfig)| match self.of_listener(place) {
@@ -68,7 +67,7 @@ impl Streams {
         config.listeners.iter().enumerate().map(listener).collect()
     }
 
-    /// What forwards the connections of the listener at this place.
+    /// Returns the forwarder of the listener at this index.
     pub(crate) fn of_listener(&self, listener: usize) -> Option<&Arc<TcpForward>> {
         self.0.iter().find(|listening| listening.listener == listener).map(|listening| &listening.forward)
     }

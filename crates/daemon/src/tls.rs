@@ -1,5 +1,4 @@
-//! What speaks TLS, with clients and with servers: its files are read again when they change, and with the
-//! config.
+//! TLS towards clients and servers. Its files are read again when they change and at each reload.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -15,7 +14,7 @@ use crate::acme::challenges;
 use crate::config::{Config, Failure};
 use crate::routes::Parts;
 
-/// What is looked at, and what is ordered. Clones are the same.
+/// Watched certificate files and ACME orders. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Secured {
     present: Arc<Mutex<Present>>,
@@ -36,18 +35,18 @@ impl Default for Secured {
     }
 }
 
-/// What speaks TLS at present.
+/// TLS acceptors and connectors of the running config.
 #[derive(Default)]
 struct Present {
     acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
     connectors: Vec<Arc<TlsConnector>>,
-    /// What is wrong, so that it is told once.
+    /// Errors that were logged already.
     told: Vec<CertificateError>,
 }
 
 impl Secured {
-    /// Has listeners of `config` keep what speaks TLS for them already, with its sessions, where it would be
-    /// made of the same.
+    /// Keeps the TLS acceptors of listeners whose TLS settings did not change, so that sessions can be
+    /// resumed.
     pub(crate) fn kept_in(&self, config: &mut Config) {
         let present = self.lock();
         for listener in &mut config.listeners {
@@ -97,7 +96,7 @@ impl Secured {
         present.acceptors.iter().flat_map(of_listener).collect()
     }
 
-    /// What became of those that are ordered.
+    /// Returns the state of the ACME certificates.
     pub(crate) fn ordered(&self) -> Vec<CertificateStatus> {
         self.acme.statuses()
     }
@@ -114,7 +113,7 @@ impl Secured {
         });
     }
 
-    /// What issuers say of the revocation of certificates, where that is fetched.
+    /// Returns the state of the fetched OCSP responses.
     pub(crate) fn stapled(&self) -> Vec<StapleStatus> {
         self.stapler.statuses()
     }
@@ -125,7 +124,7 @@ impl Secured {
 }
 
 impl Present {
-    /// Reads what has changed. What cannot be used leaves what was there before.
+    /// Reads changed files. An unusable file leaves the old state in place.
     fn refresh(&mut self) {
         let of_acceptors = self.acceptors.iter().map(|(_, acceptor)| acceptor.refresh());
         let outcomes = of_acceptors.chain(self.connectors.iter().map(|connector| connector.refresh()));
@@ -152,7 +151,7 @@ impl Present {
     }
 }
 
-/// What is wrong with the certificates of `config` that could be served all the same.
+/// Returns warnings about certificates that can be served but are invalid.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
     let failures = of_listeners.flat_map(|tls| {
@@ -163,14 +162,15 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     Failure::all(failures.collect()).map_or(Ok(()), Err)
 }
 
-/// Those that are ordered will be others soon.
+/// Returns the errors of an acceptor's certificates. ACME certificates are left out, because they are
+/// renewed.
 fn invalid(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     let mut invalid = acceptor.invalid_at(Clock::system().time_of_day());
     invalid.retain(|error| !acceptor.config().awaited.contains(&error.path));
     invalid
 }
 
-/// What a file says of the revocation of a certificate, and is not to be believed now.
+/// An OCSP response that is not valid now.
 struct Disbelieved {
     certificate: Vec<u8>,
     response: Vec<u8>,
@@ -190,7 +190,7 @@ fn disbelieved(acceptor: &TlsAcceptor) -> Vec<Disbelieved> {
     served.filter_map(disbelieved).collect()
 }
 
-/// Gives clients nothing of what is not to be believed; what is wrong with it.
+/// Removes invalid OCSP responses from the acceptor and returns the errors.
 fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     let disbelieved = disbelieved(acceptor);
     let (responses, errors): (Vec<_>, Vec<_>) =
@@ -199,5 +199,5 @@ fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     errors
 }
 
-/// How soon a change is seen.
+/// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

@@ -38,7 +38,7 @@ pub(super) struct RawAcme {
     /// The directory for account, keys and certificates. Relative to the directory of the config. Default
     /// `acme`.
     pub(super) store: Option<PathBuf>,
-    /// PEM files with trusted roots for the ACME server. Default: those of the system.
+    /// PEM files with trusted roots for the ACME server. Default: the roots of the system.
     pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
     /// Account at the ACME server that its operators gave you, if they require one. Default: none.
     pub(super) external_account: Option<RawExternalAccount>,

@@ -70,7 +70,7 @@ impl Config {
 
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::about_file(path, format!("`{}` cannot be read: {error}", path.display()))
+            Failure::about_file(path, format!("cannot read `{}`: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
         })?;
         let source = Source::new(path.to_owned(), text, secrets::hidden);

@@ -53,8 +53,8 @@ pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]
     warnings
 }
 
-/// Returns `true` if all requests of `listener` reach the upstream of this name again, one of whose servers
-/// is that listener.
+/// Returns `true` if `listener` sends all requests to the upstream of this name and the upstream has the
+/// listener as a server.
 fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> bool {
     if listener.tcp.is_some() {
         return forwards_to(listener, upstream);

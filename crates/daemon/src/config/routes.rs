@@ -69,17 +69,17 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) split: Option<Spanned<RawSplit>>,
     /// Action: the name of an upstream that answers.
     pub(in crate::config) upstream: Option<Spanned<String>>,
-    /// With `split` or `upstream`: changes of requests and responses. Default: none.
+    /// With `split` or `upstream`: changes of requests and responses. Default: no change.
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
-    /// With `split` or `upstream`: destination of copies. Default: none.
+    /// With `split` or `upstream`: destination of mirrored requests. Default: no mirror.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// With `split` or `upstream`: overrides the key of the upstream.
+    /// With `split` or `upstream`: overrides the timeout of the upstream.
     pub(in crate::config) head_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`: overrides the key of the upstream.
+    /// With `split` or `upstream`: overrides the timeout of the upstream.
     pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`: overrides the key of the upstream.
+    /// With `split` or `upstream`: overrides the timeout of the upstream.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`: overrides the key of the upstream.
+    /// With `split` or `upstream`: overrides the timeout of the upstream.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
 }
 

@@ -165,7 +165,8 @@ impl<'s> Place<'s> {
         self.find(|schema| schema.get("items"))
     }
 
-    /// Returns the place of `a.b`. A list stands for its items. Everything below a secret is secret.
+    /// Returns the secret that contains the key path `a.b`. A list counts as its items. Everything below a
+    /// secret is secret.
     fn of_path(self, path: &str) -> Option<Self> {
         path.trim().split('.').try_fold(self, |place, key| {
             let key = key.trim().trim_matches(['"', '\'']);

@@ -90,7 +90,7 @@ pub(crate) struct ListenerTlsConfig {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http2 {
     No,
-    /// Also HTTP/2, for connections that begin with its preface.
+    /// HTTP/1.1, and HTTP/2 for connections that begin with its preface.
     Too,
     /// HTTP/2 only.
     Only,
@@ -330,7 +330,7 @@ impl ListenerConfig {
         self.tcp.is_none() && self.redirect_to_https.is_none()
     }
 
-    /// What the server is told of it, which is one of `all`.
+    /// Returns the server's form of this listener, which is one of `all`.
     pub(crate) fn to_listener(&self, all: &[Self]) -> Listener {
         let listener = Listener::new(self.address.clone()).compression(self.compression.clone());
         let mut listener = match self.http2 {
@@ -358,7 +358,7 @@ impl ListenerConfig {
 }
 
 impl ListenerTlsConfig {
-    /// What speaks TLS at those of `all` listeners that ask their clients for other certificates.
+    /// Returns the TLS acceptors of the listeners in `all` that have different rules for client certificates.
     fn others(&self, all: &[ListenerConfig]) -> Vec<Arc<TlsAcceptor>> {
         let demands = |acceptor: &TlsAcceptor| acceptor.config().client_authentication.clone();
         let own = demands(&self.acceptor);
@@ -388,7 +388,7 @@ impl FilesConfig {
 }
 
 impl AccessLogConfig {
-    /// Whether its format says how requests were forwarded.
+    /// Returns `true` if the log format has a forwarding field.
     pub(crate) fn tells_of_forwarding(&self) -> bool {
         self.lines.format == AccessLogFormat::Json
     }
@@ -417,14 +417,14 @@ pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure>
     Ok(listeners)
 }
 
-/// Where upstreams, their servers and policies stand, by names.
+/// Positions of upstreams, their servers and policies in the file, by name.
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) upstreams: BTreeMap<String, UpstreamPlaces>,
     pub(super) policies: BTreeMap<String, Span>,
 }
 
-/// Where an upstream stands, and its servers in their order.
+/// Positions of an upstream and of its servers, in their order.
 pub(super) struct UpstreamPlaces {
     pub(super) span: Span,
     pub(super) servers: Vec<Span>,

@@ -20,8 +20,8 @@ use crate::config::values::{Span, Spanned};
 pub(in crate::config) struct RawSplit {
     /// `{ NAME = WEIGHT }`: how many requests each gets in relation to the others, 0 to 1000000.
     pub(in crate::config) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
-    /// What keeps a client on its side: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Default
-    /// nothing.
+    /// Keeps a client in its group: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Default: each
+    /// request is random.
     pub(in crate::config) by: Option<Spanned<String>>,
 }
 
@@ -31,9 +31,9 @@ pub(in crate::config) struct RawSplit {
 pub(in crate::config) struct RawMirror {
     /// Its name.
     pub(in crate::config) upstream: Spanned<String>,
-    /// How much of all requests, 0 to 1. Default 1.
+    /// Part of the requests, 0 to 1. Default 1.
     pub(in crate::config) share: Option<Spanned<f64>>,
-    /// How many copies are under way at a time; no more are made then. Default 100.
+    /// Maximum number of mirrored requests in progress; further ones are skipped. Default 100.
     pub(in crate::config) requests_max: Option<usize>,
     /// Names of headers that copies do not have. Default none: copies have the headers of the request, with
     /// `Authorization`, `Cookie` and API keys. If the mirror may not see credentials, remove them:

@@ -9,7 +9,7 @@ use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, Pro
 
 use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
 
-/// What the config does, a line for each thing.
+/// Describes the config, one line for each listener, route and upstream.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for listener in &self.listeners {

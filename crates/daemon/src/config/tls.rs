@@ -23,7 +23,7 @@ use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_beside_c
 use crate::config::values::Spanned;
 use crate::config::{Http2, ListenerTlsConfig};
 
-/// How TLS is spoken with clients.
+/// TLS towards clients.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerTls {
@@ -33,17 +33,18 @@ pub(in crate::config) struct RawListenerTls {
     /// `1.2` or `1.3`: the lowest version that is spoken. Default `1.2`.
     #[serde(default)]
     pub(in crate::config) min_version: RawTlsVersion,
-    /// Whether clients are given what the issuers of certificates say of their revocation (OCSP), fetched
-    /// from whom the certificates name, if they do. Default false.
+    /// Staples OCSP responses, which the server fetches from the responder that the certificate names.
+    /// Default false.
     #[serde(default)]
     pub(in crate::config) ocsp_stapling: bool,
-    /// Whether clients are given tickets to resume sessions with, under keys that change. Default true.
+    /// Gives clients session tickets, encrypted with rotating keys. Default true.
     pub(in crate::config) tickets: Option<bool>,
     /// Sessions that are kept for clients without tickets; 0 for none. Default 10000.
     pub(in crate::config) sessions_max: Option<Spanned<usize>>,
-    /// Whether clients show certificates. Default no.
+    /// Client certificates. Default: clients are not asked for one.
     pub(in crate::config) client_certificates: Option<RawClientCertificates>,
-    /// What answers say in `Strict-Transport-Security`, as `max-age=31536000`. Default nothing.
+    /// Value of the response header `Strict-Transport-Security`, such as `max-age=31536000`. Default: no
+    /// header.
     pub(in crate::config) strict_transport_security: Option<Spanned<String>>,
 }
 
@@ -56,8 +57,8 @@ pub(in crate::config) struct RawListenerCertificate {
     pub(in crate::config) chain: Option<PathBuf>,
     /// A file with the private key, in PEM.
     pub(in crate::config) key: Option<PathBuf>,
-    /// A file with what the issuer says of its revocation (an OCSP response in DER), for clients, as long as
-    /// it holds. The chain must have the issuer. Default nothing.
+    /// File with an OCSP response in DER, which is stapled while it is valid. The chain must contain the
+    /// issuer. Default: none.
     pub(in crate::config) ocsp: Option<PathBuf>,
     /// Names of hosts: the certificate for them is ordered, as `[acme]` says, and renewed.
     pub(in crate::config) acme: Option<Spanned<Vec<Spanned<String>>>>,
@@ -71,7 +72,7 @@ pub(in crate::config) struct RawCertificate {
     pub(in crate::config) chain: PathBuf,
     /// The private key.
     pub(in crate::config) key: PathBuf,
-    /// What the issuer says of its revocation (an OCSP response in DER), for clients. Default nothing.
+    /// File with an OCSP response in DER, which is stapled. Default: none.
     pub(in crate::config) ocsp: Option<PathBuf>,
 }
 
@@ -88,31 +89,30 @@ pub(in crate::config) enum RawTlsVersion {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawClientCertificates {
-    /// Files with the certificates of those who are trusted to issue them.
+    /// PEM files with the trusted issuers of client certificates.
     pub(in crate::config) roots: Spanned<Vec<PathBuf>>,
-    /// Whether clients without one are refused. Default true.
+    /// Refuses clients without a certificate. Default true.
     pub(in crate::config) required: Option<bool>,
 }
 
-/// How TLS is spoken with the servers of an upstream: `true`, or a table.
+/// TLS towards the servers of an upstream: `true`, or a table.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstreamTls {
-    /// Files with the certificates of those who are trusted to say who a server is. Default those whom this
-    /// system trusts.
+    /// PEM files with trusted roots for server certificates. Default: the roots of the system.
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
     /// The name that certificates must have. Default what `servers` calls each server.
     pub(in crate::config) server_name: Option<Spanned<String>>,
     /// The certificate that is shown to servers that ask for one. Default none.
     pub(in crate::config) certificate: Option<RawCertificate>,
-    /// Whether servers are asked who they are. Default true.
+    /// Verifies server certificates. Default true.
     pub(in crate::config) verify: Option<bool>,
     /// `1.2` or `1.3`: the lowest version that is spoken. Default `1.2`.
     #[serde(default)]
     pub(in crate::config) min_version: RawTlsVersion,
 }
 
-/// The same, or whether it is spoken at all.
+/// A TLS table, or `true` or `false`.
 pub(in crate::config) enum RawUpstreamTlsOrNot {
     No,
     Yes(Box<RawUpstreamTls>),
@@ -155,7 +155,7 @@ impl JsonSchema for RawUpstreamTlsOrNot {
     }
 }
 
-/// What is negotiated where HTTP/2 is spoken, or not (RFC 7301; RFC 9113 §3.1).
+/// Returns the protocols for ALPN (RFC 7301; RFC 9113 §3.1).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
     let names: &[&[u8]] = match http2 {
         Http2::No => &[b"http/1.1"],
@@ -253,7 +253,7 @@ fn resolve_client_authentication(
     }
 }
 
-/// Where a certificate of a listener is; among those `awaited` with its names, if it is ordered.
+/// Returns the certificate of a listener. An ACME certificate is the one of `awaited` with the same names.
 fn resolve_listener_certificate(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawListenerCertificate>,
@@ -294,7 +294,7 @@ const fn version(raw: RawTlsVersion) -> TlsVersion {
     }
 }
 
-/// Whether a client would understand it: `max-age` must be there (RFC 6797 §6.1).
+/// Returns `true` if clients accept the value: `max-age` is required (RFC 6797 §6.1).
 fn is_strict(text: &str) -> bool {
     let age = text.split(';').find_map(|directive| directive.trim().strip_prefix("max-age="));
     let is_age = age.is_some_and(|age| !age.is_empty() && age.bytes().all(|octet| octet.is_ascii_digit()));

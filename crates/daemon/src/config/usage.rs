@@ -58,13 +58,13 @@ pub(in crate::config) fn uses(config: &Config, upstream: &str) -> bool {
         || config.routes.iter().any(|route| goes_to(route, upstream))
 }
 
-/// Whether connections of `listener` are for this upstream, whatever they carry.
+/// Returns `true` if `listener` sends its connections to this upstream, over HTTP or TCP.
 pub(in crate::config) fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
     let Some(tcp) = &listener.tcp else { return false };
     tcp.upstream == upstream || tcp.names.iter().any(|(_, of_name)| of_name == upstream)
 }
 
-/// Whether requests of `route`, or copies of them, are for this upstream.
+/// Returns `true` if `route` sends requests or mirrored requests to this upstream.
 pub(in crate::config) fn goes_to(route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     let ForwardAction { to, mirror, .. } = &**action;
@@ -75,7 +75,7 @@ pub(in crate::config) fn goes_to(route: &Route, upstream: &str) -> bool {
     is_there || mirror.as_ref().is_some_and(|mirror| mirror.upstream == upstream)
 }
 
-/// What is said of an upstream and makes a difference to requests only.
+/// Keys of an upstream that apply only to HTTP requests.
 pub(in crate::config) struct AboutRequests {
     upstream: String,
     span: Span,
@@ -83,7 +83,7 @@ pub(in crate::config) struct AboutRequests {
 }
 
 impl AboutRequests {
-    /// Of all upstreams of which there is something of that kind.
+    /// Collects the keys of all upstreams.
     pub(in crate::config) fn of(upstreams: &BTreeMap<String, Spanned<RawUpstream>>) -> Vec<Self> {
         let said = upstreams.iter().map(|(name, raw)| {
             let (span, raw) = (raw.span(), raw.get_ref());

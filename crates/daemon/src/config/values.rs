@@ -57,7 +57,7 @@ impl<T: JsonSchema> JsonSchema for Spanned<T> {
     }
 }
 
-/// As keys of maps, where the place makes no difference.
+/// Orders map keys by value and ignores their positions.
 impl<T: Ord> Ord for Spanned<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.get_ref().cmp(other.get_ref())
@@ -78,13 +78,12 @@ impl<T: Ord> PartialEq for Spanned<T> {
 
 impl<T: Ord> Eq for Spanned<T> {}
 
-/// What may be written as a text if nothing else is to be said. Not what serde calls untagged: that would say
-/// of a mistake only that there is one.
+/// A table with a short form as a string. `#[serde(untagged)]` would give worse error messages.
 pub(in crate::config) struct TextOrTable<T>(pub(in crate::config) T);
 
-/// What [`TextOrTable`] reads.
+/// The string form of a [`TextOrTable`].
 pub(in crate::config) trait FromText: Sized + JsonSchema {
-    /// What it is, for those who wrote something else.
+    /// Description of the expected value, for error messages.
     const EXPECTED: &'static str;
 
     /// The JSON Schema of text and table. Default that of the type.
@@ -160,25 +159,25 @@ impl JsonSchema for Period {
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
-            // Not in days, because nobody would write those.
+            // Days are not used as a unit.
             seconds @ 3600.. if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
             _ => humantime::format_duration(self.0).fmt(f),
         }
     }
 }
 
-/// Texts that were filled in, with the places where they stand.
+/// Strings that come from the environment, with their positions.
 #[derive(Default)]
 pub(in crate::config) struct Filled(pub(in crate::config) Vec<(Range<usize>, String)>);
 
 impl Filled {
-    /// Whether a text was filled in at `place`.
+    /// Returns `true` if the string at `place` comes from the environment.
     pub(in crate::config) fn is_at(&self, place: &Range<usize>) -> bool {
         self.text_at(place).is_some()
     }
 
-    /// Has the number or truth value that was filled in at `place` of `table` stand there, instead of a text.
-    /// Whether there was one that was a text so far.
+    /// Replaces the string from the environment at `place` of `table` by a number or boolean. Returns `true`
+    /// if it was replaced.
     pub(in crate::config) fn retype<'f>(&'f self, table: &mut DeTable<'f>, place: &Range<usize>) -> bool {
         let parsed = self.text_at(place).and_then(|text| DeValue::parse(text.trim()).ok());
         let Some(value) = parsed.map(toml::Spanned::into_inner) else { return false };
@@ -196,7 +195,7 @@ impl Filled {
     }
 }
 
-/// Has `value` stand in the place of the text at `place`, if that is in `at`.
+/// Replaces the string at `place` by `value`, if it is in `at`.
 fn replace_text<'f>(at: &mut toml::Spanned<DeValue<'f>>, place: &Range<usize>, value: &DeValue<'f>) -> bool {
     let is_there = at.span() == *place;
     match at.get_mut() {

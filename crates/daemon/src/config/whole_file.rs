@@ -34,43 +34,44 @@ use crate::config::{Config, Failure, ListenerConfig};
 pub(in crate::config) struct Raw {
     /// Worker threads, 1 to 1024. Default one for each core.
     pub(in crate::config) workers: Option<Spanned<u64>>,
-    /// Connections open at one time; those beyond are answered 503. Default as many as descriptors allow.
+    /// Maximum number of open connections; further ones are answered with 503. Default: as many as file
+    /// descriptors allow.
     pub(in crate::config) connections_max: Option<Spanned<u64>>,
-    /// Whether what connections of a worker send in one go is handed to the kernel in one system call
-    /// (`io_uring`), where it has that. Default true.
+    /// Sends the output of several connections of a worker with one system call (`io_uring`), where the
+    /// kernel supports it. Default true.
     pub(in crate::config) batch_sends: Option<bool>,
-    /// Where to listen; at least one.
+    /// Listeners; at least one.
     #[serde(default)]
     pub(in crate::config) listeners: Vec<RawListener>,
-    /// From whom certificates are ordered that listeners want to be ordered. Default nobody.
+    /// ACME account that orders certificates. Default: none.
     pub(in crate::config) acme: Option<Spanned<RawAcme>>,
-    /// Networks of proxies in front that are believed about who asks: `10.0.0.0/8`, an address, or `unix`.
-    /// Default none.
+    /// Networks of trusted proxies, whose forwarding headers are believed: `10.0.0.0/8`, an address, or
+    /// `unix`. Default: none.
     #[serde(default)]
     pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
     /// The fields in which they say it: `x-forwarded`, which is the default, or `forwarded`.
     #[serde(default)]
     pub(in crate::config) trusted_proxies_write: RawProxyFields,
-    /// What is served; at least one.
+    /// Routes; at least one.
     #[serde(default)]
     pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
-    /// What becomes of requests with `%2F` or `%5C` in their path, which some servers take for slashes:
-    /// `guard`, `reject` or `keep`. Default `guard`: they are answered 400 if they would then be for a route
-    /// with a policy that does not stand before theirs.
+    /// Handling of `%2F` and `%5C` in paths, which some servers read as slashes: `guard`, `reject` or `keep`.
+    /// Default `guard`: such a request is answered with 400 if its other reading matches a route with a
+    /// policy that this route lacks.
     #[serde(default)]
     pub(in crate::config) encoded_slashes: RawOtherReading,
-    /// The same for `;` and what stands behind it in a segment, which some servers pass over.
+    /// The same for `;` and the rest of a segment after it, which some servers ignore.
     #[serde(default)]
     pub(in crate::config) path_parameters: RawOtherReading,
     /// Servers that requests are forwarded to, by name.
     #[serde(default)]
     pub(in crate::config) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
-    /// What is asked of requests before they are answered, by name: routes say the names.
+    /// Policies by name. Routes refer to these names.
     #[serde(default)]
     pub(in crate::config) policies: BTreeMap<String, Spanned<RawPolicy>>,
-    /// Where those who operate the server ask and tell it things. Default nowhere.
+    /// Admin listener. Default: none.
     pub(in crate::config) admin: Option<RawAdmin>,
-    /// How responses are compressed on routes that do not say it themselves. Default they are not.
+    /// Compression of responses for routes without a setting of their own. Default: none.
     pub(in crate::config) compression: Option<RawCompression>,
     /// A line for each request. Default none.
     pub(in crate::config) access_log: Option<RawAccessLog>,
@@ -80,7 +81,7 @@ pub(in crate::config) struct Raw {
     pub(in crate::config) timeouts: RawTimeouts,
 }
 
-/// What becomes of a path that servers may read otherwise.
+/// Handling of paths that servers may read in another way.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::config) enum RawOtherReading {
@@ -180,7 +181,7 @@ pub fn schema() -> Schema {
     schema
 }
 
-/// What is not there is left out: TOML has no null.
+/// Leaves out null, which TOML does not have.
 fn leave_out_null(schema: &mut Schema) {
     let pair = |key| <&[_; 2]>::try_from(schema.get(key)?.as_array()?.as_slice()).ok();
     if let Some([name, null]) = pair("type")
@@ -197,7 +198,7 @@ fn leave_out_null(schema: &mut Schema) {
     }
 }
 
-/// Numbers and truth values may come from the environment: then texts stand there.
+/// Allows strings for numbers and booleans, because they may come from the environment.
 fn allow_variables(schema: &mut Schema) {
     let Some(kind) = schema.get("type").and_then(|kind| kind.as_str()).map(str::to_owned) else { return };
     if matches!(kind.as_str(), "boolean" | "integer" | "number") && schema.get("const").is_none() {

@@ -54,7 +54,7 @@ pub(in crate::config) fn resolve_text_of_file(
 ) -> Option<String> {
     let place = resolver.beside_config(path.get_ref());
     let text = std::fs::read_to_string(&place);
-    text.map_err(|error| resolver.refuse(path, format!("`{}` cannot be read: {error}", place.display()))).ok()
+    text.map_err(|error| resolver.refuse(path, format!("cannot read `{}`: {error}", place.display()))).ok()
 }
 
 fn is_framing(name: &str) -> bool {

@@ -27,7 +27,7 @@ fn the_configs_of_the_guide_are_valid() {
             // Some configs name certificates and password files, which do not exist here.
             if let Err(failure) = resolved(block) {
                 let failure = failure.to_string();
-                assert!(failure.contains("cannot be read"), "{name}:\n{block}\n{failure}");
+                assert!(failure.contains("cannot read"), "{name}:\n{block}\n{failure}");
             }
             count += 1;
         }

@@ -53,7 +53,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ("deny = [\"::ffff:10.0.0.1\"]", "write an IPv4 address without"),
         ("deny = [\"localhost\"]", "not a network"),
         ("basic_auth = {}", "there are no users"),
-        ("basic_auth.users_file = \"none\"", "`none` cannot be read: No such file"),
+        ("basic_auth.users_file = \"none\"", "cannot read `none`: No such file"),
         ("basic_auth.users = { \"a:b\\n\" = \"x\" }", "this is no name"),
         ("basic_auth.users = { a = \"x\" }", "a password is said by its hash"),
         ("api_keys = {}", "there are no keys"),

@@ -10,7 +10,7 @@ use thruway_server::FieldName;
 use crate::config::resolver::Resolver;
 use crate::config::values::{FromText, Spanned, TextOrTable};
 
-/// How the next server is found: a name, or a table.
+/// Balancing method: a name, or a table.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::config) enum RawBalance {
@@ -42,7 +42,7 @@ pub(in crate::config) struct RawHash {
 pub(in crate::config) struct RawSticky {
     /// The name of the cookie.
     pub(in crate::config) cookie: Spanned<String>,
-    /// What its values are made with. Default made at the start.
+    /// Key that signs the cookie values. Default: random at each start.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) secret: Option<Spanned<String>>,
 }

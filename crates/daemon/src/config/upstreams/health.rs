@@ -8,13 +8,13 @@ use thruway_server::FieldValue;
 use crate::config::resolver::{Resolver, SOME_PERIOD, is_path_octet};
 use crate::config::values::{Period, Spanned};
 
-/// How servers are asked how they are. Defaults are those of `thruway_gateway::CheckConfig`.
+/// Active health checks. Defaults are those of `thruway_gateway::CheckConfig`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCheck {
-    /// What is asked for with `GET`. Without it, only whether a connection is accepted.
+    /// Path of the `GET` request. Without it, a check only opens a connection.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// What `Host` says. Default the server's address.
+    /// `Host` header of checks. Default: the server's address.
     pub(in crate::config) host: Option<Spanned<String>>,
     /// Statuses that are good: `204`, `200-399`.
     pub(in crate::config) statuses: Option<Spanned<Vec<Spanned<String>>>>,
@@ -22,7 +22,7 @@ pub(in crate::config) struct RawCheck {
     pub(in crate::config) content: Option<String>,
     /// From one time to the next.
     pub(in crate::config) interval: Option<Spanned<Period>>,
-    /// For an answer.
+    /// Timeout of a response.
     pub(in crate::config) timeout: Option<Spanned<Period>>,
     /// Good answers in a row that bring a server back.
     pub(in crate::config) rise: Option<Spanned<u32>>,
@@ -38,11 +38,11 @@ pub(in crate::config) struct RawEjection {
     pub(in crate::config) failures: Option<u32>,
     /// Statuses that are failures: `503`, `500-599`.
     pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
-    /// For how long, the first time.
+    /// Duration of the first ejection.
     pub(in crate::config) time: Option<Spanned<Period>>,
-    /// For how long at most.
+    /// Maximum duration of an ejection.
     pub(in crate::config) time_max: Option<Spanned<Period>>,
-    /// How many of a hundred servers at the same time.
+    /// Maximum percentage of servers that are ejected at one time.
     pub(in crate::config) percent_max: Option<Spanned<u32>>,
 }
 

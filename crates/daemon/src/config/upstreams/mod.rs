@@ -34,90 +34,86 @@ use crate::config::{Http2, Upstreams};
 pub(in crate::config) struct RawUpstream {
     /// At least one.
     pub(in crate::config) servers: Vec<Spanned<TextOrTable<RawServer>>>,
-    /// Who is asked for the addresses of names: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default
-    /// `system`.
+    /// Resolver of server names: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default `system`.
     pub(in crate::config) resolver: Option<TextOrTable<RawResolver>>,
-    /// After how long names of servers are resolved again where nobody says for how long an answer holds.
+    /// Interval between two lookups of a server name if the DNS response has no TTL.
     pub(in crate::config) resolve_interval: Option<Spanned<Period>>,
     /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default
     /// `round_robin`.
     pub(in crate::config) balance: Option<Spanned<TextOrTable<RawBalance>>>,
     /// Brings a client to the same server again. Default not.
     pub(in crate::config) sticky: Option<RawSticky>,
-    /// How many requests each server may be answering at a time; 0 for any number, which is the default.
+    /// Maximum number of requests in progress to each server. Default 0: unlimited.
     pub(in crate::config) server_requests_max: Option<usize>,
-    /// How many requests all servers together may be answering at a time; 0 for any number, which is the
-    /// default.
+    /// Maximum number of requests in progress to all servers together. Default 0: unlimited.
     pub(in crate::config) requests_max: Option<usize>,
-    /// How many connections there may be to all servers together, idle ones included, of which each worker
-    /// has its share, at least one; 0 for any number, which is the default.
+    /// Maximum number of connections to all servers together, idle ones included. Each worker gets an equal
+    /// share, at least one. Default 0: unlimited.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// What requests do for which no server has room.
+    /// Queue of requests that wait for a free server.
     #[serde(default)]
     pub(in crate::config) queue: RawQueue,
-    /// How many requests may be sent again, of all.
+    /// Limit on retries, relative to all requests.
     #[serde(default)]
     pub(in crate::config) retry_budget: RawRetryBudget,
-    /// How servers are asked how they are. Default not.
+    /// Active health checks. Default: none.
     pub(in crate::config) check: Option<Spanned<RawCheck>>,
     /// When a server that fails gets no more requests.
     #[serde(default)]
     pub(in crate::config) ejection: RawEjection,
-    /// Has `/ready` of the admin listener answer 503 while no server of this upstream is healthy. Default
+    /// Makes `/ready` of the admin listener answer 503 while no server of this upstream is healthy. Default
     /// false.
     pub(in crate::config) required_for_ready: Option<bool>,
-    /// For how long a server that has come back gets less than its share.
+    /// Duration of the slow start: a recovered server gets less than its share of requests.
     pub(in crate::config) slow_start: Option<Spanned<Period>>,
-    /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the
-    /// client is. Default none.
+    /// `v1` or `v2`: sends a PROXY protocol header with the client's address on each connection. Default:
+    /// none.
     pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
-    /// Whether its servers speak HTTP/2: with `tls` that is negotiated, without they are taken to know it.
-    /// `auto`, with `tls`: each server chooses between HTTP/2 and HTTP/1.1. Default no: HTTP/1.1.
+    /// HTTP/2 towards servers. `true` negotiates it with `tls` and assumes it without. `auto`, with `tls`:
+    /// each server chooses between HTTP/2 and HTTP/1.1. Default `false`: HTTP/1.1.
     pub(in crate::config) http2: Option<Spanned<RawUpstreamHttp2>>,
-    /// How TLS is spoken with the servers: `true`, or a table. Default not.
+    /// TLS towards the servers: `true`, or a table. Default `false`.
     pub(in crate::config) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
-    /// For a server to accept a connection, and as long again for the handshake of TLS.
+    /// Timeout of a TCP connect, and of the TLS handshake after it.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
     /// From the end of a request to the head of its response; then another server is asked if that is safe,
     /// or the answer is 504.
     pub(in crate::config) head_timeout: Option<Spanned<Period>>,
-    /// For the next octet of a response's content; then it is broken off.
+    /// Maximum pause between two bytes of a response body; then the response is aborted.
     pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
-    /// The same for streams of events (`text/event-stream`), which say nothing against their server by being
-    /// silent.
+    /// The same for event streams (`text/event-stream`). This timeout does not count as a failure of the
+    /// server.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// For a server to take the next octet of a request.
+    /// Maximum time that a server may block the next byte of a request.
     pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
-    /// For a request and its response as a whole: to wait for a server, to connect, and to be sent again
-    /// included. Default none.
+    /// Timeout of a request and its response: queueing, connecting and retries included. Default: none.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
-    /// Octets of a response's header section; more is answered 502.
+    /// Maximum size of a response's header section in bytes; a larger one is answered with 502.
     pub(in crate::config) response_header_section_bytes: Option<Spanned<u32>>,
     /// Field lines in a response's header or trailer section; more is answered 502.
     pub(in crate::config) response_field_lines: Option<Spanned<u32>>,
     /// Which connections wait for the next request.
     #[serde(default)]
     pub(in crate::config) pool: RawPool,
-    /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets;
-    /// then it is closed.
+    /// Idle timeout of a tunnel, such as a WebSocket connection.
     pub(in crate::config) tunnel_idle_timeout: Option<Spanned<Period>>,
-    /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed =
-    /// "…" }`. Default `preserve`.
+    /// `Host` header: `preserve` (the client's), `server` (the name in `servers`), or `{ fixed = "…" }`.
+    /// Default `preserve`.
     pub(in crate::config) host: Option<Spanned<TextOrTable<RawHost>>>,
     /// Which fields tell of the client: `x-forwarded`, `forwarded`, `both` or `none`. Default `x-forwarded`.
     pub(in crate::config) forwarded: Option<RawForwarded>,
-    /// Whether `X-Forwarded-Port` is one of them: the port that the client has asked. Default false.
+    /// Adds `X-Forwarded-Port`, the port that the client connected to. Default false.
     pub(in crate::config) forwarded_port: Option<Spanned<bool>>,
     /// Adds `Via`, which tells servers that there is a gateway. Default true. Without it, a loop over several
     /// gateways is found only if another of them adds it.
     pub(in crate::config) via: Option<bool>,
-    /// How many more servers are tried when a request fails and may be sent again.
+    /// Maximum number of retries on other servers. Only requests that are safe to repeat are retried.
     pub(in crate::config) retries_max: Option<Spanned<u32>>,
-    /// Octets of content that are kept until the response begins, so that the request may be sent again.
+    /// Maximum number of body bytes that are buffered for a retry.
     pub(in crate::config) replay_bytes_max: Option<Spanned<usize>>,
 }
 
-/// Whether servers speak HTTP/2.
+/// HTTP/2 towards servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum RawUpstreamHttp2 {
     No,
@@ -125,7 +121,7 @@ pub(in crate::config) enum RawUpstreamHttp2 {
     Auto,
 }
 
-/// Who is asked for the addresses of names: one of two, or a table.
+/// Resolver of server names: one of two names, or a table.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::config) enum RawResolver {
@@ -161,22 +157,22 @@ pub(in crate::config) enum RawProxyVersion {
 pub(in crate::config) struct RawServer {
     /// `IP:PORT`, `NAME:PORT` or `unix:PATH`.
     pub(in crate::config) address: String,
-    /// How many requests it gets, in relation to the others. Default 1.
+    /// Share of the requests, relative to the other servers. Default 1.
     pub(in crate::config) weight: Option<Spanned<u32>>,
-    /// Whether it gets requests only if no other may. Default no.
+    /// Uses the server only while no other server is available. Default false.
     #[serde(default)]
     pub(in crate::config) backup: bool,
-    /// How many requests it may be answering at a time. Default as for the others.
+    /// Maximum number of requests in progress. Default: `server_requests_max` of the upstream.
     pub(in crate::config) requests_max: Option<usize>,
 }
 
-/// What requests do for which no server has room. Defaults are those of `thruway_gateway::QueueConfig`.
+/// Queue of requests that wait for a free server. Defaults are those of `thruway_gateway::QueueConfig`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawQueue {
-    /// How many wait; those beyond are answered 503.
+    /// Maximum number of waiting requests; further ones are answered with 503.
     pub(in crate::config) length_max: Option<usize>,
-    /// For how long; then they are answered 503.
+    /// Maximum time in the queue; then the request is answered with 503.
     pub(in crate::config) timeout: Option<Spanned<Period>>,
 }
 
@@ -185,20 +181,20 @@ pub(in crate::config) struct RawQueue {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPool {
-    /// How many to one server; 0 for none: then each request has a connection of its own, also over HTTP/2.
-    /// Default 1024.
+    /// Maximum number of idle connections to one server. 0 opens a new connection for each request, also over
+    /// HTTP/2. Default 1024.
     pub(in crate::config) per_server_max: Option<Spanned<usize>>,
-    /// How many in all.
+    /// Maximum number of idle connections to all servers.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// For how long; then they are closed.
+    /// Timeout after which an idle connection is closed.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
-/// How many requests may be sent again. Defaults are those of `thruway_gateway::RetryBudget`.
+/// Limit on retries. Defaults are those of `thruway_gateway::RetryBudget`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRetryBudget {
-    /// Of a hundred requests of the last ten seconds.
+    /// Maximum percentage of the requests of the last ten seconds.
     pub(in crate::config) percent: Option<Spanned<u32>>,
     /// And so many a second besides.
     pub(in crate::config) per_second_min: Option<Spanned<u32>>,
@@ -361,8 +357,8 @@ fn resolve_resolver(resolver: &mut Resolver<'_>, raw: RawResolver) -> ResolverCo
     ResolverConfig::Dns(parsed.collect())
 }
 
-/// Servers are told from each other by their addresses, in cookies, metrics and towards those who operate
-/// them.
+/// Resolves the servers of an upstream. Their addresses must differ: cookies, metrics and the admin listener
+/// use them as names.
 fn resolve_upstream_servers(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<TextOrTable<RawServer>>>,
@@ -517,10 +513,10 @@ pub(in crate::config) fn resolve_pool(
     }
 }
 
-/// So many wait; none, if that is 0.
+/// Allowed number of idle connections; 0 disables keep-alive.
 const POOLED: RangeInclusive<usize> = 0..=1_000_000;
 
-/// What requests to each upstream say of their way.
+/// Returns the forwarding headers that requests to each upstream get.
 pub(in crate::config) fn resolve_forwards(
     resolver: &mut Resolver<'_>,
     upstreams: &BTreeMap<String, Spanned<RawUpstream>>,
