@@ -7,7 +7,6 @@
 
 // the suite
 mod suite;
-mod results;
 
 // the bridges
 mod through_bridge;
@@ -25,8 +24,7 @@ use crate::packages;
 use crate::program::repository;
 use crate::server::Server;
 use crate::stop::Stop;
-use results::{Scenario, Status, report};
-use suite::{Side, Suite};
+use suite::{Scenario, Side, Status, Suite, report};
 
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
@@ -135,7 +133,7 @@ impl Set {
     }
 }
 
-fn run_set(programs: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
+fn run_set(programs: &Path, installed: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
     let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
     let output = directory.path().join("results");
     match set.side {
@@ -144,17 +142,17 @@ fn run_set(programs: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Re
             let log = directory.path().join("server.log");
             let arguments = [&["--listen", "127.0.0.1:0"][..], set.of_server].concat();
             let server = Server::start(&program, &arguments, &log, stop)?;
-            suite.run(set.side, &format!("{}/mcp", server.url()), set.arguments, &output, stop)?;
+            installed.run(set.side, &format!("{}/mcp", server.url()), set.arguments, &output, stop)?;
             server.end(stop)?;
         }
         Side::Client => {
             let program = programs.join("conformance-client");
             // The suite gives it to a shell.
             let program = format!("'{}'", program.display());
-            suite.run(set.side, &program, set.arguments, &output, stop)?;
+            installed.run(set.side, &program, set.arguments, &output, stop)?;
         }
     }
-    results::read(&output, set.side)
+    suite::read(&output, set.side)
 }
 
 /// The results of a set, in numbers of checks.
@@ -227,7 +225,7 @@ const RUN_LIMIT: Duration = Duration::from_mins(5);
 
 #[cfg(test)]
 mod tests {
-    use super::results::tests::scenario;
+    use super::suite::tests::scenario;
     use super::*;
 
     #[test]
