@@ -1,5 +1,6 @@
 //! The suite: its installation, its runs, and its results, a directory for each scenario with its checks.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ impl Suite {
         &self,
         side: Side,
         subject: &str,
-        arguments: &[&str],
+        arguments: &[impl AsRef<OsStr>],
         output: &Path,
         stop: &Stop,
     ) -> anyhow::Result<()> {
@@ -56,7 +57,8 @@ impl Suite {
 }
 
 /// Which side of a conversation is looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Side {
     Server,
     Client,
