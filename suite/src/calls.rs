@@ -9,7 +9,7 @@ use std::time::Duration;
 use thruway_bench::usage;
 
 use crate::case::whole_seconds;
-use crate::figures::{Figures, kept};
+use crate::figures::{Figures, cpu_each};
 use crate::found::Found;
 use crate::process::guarded;
 use crate::server::{Ground, Server};
@@ -68,16 +68,10 @@ fn figures(said: &str, client: Duration, server: Duration) -> Result<Figures, St
     if calls == 0 || seconds <= 0.0 {
         return Err("the client called nothing".to_owned());
     }
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let count = calls as f64;
-    let each = |cpu: Duration| kept(cpu.as_secs_f64() * 1e6 / count);
     Ok(Figures {
-        answered: calls,
-        seconds: kept(seconds),
-        rate: kept(count / seconds),
-        server_cpu: Some(each(server)),
-        generator_cpu: Some(each(client)),
-        ..Figures::default()
+        server_cpu: Some(cpu_each(server, calls)),
+        generator_cpu: Some(cpu_each(client, calls)),
+        ..Figures::counted(calls, seconds)
     })
 }
 

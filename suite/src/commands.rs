@@ -8,7 +8,7 @@ use thruway_bench::cpu_of_ended;
 use thruway_net::Clock;
 
 use crate::case::Role;
-use crate::figures::{Figures, kept};
+use crate::figures::{Figures, cpu_each};
 use crate::found::Found;
 use crate::server::{Ground, Server};
 
@@ -30,15 +30,7 @@ pub(crate) fn repeat(
         cpu += run_once(found, server)?;
     }
     let seconds = clock.now_exact().saturating_sub(start).as_secs_f64();
-    #[expect(clippy::cast_precision_loss, reason = "a few runs")]
-    let count = runs.max(1) as f64;
-    Ok(Figures {
-        answered: runs,
-        seconds: kept(seconds),
-        rate: kept(count / seconds),
-        program_cpu: Some(kept(cpu.as_secs_f64() * 1e6 / count)),
-        ..Figures::default()
-    })
+    Ok(Figures { program_cpu: Some(cpu_each(cpu, runs)), ..Figures::counted(runs, seconds) })
 }
 
 /// Runs the command to its end, and returns its CPU time.

@@ -8,7 +8,7 @@ use crate::calls;
 use crate::case::{Amount, Between, Case, Operation, Request, Role, Security, Workload, revision_of};
 use crate::commands;
 use crate::counter;
-use crate::figures::{Figures, kept};
+use crate::figures::{Figures, cpu_each, kept};
 use crate::process::cpu_of_program;
 use crate::results::CandidateResult;
 use crate::soak;
@@ -245,10 +245,8 @@ impl Subject {
                 soak::run(server.id(), loads, requests, cell.duration, &mut make)
             }
             Self::Client(server, client) => {
-                line.say("its client");
-                let figures = calls::call(client, server, cell.case.connections, cell.duration, cell.ground);
-                line.finish();
-                figures
+                let call = || calls::call(client, server, cell.case.connections, cell.duration, cell.ground);
+                line.during("its client", call)
             }
             Self::Bridge(_, load) => {
                 run(&Load { limit: Limit::Duration(cell.warm_up), ..load.clone() }, None, cell, line)?;
@@ -260,24 +258,16 @@ impl Subject {
             }
             Self::Command(found) => {
                 let Amount::Requests(runs, _) = cell.case.amount else { return Err(NO_SERVER.to_owned()) };
-                line.say("a command");
                 let server = cell.backend.ok_or(NO_SERVER)?;
-                let figures = commands::repeat(found, server, runs, cell.ground);
-                line.finish();
-                figures
+                line.during("a command", || commands::repeat(found, server, runs, cell.ground))
             }
             Self::HandWritten(started) => {
-                line.say("a loop written by hand");
-                let figures = started.load(cell.case, cell.warm_up, cell.duration);
-                line.finish();
-                figures
+                line.during("a loop written by hand", || started.load(cell.case, cell.warm_up, cell.duration))
             }
             Self::Other(generator) => {
-                line.say(generator.name());
                 let server = cell.shared.ok_or(NO_SERVER)?;
-                let figures = generator.load(cell.case, cell.duration, server, cell.ground);
-                line.finish();
-                figures
+                let load = || generator.load(cell.case, cell.duration, server, cell.ground);
+                line.during(generator.name(), load)
             }
         }
     }
@@ -470,8 +460,7 @@ fn soak_loads(cell: Cell<'_>, server: &Server, found: &Found) -> Result<Vec<Load
 
 /// Adds the CPU time of a bridge alone, without that of the servers behind it.
 fn without_behind(figures: Figures, behind: Duration) -> Figures {
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let behind = behind.as_secs_f64() * 1e6 / figures.answered.max(1) as f64;
+    let behind = cpu_each(behind, figures.answered);
     let alone = figures.server_cpu.map(|cpu| kept((cpu - behind).max(0.0)));
     Figures { program_cpu: alone, ..figures }
 }

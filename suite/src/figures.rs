@@ -1,5 +1,7 @@
 //! The figures of one load, as far as the suite keeps them, and the metrics that are read from them.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -150,12 +152,29 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// Returns the microseconds of CPU time for each of `count` requests.
+pub(crate) fn cpu_each(cpu: Duration, count: u64) -> f64 {
+    kept(cpu.as_secs_f64() * 1e6 / as_f64(count.max(1)))
+}
+
+/// Returns a count as a floating-point number.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub(crate) const fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
 /// Four digits, which is what figures are worth.
 pub(crate) fn kept(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 impl Figures {
+    /// Returns the figures of a load generator that only counts.
+    pub(crate) fn counted(answered: u64, seconds: f64) -> Self {
+        let rate = kept(as_f64(answered) / seconds);
+        Self { answered, seconds: kept(seconds), rate, ..Self::default() }
+    }
+
     /// Returns `true` if requests were answered and none failed.
     pub(crate) const fn is_clean(&self) -> bool {
         self.answered > 0 && self.failed == 0

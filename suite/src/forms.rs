@@ -2,20 +2,17 @@
 
 use std::fmt::Write as _;
 
+use crate::html;
 use crate::layout::LAYOUT;
 use crate::results::SuiteReport;
-use crate::sections::{self, Section};
+use crate::sections;
 use crate::tables::Table;
 use thruway_bench::report::quoted;
 
 impl SuiteReport {
     /// As Markdown.
     pub(crate) fn to_markdown(&self) -> String {
-        let mut text = "# The suite of Thruway\n".to_owned();
-        for section in sections::all(self) {
-            markdown(&mut text, &section);
-        }
-        text
+        html::render("suite.md", &sections::all(self))
     }
 
     /// For a terminal: the summary.
@@ -51,39 +48,6 @@ impl SuiteReport {
         }
         csv
     }
-}
-
-fn markdown(text: &mut String, section: &Section) {
-    let _ = write!(text, "\n## {}\n", section.title);
-    for paragraph in &section.paragraphs {
-        let _ = write!(text, "\n{}\n", escaped(paragraph));
-    }
-    for Table { caption, heads, rows, .. } in &section.tables {
-        let line = |cells: &[String]| {
-            let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
-            format!("| {} |", cells.join(" | "))
-        };
-        let _ = write!(text, "\n### {}\n\n{}\n|", escaped(caption), line(heads));
-        text.push_str(&"---|".repeat(heads.len()));
-        text.push('\n');
-        for row in rows {
-            let _ = writeln!(text, "{}", line(row));
-        }
-    }
-    for (name, listing) in &section.listings {
-        let _ = write!(
-            text,
-            "\n<details><summary>{}</summary>\n\n```\n{}\n```\n\n</details>\n",
-            escaped(name),
-            listing.trim_end()
-        );
-    }
-}
-
-/// Blanks at the ends of lines would be a line break, and bars a column.
-fn escaped(text: &str) -> String {
-    let text = text.replace('|', "\\|").replace('<', "&lt;");
-    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 fn aligned(text: &mut String, table: &Table) {

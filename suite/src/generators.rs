@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::case::{Amount, Case, Request, Security, Workload, whole_seconds};
-use crate::figures::{Figures, kept};
+use crate::figures::{Figures, cpu_each, kept};
 use crate::results::Tool;
 use tempfile::TempDir;
 use thruway_bench::usage;
@@ -100,18 +100,14 @@ impl Generator {
         let found = self.read(&text).filter(|_| status.success());
         let Printed { answered, failed, rate } =
             found.ok_or_else(|| format!("`{}` ended with {status}", self.name()))?;
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let each = |cpu: Duration| kept(cpu.as_secs_f64() * 1e6 / answered.max(1) as f64);
-        let server_cpu = before.zip(after).map(|(before, after)| each(after.cpu.saturating_sub(before.cpu)));
+        let server_cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
         Ok(Figures {
-            answered,
             failed,
             failure: if failed > 0 { format!("as `{}` says", self.name()) } else { String::new() },
-            seconds: kept(seconds),
             rate: kept(rate),
-            server_cpu,
-            generator_cpu: Some(each(own_cpu)),
-            ..Figures::default()
+            server_cpu: server_cpu.map(|cpu| cpu_each(cpu, answered)),
+            generator_cpu: Some(cpu_each(own_cpu, answered)),
+            ..Figures::counted(answered, seconds)
         })
     }
 

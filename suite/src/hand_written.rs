@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use crate::case::{Case, Role};
-use crate::figures::{Figures, kept};
+use crate::figures::{Figures, cpu_each};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use thruway_bench::{ProcessGroups, Revision, StopFlag, usage};
@@ -91,16 +91,11 @@ impl HandWritten {
         let own = thread_cpu_time().saturating_sub(cpu);
         let seconds = clock.now_exact().saturating_sub(start).as_secs_f64();
         let after = usage(self.child.id());
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let count = answered.max(1) as f64;
-        let each = |cpu: Duration| kept(cpu.as_secs_f64() * 1e6 / count);
+        let used = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
         Ok(Figures {
-            answered,
-            seconds: kept(seconds),
-            rate: kept(count / seconds),
-            server_cpu: before.zip(after).map(|(before, after)| each(after.cpu.saturating_sub(before.cpu))),
-            generator_cpu: Some(each(own)),
-            ..Figures::default()
+            server_cpu: used.map(|cpu| cpu_each(cpu, answered)),
+            generator_cpu: Some(cpu_each(own, answered)),
+            ..Figures::counted(answered, seconds)
         })
     }
 

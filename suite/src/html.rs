@@ -1,25 +1,37 @@
-//! The report of a suite as one page that needs nothing else: no network, no script.
+//! Reports from templates: Markdown, and one page that needs nothing else, neither network nor script.
 
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
 use serde::Serializer;
 
 use crate::results::SuiteReport;
-use crate::sections::{self, RatioBar};
+use crate::sections::{self, RatioBar, Section};
 use thruway_bench::report::{Bar, STYLE, bars};
 
 impl SuiteReport {
-    /// As a page for browsers.
+    /// Returns the report as a page for browsers.
     pub(crate) fn to_html(&self) -> String {
-        let shown = sections::all(self);
-        let mut templates = Environment::new();
-        let rendered = templates.add_template("suite.html", TEMPLATE).and_then(|()| {
-            let context = context! { title => TITLE, style => STYLE, sections => Value::from(Serde(&shown)) };
-            templates.get_template("suite.html")?.render(context)
-        });
-        // The template is part of this program and is rendered in tests.
-        rendered.unwrap_or_else(|error| format!("<!doctype html><p>{error}"))
+        render("suite.html", &sections::all(self))
     }
+}
+
+/// Renders the sections of a report with one of the templates.
+pub(crate) fn render(name: &str, sections: &[Section]) -> String {
+    let mut templates = Environment::new();
+    templates.add_filter("cell", |text: &str| escaped(text));
+    let rendered = TEMPLATES.iter().try_for_each(|(name, text)| templates.add_template(name, text));
+    let rendered = rendered.and_then(|()| {
+        let context = context! { title => TITLE, style => STYLE, sections => Value::from(Serde(sections)) };
+        templates.get_template(name)?.render(context)
+    });
+    // The templates are part of this program, and tests render them.
+    rendered.unwrap_or_else(|error| format!("cannot render the report: {error}"))
+}
+
+/// Escapes Markdown: blanks at the ends of lines are a line break, and bars separate columns.
+fn escaped(text: &str) -> String {
+    let text = text.replace('|', "\\|").replace('<', "&lt;");
+    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// Serializes ratios as a drawing; as an empty text if there are none.
@@ -42,4 +54,5 @@ pub(crate) fn drawn<S: Serializer>(ratios: &[RatioBar], serializer: S) -> Result
 }
 
 const TITLE: &str = "The suite of Thruway";
-const TEMPLATE: &str = include_str!("suite.html");
+const TEMPLATES: [(&str, &str); 2] =
+    [("suite.html", include_str!("suite.html")), ("suite.md", include_str!("suite.md"))];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_bench::{Limit, Load, Report};
 
-use crate::figures::{Figures, kept};
+use crate::figures::{Figures, as_f64, kept};
 use crate::process::anonymous_memory;
 
 /// Makes each load for `duration` in turn until at least `requests` were answered. The first turn warms the
@@ -36,8 +36,7 @@ pub(crate) fn run(
         turn(&mut sum)?;
     }
     let after = memory()?;
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let (count, growth) = (sum.answered as f64, after as f64 - before as f64);
+    let (count, growth) = (as_f64(sum.answered), as_f64(after) - as_f64(before));
     Ok(Figures {
         rate: kept(count / sum.seconds),
         server_cpu: sum.server_cpu.map(|cpu| kept(cpu / count)),
@@ -48,8 +47,7 @@ pub(crate) fn run(
 
 /// Adds the figures of a load to a sum, in which the CPU time is that of all requests together.
 fn add(sum: &mut Figures, load: Figures) {
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let cpu = load.server_cpu.map(|cpu| cpu * load.answered as f64);
+    let cpu = load.server_cpu.map(|cpu| cpu * as_f64(load.answered));
     sum.answered += load.answered;
     sum.failed += load.failed;
     if sum.failure.is_empty() {

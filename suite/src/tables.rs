@@ -1,6 +1,6 @@
 //! Tables, the same for every form.
 
-use crate::figures::{Figures, Metric};
+use crate::figures::{Figures, Metric, as_f64};
 use crate::layout::LAYOUT;
 use crate::results::{CandidateResult, CaseResult};
 use serde::Serialize;
@@ -144,17 +144,15 @@ pub(crate) fn row(name: &str, cells: Vec<Option<String>>) -> Option<Vec<String>>
     Some([name.to_owned()].into_iter().chain(cells).collect())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown without digits behind the point")]
 fn answered(rounds: &[Figures]) -> String {
-    rate(rounds.iter().map(|figures| figures.answered).sum::<u64>() as f64)
+    rate(as_f64(rounds.iter().map(|figures| figures.answered).sum()))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
 fn success(rounds: &[Figures]) -> String {
     let answered: u64 = rounds.iter().map(|figures| figures.answered).sum();
     let failed: u64 = rounds.iter().map(|figures| figures.failed).sum();
     match failed {
         0 => "100 %".to_owned(),
-        _ => format!("{:.3} %", 100.0 * answered as f64 / (answered + failed) as f64),
+        _ => format!("{:.3} %", 100.0 * as_f64(answered) / as_f64(answered + failed)),
     }
 }

@@ -74,6 +74,14 @@ impl ProgressLine {
         }
     }
 
+    /// Shows `text` until `work` is done.
+    pub(crate) fn during<T>(&self, text: &str, work: impl FnOnce() -> T) -> T {
+        self.say(text);
+        let done = work();
+        self.finish();
+        done
+    }
+
     /// Removes the line.
     pub(crate) fn finish(&self) {
         if !self.name.is_empty() && stderr().is_terminal() {

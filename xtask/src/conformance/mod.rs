@@ -7,7 +7,6 @@
 
 // the suite
 mod suite;
-mod results;
 
 // the bridges
 mod through_bridge;
@@ -18,6 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use serde::Deserialize;
 
 use crate::child;
 use crate::expected::Expected;
@@ -25,8 +25,7 @@ use crate::packages;
 use crate::program::repository;
 use crate::server::Server;
 use crate::stop::Stop;
-use results::{Scenario, Status, report};
-use suite::{Side, Suite};
+use suite::{Scenario, Side, Status, Suite, report};
 
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
@@ -46,46 +45,29 @@ enum Through {
     Bridge,
 }
 
-/// Scenarios that are run together.
+/// The list in `sets.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sets {
+    set: Vec<Set>,
+}
+
+/// Scenarios that run together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Set {
     side: Side,
-    name: &'static str,
+    name: String,
     /// Arguments of the suite that select them.
-    arguments: &'static [&'static str],
+    arguments: Vec<String>,
     /// Arguments of our server.
-    of_server: &'static [&'static str],
+    #[serde(default)]
+    of_server: Vec<String>,
 }
 
-const fn server(name: &'static str, arguments: &'static [&'static str]) -> Set {
-    Set { side: Side::Server, name, arguments, of_server: &[] }
+fn sets() -> anyhow::Result<Vec<Set>> {
+    Ok(toml::from_str::<Sets>(include_str!("sets.toml"))?.set)
 }
-
-/// The same against a server that answers every request with an event stream: one check of the suite needs
-/// such a server.
-const fn streaming_server(name: &'static str, arguments: &'static [&'static str]) -> Set {
-    Set { of_server: &["--event-streams"], ..server(name, arguments) }
-}
-
-const fn client(name: &'static str, arguments: &'static [&'static str]) -> Set {
-    Set { side: Side::Client, name, arguments, of_server: &[] }
-}
-
-/// A revision's requirements come with scenarios that are run and not scored. A scenario says different
-/// things at the wires of different revisions; the last set of the server also has those that belong to no
-/// revision.
-const SETS: [Set; 11] = [
-    server("2025-11-25", &["--requirements", "2025-11-25"]),
-    server("2026-07-28", &["--requirements", "2026-07-28"]),
-    streaming_server("2025-11-25, events", &["--requirements", "2025-11-25"]),
-    streaming_server("2026-07-28, events", &["--requirements", "2026-07-28"]),
-    server("2025-03-26, all", &["--suite", "all", "--spec-version", "2025-03-26"]),
-    server("2025-06-18, all", &["--suite", "all", "--spec-version", "2025-06-18"]),
-    server("everything", &["--suite", "all"]),
-    client("2025-11-25", &["--requirements", "2025-11-25"]),
-    client("2026-07-28", &["--requirements", "2026-07-28"]),
-    client("2025-03-26, all", &["--suite", "all", "--spec-version", "2025-03-26"]),
-    client("2025-06-18, all", &["--suite", "all", "--spec-version", "2025-06-18"]),
-];
 
 /// Builds the server and the client, installs the suite if need be, runs it, and prints what came of each
 /// set.
@@ -115,7 +97,7 @@ fn run_all(programs: &Path, suite: &Suite, stop: &Stop) -> anyhow::Result<()> {
         "{:23} {:>9} {:>6} {:>6} {:>8} {:>7}",
         "", "scenarios", "passed", "failed", "expected", "skipped"
     );
-    for set in &SETS {
+    for set in &sets()? {
         let scenarios =
             run_set(programs, suite, set, stop).with_context(|| format!("set `{}`", set.name()))?;
         let tally = Tally::of(&scenarios, &expected);
@@ -135,26 +117,28 @@ impl Set {
     }
 }
 
-fn run_set(programs: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
+fn run_set(programs: &Path, installed: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
     let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
     let output = directory.path().join("results");
     match set.side {
         Side::Server => {
             let program = programs.join("conformance-server");
             let log = directory.path().join("server.log");
-            let arguments = [&["--listen", "127.0.0.1:0"][..], set.of_server].concat();
+            let arguments =
+                ["--listen", "127.0.0.1:0"].into_iter().chain(set.of_server.iter().map(String::as_str));
+            let arguments: Vec<_> = arguments.collect();
             let server = Server::start(&program, &arguments, &log, stop)?;
-            suite.run(set.side, &format!("{}/mcp", server.url()), set.arguments, &output, stop)?;
+            installed.run(set.side, &format!("{}/mcp", server.url()), &set.arguments, &output, stop)?;
             server.end(stop)?;
         }
         Side::Client => {
             let program = programs.join("conformance-client");
             // The suite gives it to a shell.
             let program = format!("'{}'", program.display());
-            suite.run(set.side, &program, set.arguments, &output, stop)?;
+            installed.run(set.side, &program, &set.arguments, &output, stop)?;
         }
     }
-    results::read(&output, set.side)
+    suite::read(&output, set.side)
 }
 
 /// The results of a set, in numbers of checks.
@@ -227,12 +211,13 @@ const RUN_LIMIT: Duration = Duration::from_mins(5);
 
 #[cfg(test)]
 mod tests {
-    use super::results::tests::scenario;
+    use super::suite::tests::scenario;
     use super::*;
 
     #[test]
     fn a_listed_scenario_must_fail_and_any_other_must_pass() {
         assert!(Expected::read(LIST).is_ok());
+        assert_eq!(sets().unwrap().len(), 11);
         let list = "[[expected]]\nreason = 'why'\nnames = ['listed']\n";
         let tally = |name, status| Tally::of(&[scenario(name, status)], &Expected::read(list).unwrap());
         let of = |tally: Tally| (tally.failed, tally.expected, tally.mistakes.len());

@@ -9,8 +9,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::results::{self, Scenario, Status, report};
-use super::suite::{Side, Suite};
+use super::suite::{self, Scenario, Side, Status, Suite, report};
 use crate::server::Server;
 use crate::stop::Stop;
 
@@ -44,7 +43,7 @@ pub(super) fn run(programs: &Path, suite: &Suite, stop: &Stop) -> anyhow::Result
 /// The results of the requirements of a revision, through `hops` bridges.
 fn run_through(
     programs: &Path,
-    suite: &Suite,
+    installed: &Suite,
     hops: usize,
     revision: &str,
     stop: &Stop,
@@ -63,14 +62,14 @@ fn run_through(
         servers.push(bridge);
     }
     let arguments = ["--requirements", revision];
-    suite
+    installed
         .run(Side::Server, &url, &arguments, &output, stop)
         .with_context(|| format!("{revision} through {hops} bridges"))?;
     // The nearest first: it still talks to the next one while it ends.
     for server in servers.into_iter().rev() {
         server.end(stop)?;
     }
-    results::read(&output, Side::Server)
+    suite::read(&output, Side::Server)
 }
 
 fn print_line(revision: &str, hops: usize, scenarios: &[Scenario]) {
@@ -107,7 +106,7 @@ const LISTEN: &str = "127.0.0.1:0";
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::tests::scenario;
+    use super::super::suite::tests::scenario;
     use super::*;
 
     /// A bridge that answered with JSON where the server alone answers with a stream made three checks

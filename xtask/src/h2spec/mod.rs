@@ -60,29 +60,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 
 /// The origin and the gateway accept nothing but HTTP/2: other listeners answer an invalid preface as
 /// HTTP/1.1 does, which the tests do not expect.
-const ORIGIN: &str = r#"
-[[listeners]]
-address = "127.0.0.1:0"
-http2 = "only"
+const ORIGIN: &str = include_str!("origin.toml");
 
-[[routes]]
-path = "/"
-demo = true
-"#;
-
-const GATEWAY: &str = r#"
-[[listeners]]
-address = "127.0.0.1:0"
-http2 = "only"
-
-[[routes]]
-path = "/"
-upstream = "origin"
-
-[upstreams.origin]
-servers = ["{origin}"]
-http2 = true
-"#;
+const GATEWAY: &str = include_str!("gateway.toml");
 
 /// A path with a response that has a body and follows the whole request. Responses of other paths may be
 /// complete before the malformed frame of a test arrives, and the test then fails.

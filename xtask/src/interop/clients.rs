@@ -94,7 +94,10 @@ impl Client {
         let places = [("n", number(self.n)), ("seconds", number(self.seconds))];
         let commands = if let Some(arguments) = &self.curl {
             let mut command = Command::new("curl");
-            command.args(CURL).args(words::filled(arguments, &places, scene)?);
+            // Without a config or a proxy of the user.
+            command.args(["-q", "--noproxy", "*", "--silent", "--show-error", "--output", "received"]);
+            command.args(["--write-out", "%{http_code} %{num_connects} %{size_download}\\n"]);
+            command.args(words::filled(arguments, &places, scene)?);
             command.current_dir(scene.directory);
             vec![command]
         } else {
@@ -181,19 +184,6 @@ impl Expected {
         Ok(())
     }
 }
-
-/// curl without a config or a proxy of the user.
-const CURL: &[&str] = &[
-    "-q",
-    "--noproxy",
-    "*",
-    "--silent",
-    "--show-error",
-    "--write-out",
-    "%{http_code} %{num_connects} %{size_download}\\n",
-    "--output",
-    "received",
-];
 
 #[cfg(test)]
 mod tests {

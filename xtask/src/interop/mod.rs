@@ -212,23 +212,7 @@ fn content() -> Vec<u8> {
 }
 
 /// Timeouts so short that attacks which live on patience are over soon, and a directory of files.
-const CONFIG: &str = r#"
-[[listeners]]
-address = "127.0.0.1:0"
-
-[[routes]]
-path = "/files"
-files = { root = "." }
-
-[[routes]]
-path = "/"
-demo = true
-
-[timeouts]
-header_section = "2s"
-content = "2s"
-write_stall = "2s"
-"#;
+const CONFIG: &str = include_str!("config.toml");
 
 const QUICK_LIMIT: Duration = Duration::from_mins(3);
 /// Clients of MCP may have to be installed and built.

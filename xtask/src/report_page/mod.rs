@@ -9,7 +9,6 @@ mod pages;
 
 // the browser and the checks
 mod chromium;
-mod seen;
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +18,7 @@ use anyhow::Context as _;
 
 use crate::program::{self, Profile, find_on_path, repository};
 use crate::stop::Stop;
-use seen::Scheme;
+use chromium::Scheme;
 
 /// Options of `cargo xtask report-page`.
 #[derive(clap::Args)]
@@ -49,7 +48,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         for scheme in [Scheme::Light, Scheme::Dark] {
             let name = format!("{}-{}", page.name, scheme.name());
             let seen = chromium::open(&browser, &page, scheme, &directory, &stop)?;
-            seen::check(&seen, page.plots, scheme).with_context(|| name.clone())?;
+            chromium::check(&seen, page.plots, scheme).with_context(|| name.clone())?;
             println!("{name}: {} plots drawn, nothing beyond the edge, nothing in the console", page.plots);
         }
     }

@@ -72,7 +72,7 @@ fn check_samples(directory: &Path, failures: &mut Vec<String>) -> Result<()> {
     for (definitions, samples) in &sets {
         failures.extend(samples.iter().filter_map(|sample| misnamed(definitions, sample, &all)));
     }
-    failures.extend(coverage::check(&sets));
+    failures.extend(coverage::check(&sets)?);
     Ok(())
 }
 

@@ -112,28 +112,7 @@ impl Site<'_> {
     }
 }
 
-const CONFIG: &str = r#"
-[acme]
-terms_of_service_agreed = true
-directory = "https://127.0.0.1:{directory}/dir"
-roots = ["pebble.root.pem"]
-challenge = "{challenge}"
-
-[[listeners]]
-address = "127.0.0.1:{tls}"
-tls.certificates = [{ acme = ["www.thruway.example", "thruway.example"] }]
-
-[[listeners]]
-address = "127.0.0.1:{http}"
-redirect_to_https = {tls}
-
-[[routes]]
-path = "/"
-answer.content = "from https"
-
-[admin]
-address = "127.0.0.1:{admin}"
-"#;
+const CONFIG: &str = include_str!("thruway.toml");
 
 /// Certificates live for a minute, and a failure costs more than another.
 const PATIENCE: Duration = Duration::from_secs(150);

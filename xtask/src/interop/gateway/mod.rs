@@ -126,47 +126,9 @@ const WEBSOCKET: &str = include_str!("../upstreams/websocket.mjs");
 
 /// One worker, one request of a connection after the other, each sent once, so that all logs have the same
 /// order.
-const IN_ORDER: &str = r#"
-workers = 1
+const IN_ORDER: &str = include_str!("in_order.toml");
 
-[[listeners]]
-address = "127.0.0.1:0"
-
-[[routes]]
-path = "/"
-upstream = "backend"
-
-[upstreams.backend]
-servers = ["{backend}"]
-retries_max = 0
-ejection = { failures = 0 }
-
-[limits]
-pipelined_requests = 1
-
-[access_log]
-format = "json"
-path = "access.log"
-"#;
-
-const BEFORE_THE_DEMO: &str = r#"
-[[listeners]]
-address = "127.0.0.1:0"
-
-[[routes]]
-path = "/"
-upstream = "demo"
-
-[[routes]]
-path_exact = "/websocket"
-upstream = "websocket"
-
-[upstreams.demo]
-servers = ["{demo}"]
-
-[upstreams.websocket]
-servers = ["{websocket}"]
-"#;
+const BEFORE_THE_DEMO: &str = include_str!("before_the_demo.toml");
 
 const QUICK_CASES: usize = 1500;
 const FULL_CASES: usize = 10_000;

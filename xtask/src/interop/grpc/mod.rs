@@ -129,20 +129,7 @@ impl Call<'_> {
     }
 }
 
-const CONFIG: &str = r#"
-[[listeners]]
-address = "127.0.0.1:0"
-http2 = true
-{listener}
-
-[[routes]]
-path = "/"
-upstream = "grpc"
-
-[upstreams.grpc]
-servers = ["{upstream}"]
-http2 = true
-"#;
+const CONFIG: &str = include_str!("gateway.toml");
 
 /// Further settings of the listener and of the upstream.
 const SECURED: [&str; 2] =

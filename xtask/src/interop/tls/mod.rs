@@ -103,20 +103,6 @@ impl Served {
     }
 }
 
-const CONFIG: &str = r#"
-workers = 2
-
-[[listeners]]
-address = "127.0.0.1:0"
-http2 = true
-
-[listeners.tls]
-certificates = [{ chain = "www.pem", key = "www.key" }]
-strict_transport_security = "max-age=31536000"
-
-[[routes]]
-path = "/"
-demo = true
-"#;
+const CONFIG: &str = include_str!("thruway.toml");
 
 const CLIENTS: &str = "client_certificates = { roots = [\"root.pem\"], required = false }\n\n[[routes]]";

@@ -149,18 +149,7 @@ impl Usage {
 
 const CERTIFICATES: [&str; 2] = ["one", "other"];
 
-const CONFIG: &str = r#"
-workers = 2
-
-[[listeners]]
-address = "127.0.0.1:0"
-http2 = true
-tls.certificates = [{ chain = "{name}/www.pem", key = "{name}/www.key" }]
-
-[[routes]]
-path = "/"
-demo = true
-"#;
+const CONFIG: &str = include_str!("soak.toml");
 
 /// From one change to the next.
 const EVERY: Duration = Duration::from_millis(300);
