@@ -1,4 +1,4 @@
-//! Tools that report progress, log, and let clients go before they answer.
+//! Tools that report progress, log messages, or close the response stream before their answer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tools that ask the client, in the manner of its era.
+//! Tools that ask the client, in the form of its era.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub(super) fn offer(server: McpServer) -> McpServer {
 
 #[derive(Deserialize, JsonSchema)]
 struct Sampling {
-    /// What the model is asked
+    /// The question for the model
     prompt: String,
 }
 
@@ -36,7 +36,7 @@ async fn sample_anyway(context: Context) -> Result<String, HandlerError> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Elicitation {
-    /// What the user is told
+    /// The text for the user
     message: String,
 }
 

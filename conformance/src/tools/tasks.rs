@@ -1,4 +1,4 @@
-//! Tools whose calls become tasks, and one beside them whose calls do not.
+//! Tools with calls that become tasks, and one tool without tasks.
 
 use std::time::Duration;
 
@@ -31,15 +31,15 @@ pub(super) fn offer(server: McpServer) -> McpServer {
 
 #[derive(Deserialize, JsonSchema)]
 struct Greet {
-    /// Who is greeted
+    /// Name to greet
     name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Compute {
-    /// How long it takes
+    /// Duration in seconds
     seconds: u32,
-    /// What the result is called
+    /// Name of the result
     label: Option<String>,
 }
 
@@ -53,7 +53,7 @@ async fn compute(Compute { seconds, label }: Compute, context: Context) -> Strin
 
 #[derive(Deserialize, JsonSchema)]
 struct Delete {
-    /// What would be deleted
+    /// Name of the file
     filename: String,
 }
 
