@@ -19,7 +19,7 @@ use thruway_mcp_sdk::{McpServer, McpServerOptions};
 use thruway_server::{ListenAddr, Router, Server, ServerError, TerminationSignals};
 
 #[derive(Parser)]
-#[command(about = "The server that the official MCP conformance suite is run against")]
+#[command(about = "The server for the official MCP conformance suite")]
 struct Arguments {
     /// Address to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]

@@ -320,7 +320,7 @@ impl McpClient {
                 Some(_) => break,
             }
         }
-        Err(McpClientError::result_invalid(&"the list has no end"))
+        Err(McpClientError::result_invalid(&"the list has too many pages, is too large, or repeats a cursor"))
     }
 
     /// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such

@@ -343,7 +343,7 @@ impl Conversation {
     async fn cancel(self: Arc<Self>, id: i64) {
         let params = CancelledNotificationParams {
             request_id: RequestId::Integer(id),
-            reason: Some("nobody waits any more".to_owned()),
+            reason: Some("the caller no longer waits".to_owned()),
             meta: None,
         };
         let mut octets = Vec::new();

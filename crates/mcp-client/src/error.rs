@@ -122,11 +122,14 @@ impl fmt::Display for McpClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AnswerLost => f.write_str(
-                "a message of the server is larger than allowed, and nobody can tell whose answer it was",
+                "the server sent a message that is larger than allowed and has no readable id; it \
+                 may have been the answer to this call",
             ),
-            Self::ArgumentsInvalid => f.write_str("the arguments are no JSON object"),
+            Self::ArgumentsInvalid => {
+                f.write_str("cannot send the request: the arguments are not a JSON object")
+            }
             Self::Authorization(error) => error.fmt(f),
-            Self::Closed => f.write_str("the connection ended before the answer"),
+            Self::Closed => f.write_str("the connection ended before the server answered"),
             Self::FramingInvalid => f.write_str(
                 "the server sends JSON lines; a response must be one JSON message or an event stream",
             ),
@@ -134,28 +137,41 @@ impl fmt::Display for McpClientError {
             Self::LineInvalid => f.write_str(
                 "the server has sent a line that is not a JSON-RPC message in UTF-8; the log shows the line",
             ),
-            Self::MessageInvalid => f.write_str("the server has sent what is no answer to the request"),
-            Self::MessageTooLarge => f.write_str("a message of the server is larger than allowed"),
-            Self::QuestionFailed(error) => write!(f, "a question of the server has no answer: {error}"),
-            Self::ResultInvalid(reason) => write!(f, "the result of the server is invalid: {reason}"),
-            Self::RuntimeEnded => f.write_str("the runtime that the client was made in has ended"),
+            Self::MessageInvalid => {
+                f.write_str("the server sent an invalid message, or the answer to another request")
+            }
+            Self::MessageTooLarge => {
+                f.write_str("the server sent a message that is larger than allowed; see `message_bytes_max`")
+            }
+            Self::QuestionFailed(error) => {
+                write!(f, "the client could not answer a question of the server: {error}")
+            }
+            Self::ResultInvalid(reason) => write!(f, "the server sent an invalid result: {reason}"),
+            Self::RuntimeEnded => {
+                f.write_str("the tokio runtime that created the client has ended; create the client again")
+            }
             Self::Server(error) => error.fmt(f),
-            Self::SessionEnded => f.write_str("the server ends the session again and again"),
+            Self::SessionEnded => {
+                f.write_str("the server ended the session, and also the session that replaced it")
+            }
             Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
-            Self::Status(status) => write!(f, "the server has answered with the status {status}"),
-            Self::TaskCancelled => f.write_str("the task was given up"),
-            Self::TimedOut => f.write_str("no answer came in time"),
-            Self::TooManyRestarts => {
-                f.write_str("the server ends again and again, and is not started for a while")
-            }
-            Self::TooManyRounds => f.write_str("the server asks again and again"),
-            Self::TooManyServers => f.write_str("there are as many as there may be"),
-            Self::TooManyServersOfCaller => {
-                f.write_str("this caller has as many servers as one caller may have")
-            }
+            Self::Status(status) => write!(f, "the server answered with status {status}"),
+            Self::TaskCancelled => f.write_str("the task was canceled"),
+            Self::TimedOut => f.write_str("the server did not answer before the timeout"),
+            Self::TooManyRestarts => f.write_str(
+                "the server exited soon after each start; the client waits before it \
+                 starts the server again",
+            ),
+            Self::TooManyRounds => f.write_str("the server asked more rounds of questions than allowed"),
+            Self::TooManyServers => f.write_str("the bridge has reached `servers_max`; try again later"),
+            Self::TooManyServersOfCaller => f.write_str("this caller has reached its share of `servers_max`"),
             Self::UnsupportedRevision => {
                 let known = Revision::ALL.map(Revision::as_str).join(", ");
-                write!(f, "the server speaks none of the revisions that may be spoken, of {known}")
+                write!(
+                    f,
+                    "the server supports none of the revisions that this client may use; \
+                 known revisions: {known}"
+                )
             }
         }
     }

@@ -90,7 +90,7 @@ impl Handlers {
     pub(super) async fn answer(&self, question: InputRequest) -> Result<InputResponse, Error> {
         match &self.answer {
             Some(answer) => answer(question).await,
-            None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked")),
+            None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions")),
         }
     }
 

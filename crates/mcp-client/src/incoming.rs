@@ -441,7 +441,7 @@ mod tests {
         }
 
         fn ask(&self, _: &str, _: Option<&RawValue>) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
-            Box::pin(async { Err(Error::internal("nobody is asked here")) })
+            Box::pin(async { Err(Error::internal("this test answers no questions")) })
         }
 
         fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {

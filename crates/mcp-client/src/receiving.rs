@@ -179,7 +179,7 @@ impl Conversation {
             return Ok(Box::pin(async move {
                 tokio::select! {
                     answered = asking => answered,
-                    () = forgotten => Err(Error::internal("nobody waits for what the question is about")),
+                    () = forgotten => Err(Error::internal("the request of this question has ended")),
                 }
             }));
         }

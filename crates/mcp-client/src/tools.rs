@@ -129,7 +129,7 @@ impl KnownTools {
         };
         let Some(structured) = &result.structured_content else {
             return Err(McpClientError::result_invalid(
-                &"it has no `structuredContent`, which its tool promises",
+                &"the result has no `structuredContent`, although the tool has an output schema",
             ));
         };
         let structured = serde_json::from_str(structured.as_str())
@@ -137,7 +137,7 @@ impl KnownTools {
         if !cost.is_affordable(&structured) {
             static LIMIT: LogLimit = LogLimit::new();
             if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                let reason = "that would take too long";
+                let reason = "the check would take too long";
                 tracing::warn!(suppressed, "did not check a result of the tool `{tool}`: {reason}");
             }
             return Ok(());

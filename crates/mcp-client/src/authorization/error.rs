@@ -108,21 +108,22 @@ impl fmt::Display for OAuthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AssertionUnavailable(kind) => {
-                write!(f, "there is no assertion to get a token with: {kind}")
+                write!(f, "cannot obtain an assertion for a token request: {kind}")
             }
-            Self::ClientNotRegistered => {
-                f.write_str("the client has no id at the authorization server, which registers nobody")
-            }
-            Self::DocumentInvalid(url) => write!(f, "`{url}` is not what it should be"),
+            Self::ClientNotRegistered => f.write_str(
+                "the client is not registered, and the authorization server does not permit \
+                 registration; configure a client id",
+            ),
+            Self::DocumentInvalid(url) => write!(f, "the document at `{url}` is invalid"),
             Self::GrantNotSupported(grant) => {
                 write!(f, "the authorization server does not support the grant `{grant}`")
             }
             Self::InsecureUrl(url) => {
-                write!(f, "cannot send secrets to `{url}`: the URL is neither of `https` nor on this machine")
+                write!(f, "cannot send secrets to `{url}`: the URL is neither `https` nor on this machine")
             }
             Self::IssuerForeign(issuer) => write!(f, "the client is not registered with `{issuer}`"),
             Self::IssuerMismatch(issuer) => {
-                write!(f, "the metadata of the authorization server `{issuer}` is that of another one")
+                write!(f, "the metadata of the authorization server `{issuer}` names another issuer")
             }
             Self::IssuerRequired(issuer) => write!(
                 f,
@@ -130,34 +131,40 @@ impl fmt::Display for OAuthError {
                  issuer; set it to the authorization server that issued the secret"
             ),
             Self::KeyInvalid => f.write_str("the private key cannot be used"),
-            Self::LoginFailed(kind) => write!(f, "nobody has logged in: {kind}"),
-            Self::LoginTimedOut => f.write_str("nobody has logged in in time"),
+            Self::LoginFailed(kind) => write!(f, "the login failed: {kind}"),
+            Self::LoginTimedOut => f.write_str("the login did not complete in time"),
             Self::PkceNotSupported => {
                 f.write_str("the authorization server does not support PKCE with `S256`")
             }
-            Self::RedirectInvalid => f.write_str("the authorization server has redirected without an answer"),
+            Self::RedirectInvalid => {
+                f.write_str("the redirect of the authorization server lacks a parameter, or repeats one")
+            }
             Self::RedirectIssuerMismatch => {
-                f.write_str("the answer is not of the authorization server that was asked")
+                f.write_str("the answer to the login came from another authorization server")
             }
             Self::RedirectStateMismatch => {
-                f.write_str("the answer of the authorization server is to another request")
+                f.write_str("the answer of the authorization server belongs to another login")
             }
             Self::Refused { error, description: None } => {
-                write!(f, "the authorization server refuses: `{error}`")
+                write!(f, "the authorization server refused the request: `{error}`")
             }
             Self::Refused { error, description: Some(description) } => {
-                write!(f, "the authorization server refuses: `{error}`, {description}")
+                write!(f, "the authorization server refused the request: `{error}`, {description}")
             }
-            Self::ResourceMismatch(resource) => write!(f, "the server says that it is `{resource}`"),
-            Self::ScopeInsufficient => f.write_str("the server wants more than the token can be for"),
-            Self::ServerUnknown => f.write_str("the server wants a token, and does not say whose"),
-            Self::Status(url, status) => write!(f, "`{url}` has answered with the status {status}"),
-            Self::TokenInvalid => {
-                f.write_str("the authorization server has issued no token that can be used")
+            Self::ResourceMismatch(resource) => {
+                write!(f, "the metadata of the server describes another server: `{resource}`")
             }
-            Self::TokenRejected => f.write_str("the server does not take the token that was issued for it"),
-            Self::TokenUnbound => f.write_str("the authorization server has not bound the token to a key"),
-            Self::Unreachable(url, error) => write!(f, "`{url}`: {error}"),
+            Self::ScopeInsufficient => f.write_str("the server demands scopes that the client cannot obtain"),
+            Self::ServerUnknown => {
+                f.write_str("the server requires a token but names no authorization server")
+            }
+            Self::Status(url, status) => write!(f, "`{url}` answered with status {status}"),
+            Self::TokenInvalid => f.write_str("the authorization server issued an unusable token"),
+            Self::TokenRejected => f.write_str("the server rejected a token that was just issued for it"),
+            Self::TokenUnbound => {
+                f.write_str("the authorization server issued a token that is not bound to the client's key")
+            }
+            Self::Unreachable(url, error) => write!(f, "cannot reach `{url}`: {error}"),
             Self::UrlTooNear(url) => write!(
                 f,
                 "cannot use `{url}`, which the server or its authorization server has named: it is on this \

@@ -63,9 +63,7 @@ impl Modern {
                     round = Box::pin(self::answer(conversation, &answer)).await?;
                 }
                 _ => {
-                    return Err(McpClientError::result_invalid(
-                        &"its `resultType` is not one to be expected",
-                    ));
+                    return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));
                 }
             }
         }
@@ -142,7 +140,7 @@ async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round
     let questions: InputRequiredResult =
         serde_json::from_str(questions.get()).map_err(|error| McpClientError::result_invalid(&error))?;
     if questions.input_requests.is_none() && questions.request_state.is_none() {
-        return Err(McpClientError::result_invalid(&"it asks for input, and does not say which"));
+        return Err(McpClientError::result_invalid(&"it asks for input but contains no question"));
     }
     let input_responses = match questions.input_requests {
         None => None,

@@ -109,7 +109,7 @@ fn translate(
     results: &ResultWriter,
     answer: &Answer,
 ) -> Result<(), Error> {
-    let no_object = || Error::internal("the server behind this one has answered with no object");
+    let no_object = || Error::internal("the server behind this bridge sent a result that is not an object");
     if !answer.get().starts_with('{') {
         return Err(no_object());
     }
@@ -186,13 +186,13 @@ pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
         McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
         McpClientError::ArgumentsInvalid => Error::invalid_params("`params` must be an object"),
-        McpClientError::TooManyServers => Error::internal(
-            "there are as many servers behind this one as there may be, all taken by other clients",
-        ),
+        McpClientError::TooManyServers => {
+            Error::internal("other clients use all servers behind this bridge: try again later")
+        }
         McpClientError::TooManyServersOfCaller => Error::internal(
-            "this caller has as many servers behind this one as one caller may have: end a session or a \
+            "this caller has reached its share of the servers behind this bridge: end a session or a \
              subscription, or try again later",
         ),
-        error => Error::internal(format!("the server behind this one: {error}")),
+        error => Error::internal(format!("the server behind this bridge: {error}")),
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn is_about_tasks(method: &str) -> bool {
 }
 
 fn unknown_task() -> McpClientError {
-    McpClientError::Server(Error::invalid_params("there is no such task of this caller, or it is lost"))
+    McpClientError::Server(Error::invalid_params("this caller has no such task, or the task is lost"))
 }
 
 fn invalid_state() -> McpClientError {

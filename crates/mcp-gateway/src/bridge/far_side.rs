@@ -147,8 +147,8 @@ impl LegacyFarSide {
             }
             Err(error) => {
                 tracing::warn!(
-                    "cannot learn whether the server speaks a legacy revision, legacy clients use 2026-07-28 until a \
-                     later attempt succeeds: {error}"
+                    "cannot detect whether the server supports a legacy revision, legacy clients use \
+                     2026-07-28 until a later attempt succeeds: {error}"
                 );
                 false
             }

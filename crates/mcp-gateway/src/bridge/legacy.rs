@@ -224,9 +224,7 @@ impl Forwarding {
                 Ok(ResultType::Complete) => return Ok(answer),
                 Ok(ResultType::InputRequired) => onward.round = round(onward, &answer).await?,
                 Ok(ResultType::Task) | Err(_) => {
-                    return Err(McpClientError::result_invalid(
-                        &"its `resultType` is not one to be expected",
-                    ));
+                    return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));
                 }
             }
         }
@@ -251,7 +249,7 @@ impl Forwarding {
         let outcome = match (&self.session, subscribes) {
             (None, _) => Err(McpClientError::Server(Error::new(
                 ErrorCode::INVALID_REQUEST,
-                "there is no session to subscribe in",
+                "cannot subscribe without a session",
             ))),
             (Some(session), false) => {
                 session.subscription.remove(&Change::Resource(uri.as_str().into()));
@@ -330,7 +328,7 @@ struct EmbeddedRequest {
 async fn round(onward: &Onward, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
-    let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked");
+    let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
     let mut responses = b"{".to_vec();
     for (name, question) in questions.input_requests {
         let party = onward.party.as_ref().ok_or_else(|| McpClientError::QuestionFailed(nobody()))?;

@@ -155,11 +155,11 @@ impl Party for ModernParty {
         let question = Question { method: method.into(), params: params.map(messages::one_line) };
         let questions = self.questions.clone();
         Box::pin(async move {
-            let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked");
+            let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
             let (answer, answered) = oneshot::channel();
             let questions = questions.ok_or_else(nobody)?;
             questions.send(Asked { question, answer }).await.map_err(|_| nobody())?;
-            answered.await.map_err(|_| Error::internal("the client has not answered"))?
+            answered.await.map_err(|_| Error::internal("the client did not answer"))?
         })
     }
 

@@ -150,7 +150,8 @@ async fn ask(
 ) -> RawAnswer {
     let question = question?;
     let answered = timeout(wait, pending.ask(&question, &outbox)).await;
-    let mut answer = answered.map_err(|_| Error::internal("the client has not answered in time"))??;
+    let mut answer =
+        answered.map_err(|_| Error::internal("the client did not answer before the timeout"))??;
     if let Some(names) = names {
         names.answered(&mut answer);
     }

@@ -54,9 +54,9 @@ impl Suspended {
     ) -> Result<Box<str>, Error> {
         let place = self.places.take(holder, 1).map_err(|refusal| {
             Error::internal(match refusal {
-                NoShare::Full => "too many calls wait for answers of their clients: try again later",
+                NoShare::Full => "too many calls are waiting for answers of clients: try again later",
                 NoShare::HolderHasShare => {
-                    "too many calls of this caller wait for its answers: answer some, then try again"
+                    "too many calls of this caller are waiting for its answers: answer some, then try again"
                 }
             })
         })?;

@@ -117,7 +117,7 @@ impl Forwarding {
         let own = to_raw_value(&own).map_err(invalid)?;
         let mut output = b"{".to_vec();
         append_members(&mut output, &answer, |name, _| name != "tasks")
-            .map_err(|_| McpClientError::result_invalid(&"it is no object"))?;
+            .map_err(|_| McpClientError::result_invalid(&"it is not an object"))?;
         append_member(&mut output, "tasks", own.get());
         output.push(b'}');
         RawValue::from_string(String::from_utf8(output).unwrap_or_default()).map_err(invalid)

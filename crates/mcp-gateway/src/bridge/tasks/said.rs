@@ -80,5 +80,5 @@ pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
 
 /// Returns the error for a task request of the other era.
 pub(in crate::bridge) fn no_method() -> Error {
-    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this one has no tasks of this revision")
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this bridge has no tasks of this revision")
 }

@@ -226,7 +226,7 @@ impl Tasks {
     }
 
     fn place(self: &Arc<Self>, state: &mut State, owner: &Owner, holder: &Holder) -> Result<Share, Error> {
-        let own = "this client has too many tasks that go on: cancel one, or try again later";
+        let own = "this client has too many tasks in progress: cancel one, or try again later";
         if state.count_of(owner, self.of_client_max) >= self.of_client_max && !state.forget_past(owner) {
             return Err(Error::internal(own));
         }
@@ -236,7 +236,7 @@ impl Tasks {
                 Err(_) if state.forget_past(owner) => {}
                 Err(NoShare::HolderHasShare) => return Err(Error::internal(own)),
                 Err(NoShare::Full) => {
-                    return Err(Error::internal("there are too many tasks of all clients: try again later"));
+                    return Err(Error::internal("all clients together have too many tasks: try again later"));
                 }
             }
         }
@@ -350,12 +350,12 @@ impl Reserved {
         let mut guard = self.tasks.state();
         let state = &mut *guard;
         let Some(number) = state.kept.get(&self.id).map(|kept| kept.server_number) else {
-            return Err(McpClientError::Server(Error::internal("the client has gone")));
+            return Err(McpClientError::Server(Error::internal("the client has disconnected")));
         };
         let key = (number, said.task_id.clone());
         let other = state.names.get(&key).filter(|name| **name != self.id);
         if other.and_then(|name| state.kept.get(name)).is_some_and(|other| other.server().is_some()) {
-            return Err(McpClientError::result_invalid(&"the id of its task is that of another one"));
+            return Err(McpClientError::result_invalid(&"the task has the id of another task"));
         }
         state.names.insert(key, self.id.clone());
         if let Some(kept) = state.kept.get_mut(&self.id) {
@@ -377,7 +377,7 @@ impl Drop for Reserved {
 }
 
 fn lost() -> Error {
-    Error::invalid_params("the task is lost: the server that worked at it has ended")
+    Error::invalid_params("the task is lost: its server has exited")
 }
 
 /// Minimum time between two removals of expired tasks.

@@ -100,7 +100,7 @@ async fn a_server_that_always_dies_is_not_started_for_ever() {
     let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
     for _ in 0..8 {
         let error = call(&client).await.unwrap_err();
-        assert!(error.message.contains("the server behind this one"), "{error}");
+        assert!(error.message.contains("the server behind this bridge"), "{error}");
     }
     bridge.close().await;
 }
@@ -109,8 +109,8 @@ async fn a_server_that_always_dies_is_not_started_for_ever() {
 async fn a_call_ends_with_an_error_that_names_the_fault_of_the_server() {
     for (on_call, expected) in [
         ("head -c 200000 /dev/zero | tr '\\0' x; echo", "larger than allowed"),
-        ("echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":[]}\"", "no object"),
-        ("yes rubbish | head -n 5000", "what is no answer"),
+        ("echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":[]}\"", "not an object"),
+        ("yes rubbish | head -n 5000", "an invalid message"),
     ] {
         let bridge = bridge(script(on_call)).await;
         for era in [EraChoice::Legacy, EraChoice::Modern] {
@@ -197,7 +197,7 @@ async fn a_call_that_the_server_does_not_answer_ends_with_its_timeout() {
         for era in [EraChoice::Legacy, EraChoice::Modern] {
             let client = McpClient::builder().era(era).server(&bridge).with_timeout(Duration::from_hours(1));
             let error = call(&client).await.unwrap_err();
-            assert!(error.message.contains("no answer came in time"), "{era:?}: {error}");
+            assert!(error.message.contains("did not answer before the timeout"), "{era:?}: {error}");
         }
         bridge.close().await;
     }
@@ -270,7 +270,7 @@ async fn a_server_that_was_given_up_is_replaced_for_its_session() {
     let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
     let mut subscription = client.listen(filter).await.unwrap();
     let error = call(&client).await.unwrap_err();
-    assert!(error.message.contains("what is no answer"), "{error}");
+    assert!(error.message.contains("an invalid message"), "{error}");
     let replaced = async {
         while let Err(error) = call(&client).await {
             assert!(error.message.contains("the connection ended"), "{error}");

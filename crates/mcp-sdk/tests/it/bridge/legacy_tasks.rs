@@ -481,7 +481,7 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     let stands = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(stands["result"]["status"], "working", "{stands}");
     // Who waits when the server dies is told, and the request is not sent again.
-    let expected = "the task is lost: the server that worked at it has ended";
+    let expected = "the task is lost: its server has exited";
     for method in ["tasks/result", "tasks/get", "tasks/cancel", "tasks/result"] {
         let answer = ask(&site, &session, method, json!({ "taskId": lost })).await;
         assert_eq!(answer["error"]["message"], expected, "{method}: {answer}");
@@ -494,7 +494,7 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     // It makes room for another one: the server is asked, which knows one id only.
     let call = json!({"name": "any", "arguments": {}, "task": {}});
     let answer = ask(&site, &session, "tools/call", call).await;
-    assert!(answer["error"]["message"].as_str().unwrap().ends_with("that of another one"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().ends_with("the id of another task"), "{answer}");
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
     bridge.close().await;
@@ -526,7 +526,7 @@ async fn a_server_that_uses_an_id_twice_is_refused() {
     let id = begun(&site, &ada, "any").await;
     let call = json!({"name": "any", "arguments": {}, "task": {}});
     let answer = ask(&site, &bob, "tools/call", call).await;
-    assert!(answer["error"]["message"].as_str().unwrap().contains("that of another one"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("the id of another task"), "{answer}");
     let answer = ask(&site, &ada, "tasks/get", json!({ "taskId": id })).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("another task"), "{answer}");
 }
