@@ -16,7 +16,7 @@ use super::{Outcome, calls};
 pub(crate) async fn run(situation: &Situation) -> Outcome {
     let outcome = call(situation, situation.context["issuer"].as_str()).await;
     // Some scenarios provide a secret without its issuer. They require trust in the issuer that the server
-    // names, so the client acts like an operator who reads this error and configures the issuer.
+    // names, so the client does what an operator would do: it configures the issuer that the error names.
     let outcome = match required_issuer(&outcome) {
         Some(issuer) => call(situation, Some(&issuer)).await,
         None => outcome,

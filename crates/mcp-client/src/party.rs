@@ -15,7 +15,7 @@ use super::reading::Answer;
 /// The answer to a question, unparsed.
 pub type RawAnswer = Result<Box<RawValue>, Error>;
 
-/// The client on whose behalf a request is sent. It receives the questions and messages that belong to the
+/// The original client of a forwarded request. It receives the questions and messages that belong to the
 /// request.
 pub trait Party: Send + Sync {
     /// Returns the identity of the party. A message that names no request goes to a party only if that party

@@ -6,7 +6,7 @@ use std::error::Error;
 use thruway_mcp_sdk::McpClient;
 use thruway_mcp_sdk::oauth::{LoopbackRedirect, OAuth, RegisteredClient};
 
-/// The person who reads the printed URL logs in.
+/// A person reads the printed URL and logs in.
 fn person() -> OAuth {
     OAuth::login(LoopbackRedirect::new(|url| println!("to log in, open {url}"))).client_name("signed_in")
 }

@@ -230,7 +230,7 @@ async fn answer<R: Wanted>(
 }
 
 /// Collects the body of a response that is one message and not a stream. A first line that is a complete
-/// message shows that the server sends JSON lines, whose end may never come.
+/// message shows that the server sends JSON lines, and their end may never come.
 async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Bytes, McpClientError> {
     let mut content = BytesMut::new();
     let mut is_first_line = true;

@@ -1,4 +1,4 @@
-//! Delivery of a server's messages to the client whose request they belong to.
+//! Delivery of a server's messages to the client of the related request.
 
 use std::future::Future;
 use std::pin::Pin;
