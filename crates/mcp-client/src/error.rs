@@ -56,10 +56,10 @@ pub enum McpClientError {
     /// The server exceeded [`rounds_max`](super::McpClientOptions::rounds_max).
     TooManyRounds,
     /// The number of servers that serve only one client has reached
-    /// [`servers_max`](crate::BridgeOptions::servers_max).
+    /// `BridgeOptions::servers_max`.
     TooManyServers,
     /// The caller has reached its share of the servers that serve only one client (see
-    /// [`servers_max`](crate::BridgeOptions::servers_max)).
+    /// `BridgeOptions::servers_max`).
     TooManyServersOfCaller,
     /// The server supports no revision that this client may use.
     UnsupportedRevision,

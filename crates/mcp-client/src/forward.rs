@@ -109,7 +109,8 @@ impl McpClient {
         }
     }
 
-    /// Returns the last list of tools, unless it is too old; also if it is too old but being replaced.
+    /// Returns the last list of tools, unless it is too old. While another call fetches a new list, returns
+    /// even an old one.
     fn known_param_headers(&self) -> Option<Arc<Listed>> {
         let known = &self.conversation.param_headers;
         let listed = known.listed.load_full()?;

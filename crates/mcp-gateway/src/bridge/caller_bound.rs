@@ -2,7 +2,7 @@
 //!
 //! The server sees the bridge as one client, so it cannot tell one caller's task or `requestState` from
 //! another's. The bridge seals both before the caller gets them, and opens them when the caller returns them.
-//! It remembers nothing: bridges that stand in for each other only need the same
+//! It stores nothing. Bridges that replace each other only need the same
 //! [`state_key`](thruway_mcp_server::McpServerOptions::state_key).
 
 use serde_json::Value;
