@@ -86,7 +86,7 @@ fn judge(scenario: &str, outcome: Outcome) -> Outcome {
         | "auth/iss-normalized" => |error| *error == OAuthError::RedirectIssuerMismatch,
         _ => return outcome,
     };
-    let error = outcome.err().ok_or("the server was believed")?;
+    let error = outcome.err().ok_or("the client trusted a server that it should refuse")?;
     match error.downcast_ref() {
         Some(McpClientError::Authorization(refusal)) if is_refusal(refusal) => Ok(()),
         _ => Err(error),

@@ -73,8 +73,10 @@ pub(crate) async fn list_tools(client: &McpClient) -> Outcome {
 /// Sends a received schema back unchanged.
 pub(crate) async fn echo_schema(client: &McpClient) -> Outcome {
     let tools = client.list_tools().await?;
-    let tool =
-        tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("there is no such tool")?;
+    let tool = tools
+        .iter()
+        .find(|tool| tool.name == "json_schema_2020_12_tool")
+        .ok_or("the server lacks the tool `json_schema_2020_12_tool`")?;
     client.call_tool("json_schema_echo", json!({"schema": tool.input_schema})).await?;
     Ok(())
 }

@@ -12,7 +12,10 @@ use super::tool::tool;
 pub(super) fn offer(server: McpServer) -> McpServer {
     server
         .tool(tool("test_sampling", "Asks the client's model"), sample)
-        .tool(tool("test_missing_capability", "Asks the client's model, whatever comes of it"), sample_anyway)
+        .tool(
+            tool("test_missing_capability", "Asks the client's model without checking its capability"),
+            sample_anyway,
+        )
         .tool(tool("test_elicitation", "Asks the user"), elicit)
         .tool(tool("test_elicitation_sep1034_defaults", "Asks with defaults"), elicit_with_defaults)
         .tool(tool("test_elicitation_sep1330_enums", "Asks to choose"), elicit_choices)
@@ -50,7 +53,7 @@ async fn elicit(Elicitation { message }: Elicitation, context: Context) -> Resul
 }
 
 async fn elicit_with_defaults(context: Context) -> Result<String, HandlerError> {
-    let form = ElicitRequestFormParams::new("Please check what is filled in")
+    let form = ElicitRequestFormParams::new("Please check the default values")
         .with_field("name", PrimitiveSchemaDefinition::string().with_default("John Doe"))
         .with_field("age", PrimitiveSchemaDefinition::integer().with_default(30))
         .with_field("score", PrimitiveSchemaDefinition::number().with_default(95.5))

@@ -11,7 +11,8 @@ use tokio::try_join;
 use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
-    let named = |kind: &str| tool(&format!("test_input_required_result_{kind}"), "Needs input of the client");
+    let named =
+        |kind: &str| tool(&format!("test_input_required_result_{kind}"), "Requires input from the client");
     server
         .tool(named("elicitation"), greet)
         .tool(named("sampling"), ask_model)

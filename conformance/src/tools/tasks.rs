@@ -17,13 +17,13 @@ pub(super) fn offer(server: McpServer) -> McpServer {
     let required = TaskSupport::REQUIRED;
     server
         .tool(tool("greet", "Greets at once"), |Greet { name }: Greet| format!("Hello, {name}!"))
-        .task_tool(tool("slow_compute", "Takes its time"), optional, compute)
+        .task_tool(tool("slow_compute", "Computes for a while"), optional, compute)
         .task_tool(tool("confirm_delete", "Asks before it acts"), optional, confirm)
         .task_tool(tool("multi_input", "Asks two things at once"), optional, ask_both)
         .task_tool(tool("failing_job", "Fails after a while"), required, fail)
-        .task_tool(tool("protocol_error_job", "Ends in an error of the protocol"), required, break_off)
+        .task_tool(tool("protocol_error_job", "Ends with a protocol error"), required, break_off)
         .task_tool(
-            tool("test_tool_with_task", "Asks, then goes on as a task"),
+            tool("test_tool_with_task", "Asks, then continues as a task"),
             required.begun_by_handler(),
             ask_then_work,
         )

@@ -154,7 +154,10 @@ impl Incoming {
             Passed::Answer(RequestId::String(_)) | Passed::Request(_) | Passed::Other => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                    tracing::warn!(suppressed, "dropped a message of the server: it is too large");
+                    tracing::warn!(
+                        suppressed,
+                        "dropped a message of the server: it is larger than `message_bytes_max`"
+                    );
                 }
             }
             Passed::Unknown => self.fail_all(&McpClientError::AnswerLost),

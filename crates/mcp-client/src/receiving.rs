@@ -171,7 +171,9 @@ impl Conversation {
         of: Option<i64>,
     ) -> Result<Pin<Box<dyn Future<Output = RawAnswer> + Send>>, Error> {
         if self.incoming.questions.load(Ordering::Relaxed) >= QUESTIONS_MAX {
-            return Err(Error::internal("too many questions are being answered"));
+            return Err(Error::internal(
+                "the client already answers the maximum number of questions; ask again later",
+            ));
         }
         if let Some(party) = self.incoming.party(of) {
             let forgotten = self.incoming.forgotten(of, party.key());

@@ -64,7 +64,10 @@ impl KnownTools {
                     let name = &tool.name;
                     if let Some(Admitted { suppressed }) = LIMIT.admit() {
                         let reason = "its `x-mcp-header` is invalid";
-                        tracing::warn!(suppressed, "left out the tool `{name}`: {reason}: {invalid:?}");
+                        tracing::warn!(
+                            suppressed,
+                            "omitted the tool `{name}` from the list: {reason}: {invalid:?}"
+                        );
                     }
                     false
                 }
@@ -188,7 +191,7 @@ impl OutputSchema {
         let compile = || {
             let cost = SchemaCost::of(&self.schema);
             if cost.is_endless() {
-                unchecked("refers to itself or elsewhere");
+                unchecked("recurses without end, is too large, or refers to another document");
                 return None;
             }
             let checked = CompiledSchema::compile_untrusted(&self.schema);

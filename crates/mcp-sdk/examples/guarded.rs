@@ -30,7 +30,8 @@ pub(crate) fn app(verifier: JwtVerifier) -> Router {
 }
 
 pub(crate) fn verifier(keys: &str) -> Result<JwtVerifier, String> {
-    JwtVerifier::new(ISSUER, RESOURCE, keys).map_err(|_| "these are no keys".to_owned())
+    JwtVerifier::new(ISSUER, RESOURCE, keys)
+        .map_err(|_| "the file is not a valid JSON Web Key Set".to_owned())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let replaced =
                 std::fs::read_to_string(&path).is_ok_and(|keys| rotating.replace_keys(&keys).is_ok());
             if !replaced {
-                eprintln!("the keys in {path} are of no use; the old ones stay");
+                eprintln!("cannot use the keys in {path}, keeping the previous keys");
             }
         }
     });

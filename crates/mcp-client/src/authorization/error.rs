@@ -121,7 +121,10 @@ impl fmt::Display for OAuthError {
             Self::InsecureUrl(url) => {
                 write!(f, "cannot send secrets to `{url}`: the URL is neither `https` nor on this machine")
             }
-            Self::IssuerForeign(issuer) => write!(f, "the client is not registered with `{issuer}`"),
+            Self::IssuerForeign(issuer) => write!(
+                f,
+                "the server names the issuer `{issuer}`, but the client is registered with another one"
+            ),
             Self::IssuerMismatch(issuer) => {
                 write!(f, "the metadata of the authorization server `{issuer}` names another issuer")
             }
@@ -130,9 +133,9 @@ impl fmt::Display for OAuthError {
                 "cannot send the client's secret to `{issuer}`, which the server names: the client has no \
                  issuer; set it to the authorization server that issued the secret"
             ),
-            Self::KeyInvalid => f.write_str("the private key cannot be used"),
+            Self::KeyInvalid => f.write_str("the private key is invalid, or its algorithm is unsupported"),
             Self::LoginFailed(kind) => write!(f, "the login failed: {kind}"),
-            Self::LoginTimedOut => f.write_str("the login did not complete in time"),
+            Self::LoginTimedOut => f.write_str("the login did not complete in time; call again to repeat it"),
             Self::PkceNotSupported => {
                 f.write_str("the authorization server does not support PKCE with `S256`")
             }

@@ -176,7 +176,8 @@ fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> R
     let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "no such question"))?;
     let told = params.and_then(|params| names?.told(params));
     let params = serde_json::from_str(told.as_deref().or(params).map_or("{}", RawValue::get));
-    let mut params: Value = params.map_err(|_| Error::invalid_params("the question is too deep"))?;
+    let mut params: Value =
+        params.map_err(|_| Error::invalid_params("the parameters of the question are nested too deeply"))?;
     if let Some(params) = params.as_object_mut() {
         params.shift_remove("task");
     }

@@ -265,7 +265,7 @@ fn begin_watched(
     let held = resources.values().filter(|resource| resource.watchers.contains_key(holder)).count();
     check_share(holder, held, resources.len(), 1, WATCHES_MAX).map_err(|refusal| {
         Error::internal(match refusal {
-            NoShare::Full => "too many resources are watched: try again later",
+            NoShare::Full => "too many resources are watched by all callers: try again later",
             NoShare::HolderHasShare => {
                 "this caller watches too many resources: end a subscription, then try again"
             }

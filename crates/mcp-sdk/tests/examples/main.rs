@@ -1,6 +1,6 @@
 //! Runs the examples as their clients would, in both eras.
 
-#[expect(dead_code, reason = "`main` is called by those who run an example")]
+#[expect(dead_code, reason = "only a run of the example calls `main`")]
 mod programs;
 
 use axum::body::Body;

@@ -163,7 +163,7 @@ async fn each_client_is_told_the_log_messages_that_it_wants() {
     silent.ping().await.unwrap();
     errors.set_logging_level(LoggingLevel::Error).await.unwrap();
     let usual = logged(&silent, &told_silent).await;
-    assert_eq!(usual, LoggingLevel::ALL[1..], "who has said nothing is told what is usual");
+    assert_eq!(usual, LoggingLevel::ALL[1..], "a client without a level gets the usual one");
     modern.set_logging_level(LoggingLevel::Debug).await.unwrap();
     assert_eq!(logged(&modern, &told_modern).await, LoggingLevel::ALL);
     everything.set_logging_level(LoggingLevel::Debug).await.unwrap();

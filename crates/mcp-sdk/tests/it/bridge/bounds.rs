@@ -54,7 +54,7 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
         let site = Site::new(&bridge);
         let refused = site.send(&Message::modern("subscriptions/listen", params.clone())).await;
         assert_eq!(refused.error_code(), -32602, "{far:?}: {}", refused.text());
-        assert_eq!(connected.load(Ordering::Relaxed), 1, "{far:?}: nobody is subscribed to");
+        assert_eq!(connected.load(Ordering::Relaxed), 1, "{far:?}: the server has no subscription");
         let client = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
         let filter = serde_json::from_value(params["notifications"].clone()).unwrap();
         let error = client.listen(filter).await.unwrap_err();

@@ -242,7 +242,7 @@ async fn what_is_told_of_unknown_tasks_is_passed_over() {
     assert_eq!(
         (&status["taskId"], &status["status"]),
         (&json!(id), &json!("cancelled")),
-        "the first that is told"
+        "the first notification"
     );
 }
 
@@ -338,7 +338,7 @@ async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
         }
     }
     assert_eq!(ids.len(), 100);
-    assert_eq!(server.seen("tools/call").len(), 100, "what is refused is not begun");
+    assert_eq!(server.seen("tools/call").len(), 100, "a refused call starts no task");
     let other = site.initialize_with(REVISION, &json!({})).await;
     begun(&site, &other, "slow").await;
     // A finished task makes space for another, and is forgotten then.

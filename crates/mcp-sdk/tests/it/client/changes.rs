@@ -22,7 +22,7 @@ fn filter() -> SubscriptionFilter {
 
 async fn next(subscription: &mut Subscription, way: &str) -> ServerNotification {
     let next = tokio::time::timeout(Duration::from_mins(1), subscription.next());
-    next.await.unwrap_or_else(|_| panic!("{way}: nothing is told")).expect("the subscription should stand")
+    next.await.unwrap_or_else(|_| panic!("{way}: no notification")).expect("the subscription should stand")
 }
 
 #[tokio::test]

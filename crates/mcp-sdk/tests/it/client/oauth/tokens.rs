@@ -203,7 +203,7 @@ async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on(
     call(&client).await.unwrap();
     let logins = world.issuer.seen_at("/authorize");
     let ids: Vec<_> = logins.iter().map(|seen| seen.parameter("client_id").unwrap()).collect();
-    assert_eq!(ids, ["registered", "anew"], "nobody logs in to what is known to be forgotten");
+    assert_eq!(ids, ["registered", "anew"], "a forgotten client registers again before the login");
     // Without a refresh token, only a login shows this. The client must not register in an endless loop.
     let (world, written) = (World::new().await, Written::default());
     call(&world.client(login().store(written.clone()))).await.unwrap();
