@@ -47,8 +47,8 @@ use super::reading::{Answer, Read, Wanted};
 ///
 /// # Eras
 /// By default, the client detects the era of the server at the first call and remembers it.
-/// [`McpClientBuilder::era`] overrides this. Each call has the same meaning in both eras. One
-/// [handler](McpClientBuilder::answers) receives all questions of the server.
+/// [`McpClientBuilder::era`](crate::McpClientBuilder::era) overrides this. Each call has the same meaning in
+/// both eras. One [handler](crate::McpClientBuilder::answers) receives all questions of the server.
 ///
 /// # Cancel safety
 /// Dropping the future of a call cancels the call and notifies the server. A call that exceeds its

@@ -65,7 +65,9 @@ pub(super) use authorizer::{Attempts, Authorizer};
 /// use thruway_mcp_client::oauth::{LoopbackRedirect, OAuth};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// A person at a terminal opens the printed URL in a browser.
+/// // A person at a terminal opens the printed URL in a browser.
+/// let login = OAuth::login(LoopbackRedirect::new(|url| eprintln!("to log in, open {url}")));
+/// let client = McpClient::builder().oauth(login).http("https://mcp.example/mcp");
 /// # }
 /// ```
 #[derive(Clone)]

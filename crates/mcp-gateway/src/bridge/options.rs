@@ -11,9 +11,9 @@ pub struct BridgeOptions {
     /// Options of the connections to the server. Default: 5 minutes from the start of a call or its last
     /// progress report, and 1 hour in total.
     ///
-    /// With [`EraChoice::Auto`], the bridge connects in both eras if the server supports both. Each client
-    /// then uses its own era, because some servers ask questions only in the legacy era. Choose an era to
-    /// avoid the second connection.
+    /// With [`EraChoice::Auto`](thruway_mcp_client::EraChoice::Auto), the bridge connects in both eras if the
+    /// server supports both. Each client then uses its own era, because some servers ask questions only in
+    /// the legacy era. Choose an era to avoid the second connection.
     pub client: McpClientOptions,
     /// Options toward the clients. Name and instructions come from the server. Default: legacy sessions end
     /// after 10 minutes without use.
