@@ -50,6 +50,9 @@ impl Patience {
     /// Waits for `answer` until the timeout. Progress and pending questions extend the timeout. The time of a
     /// login does not count, because logins have their own timeout; `waited_until` returns the end of the
     /// login.
+    ///
+    /// # Errors
+    /// The error of `answer`, or `TimedOut`.
     pub(super) async fn wait<T>(
         self,
         progress: Option<&Progress>,

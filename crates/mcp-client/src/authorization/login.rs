@@ -43,6 +43,12 @@ pub trait UserAgent: Send + Sync + 'static {
     }
 
     /// Opens `url` and returns the URL of the redirect, unchanged. The caller validates that URL.
+    ///
+    /// # Errors
+    /// The person cannot log in, or refuses to.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait for the login.
     fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a>;
 }
 

@@ -59,6 +59,9 @@ impl CallerBound {
 
     /// Replaces the task id and the `requestState` of an answer with sealed ones. `run` is the run of the
     /// server before the request was sent.
+    ///
+    /// # Errors
+    /// The answer is malformed, or concerns a task of a server process that has ended.
     pub(super) fn seal(
         &self,
         answer: Answer,
