@@ -1,16 +1,14 @@
-//! The server that the official MCP conformance suite is run against: what the suite's scenarios ask for, and
-//! no more.
+//! The server for the official MCP conformance suite. It offers only what the scenarios of the suite require.
 //!
-//! It is written with the public API of the SDK, as anybody would write it. `cargo xtask conformance` runs
-//! it.
+//! It uses only the public API of the SDK. `cargo xtask conformance` runs the suite.
 #![forbid(unsafe_code)]
 
-// what it offers
+// offers of the server
 mod tools;
 mod resources;
 mod prompts;
 
-// what several of them show
+// shared samples
 mod samples;
 
 use std::process::ExitCode;
@@ -21,9 +19,9 @@ use thruway_mcp_sdk::{McpServer, McpServerOptions};
 use thruway_server::{ListenAddr, Router, Server, ServerError, TerminationSignals};
 
 #[derive(Parser)]
-#[command(about = "The server that the official MCP conformance suite is run against")]
+#[command(about = "The server for the official MCP conformance suite")]
 struct Arguments {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: ListenAddr,
     /// Answer every request with an event stream

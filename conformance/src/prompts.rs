@@ -9,7 +9,7 @@ use thruway_mcp_sdk::{CompletionInput, Context, HandlerError, McpServer};
 
 use crate::samples::PNG;
 
-/// All of them.
+/// Adds all prompts.
 pub(crate) fn offer(server: McpServer) -> McpServer {
     server
         .prompt(

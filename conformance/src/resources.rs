@@ -5,7 +5,7 @@ use thruway_mcp_sdk::{McpServer, UriParameters};
 
 use crate::samples::PNG;
 
-/// All of them.
+/// Adds all resources.
 pub(crate) fn offer(server: McpServer) -> McpServer {
     server
         .resource(

@@ -1,4 +1,4 @@
-//! A picture and a sound, as small as they get.
+//! A minimal picture and a minimal sound.
 
 /// One red pixel.
 pub(crate) const PNG: &[u8] = &[

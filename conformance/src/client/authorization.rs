@@ -1,4 +1,4 @@
-//! How the client gets tokens in the scenarios about that.
+//! Authorization in the scenarios of the suite.
 
 use std::io;
 
@@ -12,11 +12,11 @@ use thruway_mcp_sdk::oauth::{
 use super::situation::Situation;
 use super::{Outcome, calls};
 
-/// Goes through a scenario.
+/// Runs a scenario.
 pub(crate) async fn run(situation: &Situation) -> Outcome {
     let outcome = call(situation, situation.context["issuer"].as_str()).await;
-    // The context of some scenarios has a secret, and does not say whose it is. There, the server is trusted
-    // to name the issuer, as an operator does who reads this error.
+    // Some scenarios provide a secret without its issuer. They require trust in the issuer that the server
+    // names, so the client does what an operator would do: it configures the issuer that the error names.
     let outcome = match required_issuer(&outcome) {
         Some(issuer) => call(situation, Some(&issuer)).await,
         None => outcome,
@@ -36,8 +36,8 @@ fn required_issuer(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// What the context of the scenario says, used as the scenario means it. `issuer` knows the client, if it has
-/// a secret.
+/// Configures the client from the context of the scenario. `issuer` knows the client, if the client has a
+/// secret.
 fn for_scenario(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcome<OAuth> {
     let text = |name: &str| context[name].as_str().unwrap_or_default().to_owned();
     let client = || {
@@ -67,13 +67,14 @@ fn for_scenario(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcom
             })
         }
         "auth/pre-registration" => OAuth::login(Headless).client(client()),
-        // Its server also supports what is looked at in the next one, and can look at registrations only.
+        // This scenario checks registrations only. Its server also supports metadata documents, which the
+        // next scenario checks.
         "auth/offline-access-scope" => OAuth::login(Headless),
         _ => OAuth::login(Headless).metadata_document("https://conformance-test.local/client-metadata.json"),
     })
 }
 
-/// Some servers must not be believed, and it is to be said why.
+/// Checks that the client refuses an untrustworthy server for the right reason.
 fn judge(scenario: &str, outcome: Outcome) -> Outcome {
     let is_refusal: fn(&OAuthError) -> bool = match scenario {
         "auth/resource-mismatch" => |error| matches!(error, OAuthError::ResourceMismatch(_)),
@@ -85,7 +86,7 @@ fn judge(scenario: &str, outcome: Outcome) -> Outcome {
         | "auth/iss-normalized" => |error| *error == OAuthError::RedirectIssuerMismatch,
         _ => return outcome,
     };
-    let error = outcome.err().ok_or("the server was believed")?;
+    let error = outcome.err().ok_or("the client trusted a server that it should refuse")?;
     match error.downcast_ref() {
         Some(McpClientError::Authorization(refusal)) if is_refusal(refusal) => Ok(()),
         _ => Err(error),
@@ -97,7 +98,7 @@ fn with_key(text: &impl Fn(&str) -> String) -> Result<RegisteredClient, OAuthErr
     Ok(RegisteredClient::with_private_key(text("client_id"), key))
 }
 
-/// Nobody: the suite's authorization servers let everybody in, and redirect at once.
+/// A user agent without a person. The suite's authorization servers accept everyone and redirect at once.
 struct Headless;
 
 impl UserAgent for Headless {

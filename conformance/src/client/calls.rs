@@ -1,4 +1,4 @@
-//! What is called.
+//! Calls to the server.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use thruway_mcp_sdk::schema::Tool;
 
 use super::Outcome;
 
-/// Uses whatever the server says it has: each tool, resource and prompt once.
+/// Uses each tool, resource and prompt of the server once.
 pub(crate) async fn everything(client: &McpClient) -> Outcome {
     let capabilities = client.discover().await?.capabilities;
     if capabilities.tools.is_some() {
@@ -31,7 +31,7 @@ pub(crate) async fn everything(client: &McpClient) -> Outcome {
     Ok(())
 }
 
-/// Calls a tool with what its schema wants at least.
+/// Calls a tool with the required arguments of its schema.
 async fn call(client: &McpClient, tool: &Tool) -> Outcome {
     let schema = serde_json::to_value(&tool.input_schema)?;
     let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -54,7 +54,7 @@ fn sample(schema: &Value) -> Value {
     }
 }
 
-/// Calls what the suite names, with the arguments that it gives.
+/// Makes the calls in the context, with the given arguments.
 pub(crate) async fn of_context(client: &McpClient, context: &Value) -> Outcome {
     client.list_tools().await?;
     for call in context["toolCalls"].as_array().ok_or("the suite names no calls")? {
@@ -64,17 +64,19 @@ pub(crate) async fn of_context(client: &McpClient, context: &Value) -> Outcome {
     Ok(())
 }
 
-/// Reads what tools there are.
+/// Lists the tools.
 pub(crate) async fn list_tools(client: &McpClient) -> Outcome {
     client.list_tools().await?;
     Ok(())
 }
 
-/// Sends a schema back as it has come.
+/// Sends a received schema back unchanged.
 pub(crate) async fn echo_schema(client: &McpClient) -> Outcome {
     let tools = client.list_tools().await?;
-    let tool =
-        tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("there is no such tool")?;
+    let tool = tools
+        .iter()
+        .find(|tool| tool.name == "json_schema_2020_12_tool")
+        .ok_or("the server lacks the tool `json_schema_2020_12_tool`")?;
     client.call_tool("json_schema_echo", json!({"schema": tool.input_schema})).await?;
     Ok(())
 }

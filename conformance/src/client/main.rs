@@ -1,14 +1,12 @@
-//! The client that the official MCP conformance suite is run against: what each of the suite's scenarios asks
-//! for, and no more.
+//! The client for the official MCP conformance suite. It does only what the scenarios of the suite require.
 //!
-//! It is written with the public API of the SDK, as anybody would write it. `cargo xtask conformance` has the
-//! suite run it.
+//! It uses only the public API of the SDK. `cargo xtask conformance` runs the suite.
 #![forbid(unsafe_code)]
 
-// what the suite says
+// input of the suite
 mod situation;
 
-// what is done
+// calls and answers
 mod calls;
 mod questions;
 mod authorization;
@@ -17,7 +15,7 @@ use std::process::ExitCode;
 
 use situation::Situation;
 
-/// Whatever went wrong, in words.
+/// Any error.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 #[tokio::main(flavor = "current_thread")]
@@ -39,7 +37,7 @@ async fn run() -> Outcome {
             calls::everything(&questions::answer(situation.builder()).http(url)).await
         }
         "http-custom-headers" => calls::of_context(&situation.builder().http(url), &situation.context).await,
-        // Its tools cannot be called.
+        // The tools of this scenario cannot be called.
         "json-schema-ref-no-deref" => calls::list_tools(&situation.builder().http(url)).await,
         "json-schema-2020-12-preservation" => calls::echo_schema(&situation.builder().http(url)).await,
         "sep-2322-client-request-state" => questions::between_rounds(&situation).await,

@@ -1,4 +1,4 @@
-//! What the server asks, and what it is answered.
+//! Questions of the server, and their answers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,12 +10,12 @@ use thruway_mcp_sdk::{McpClient, McpClientBuilder};
 use super::situation::Situation;
 use super::{Outcome, calls};
 
-/// A client that can be asked everything, and fills forms with their defaults.
+/// Adds support for all kinds of questions. Forms are filled with their defaults.
 pub(crate) fn answer(builder: McpClientBuilder) -> McpClientBuilder {
     builder.answers(capabilities(), |question| async move { respond(&question) })
 }
 
-/// Calls something else while the server waits for an answer: nothing of one call may be said in another.
+/// Makes another call while the server waits for an answer. Data of one call must not appear in another.
 pub(crate) async fn between_rounds(situation: &Situation) -> Outcome {
     let later: Arc<OnceLock<McpClient>> = Arc::default();
     let own = later.clone();
@@ -52,7 +52,7 @@ fn respond(question: &InputRequest) -> Result<InputResponse, Error> {
     serde_json::from_value(answer).map_err(|_| Error::new(ErrorCode::INTERNAL_ERROR, "there is no answer"))
 }
 
-/// Each property with its default, or something of its type if it is required.
+/// Returns each property with its default, or a value of its type if it is required.
 fn filled(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let filled = properties.map(|(name, property)| {

@@ -1,4 +1,4 @@
-//! What the suite says about a scenario: in the environment, and as the last argument.
+//! The input of a scenario: environment variables and the last argument.
 
 use std::env;
 
@@ -8,11 +8,11 @@ use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientOptions, 
 
 use super::Outcome;
 
-/// A scenario to go through.
+/// The scenario to run.
 pub(crate) struct Situation {
     pub(crate) scenario: String,
     pub(crate) url: String,
-    /// What only this scenario says.
+    /// Data for this scenario.
     pub(crate) context: Value,
     era: EraChoice,
 }
@@ -23,12 +23,12 @@ impl Situation {
         let url = env::args().next_back().ok_or("the URL of the server is missing")?;
         let context = env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "null".to_owned());
         let revision: Revision = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION")?.parse()?;
-        // Servers of the latest revision are found out to be what they are.
+        // For the latest revision, the client detects the era.
         let era = if revision == Revision::LATEST { EraChoice::Auto } else { EraChoice::Revision(revision) };
         Ok(Self { scenario, url, context: serde_json::from_str(&context)?, era })
     }
 
-    /// A client that speaks as the scenario wants.
+    /// Returns a client builder for the revision of the scenario.
     pub(crate) fn builder(&self) -> McpClientBuilder {
         let options = McpClientOptions {
             client_info: Implementation::new("thruway-conformance", env!("CARGO_PKG_VERSION")),

@@ -4,7 +4,7 @@ use thruway_mcp_sdk::McpServer;
 
 use super::{changes, content, messages, questions, rounds, schemas, tasks};
 
-/// All of them.
+/// Adds all tools.
 pub(crate) fn offer(server: McpServer) -> McpServer {
     let server = content::offer(server);
     let server = schemas::offer(server);

@@ -18,7 +18,7 @@ fn change_tools(server: &McpServer) -> &'static str {
     if server.remove_tool(CHANGING) {
         return "removed";
     }
-    match server.add_tool(tool(CHANGING, "Comes and goes"), || "here I am") {
+    match server.add_tool(tool(CHANGING, "Is added and removed"), || "here I am") {
         Ok(()) => "added",
         Err(_) => "not added",
     }
@@ -28,7 +28,7 @@ fn change_prompts(server: &McpServer) -> &'static str {
     if server.remove_prompt(CHANGING) {
         return "removed";
     }
-    server.add_prompt(Prompt::new(CHANGING).with_description("Comes and goes"), || "Here I am.");
+    server.add_prompt(Prompt::new(CHANGING).with_description("Is added and removed"), || "Here I am.");
     "added"
 }
 

@@ -1,4 +1,4 @@
-//! Tools that report progress, log, and let clients go before they answer.
+//! Tools that report progress, log messages, or close the response stream before their answer.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::tool::tool;
 pub(super) fn offer(server: McpServer) -> McpServer {
     server
         .tool(tool("test_tool_with_progress", "Reports progress"), with_progress)
-        .tool(tool("test_tool_with_logging", "Logs what it does"), with_logging)
-        .tool(tool("test_logging_tool", "Logs, if the client wants it"), with_logging)
-        .tool(tool("test_reconnection", "Answers when the client has come back"), with_reconnection)
+        .tool(tool("test_tool_with_logging", "Logs its progress"), with_logging)
+        .tool(tool("test_logging_tool", "Logs, if the client requests it"), with_logging)
+        .tool(tool("test_reconnection", "Answers after the client has reconnected"), with_reconnection)
 }
 
 async fn with_progress(context: Context) -> &'static str {

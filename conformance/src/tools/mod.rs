@@ -1,21 +1,21 @@
 //! Tools.
 
-// what they answer
+// results
 mod content;
 mod schemas;
 
-// what they say before they answer
+// messages and questions before the result
 mod messages;
 mod questions;
 mod rounds;
 
-// what they do when they are answered
+// long calls
 mod tasks;
 
-// what they do to the server
+// changes to the server
 mod changes;
 
-// what they have in common, and all of them
+// shared code, and the list of all tools
 mod tool;
 mod all;
 

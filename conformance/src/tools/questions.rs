@@ -1,4 +1,4 @@
-//! Tools that ask the client, in the manner of its era.
+//! Tools that ask the client, in the form of its era.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +12,10 @@ use super::tool::tool;
 pub(super) fn offer(server: McpServer) -> McpServer {
     server
         .tool(tool("test_sampling", "Asks the client's model"), sample)
-        .tool(tool("test_missing_capability", "Asks the client's model, whatever comes of it"), sample_anyway)
+        .tool(
+            tool("test_missing_capability", "Asks the client's model without checking its capability"),
+            sample_anyway,
+        )
         .tool(tool("test_elicitation", "Asks the user"), elicit)
         .tool(tool("test_elicitation_sep1034_defaults", "Asks with defaults"), elicit_with_defaults)
         .tool(tool("test_elicitation_sep1330_enums", "Asks to choose"), elicit_choices)
@@ -21,7 +24,7 @@ pub(super) fn offer(server: McpServer) -> McpServer {
 
 #[derive(Deserialize, JsonSchema)]
 struct Sampling {
-    /// What the model is asked
+    /// The question for the model
     prompt: String,
 }
 
@@ -36,7 +39,7 @@ async fn sample_anyway(context: Context) -> Result<String, HandlerError> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Elicitation {
-    /// What the user is told
+    /// The text for the user
     message: String,
 }
 
@@ -50,7 +53,7 @@ async fn elicit(Elicitation { message }: Elicitation, context: Context) -> Resul
 }
 
 async fn elicit_with_defaults(context: Context) -> Result<String, HandlerError> {
-    let form = ElicitRequestFormParams::new("Please check what is filled in")
+    let form = ElicitRequestFormParams::new("Please check the default values")
         .with_field("name", PrimitiveSchemaDefinition::string().with_default("John Doe"))
         .with_field("age", PrimitiveSchemaDefinition::integer().with_default(30))
         .with_field("score", PrimitiveSchemaDefinition::number().with_default(95.5))

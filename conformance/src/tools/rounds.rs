@@ -1,6 +1,6 @@
 //! Tools that need several rounds in the modern era.
 //!
-//! A handler runs from its beginning in each round; what was answered before is there at once.
+//! A handler starts again in each round. Earlier answers are then available at once.
 
 use thruway_mcp_sdk::schema::{
     CreateMessageRequestParams, ElicitRequestFormParams, ElicitResult, PrimitiveSchemaDefinition,
@@ -11,7 +11,8 @@ use tokio::try_join;
 use super::tool::tool;
 
 pub(super) fn offer(server: McpServer) -> McpServer {
-    let named = |kind: &str| tool(&format!("test_input_required_result_{kind}"), "Needs input of the client");
+    let named =
+        |kind: &str| tool(&format!("test_input_required_result_{kind}"), "Requires input from the client");
     server
         .tool(named("elicitation"), greet)
         .tool(named("sampling"), ask_model)
@@ -39,7 +40,7 @@ async fn list_roots(context: Context) -> Result<String, HandlerError> {
     Ok(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(", "))
 }
 
-/// That the state is believed is the SDK's business: an answer gets here only with one that holds.
+/// The SDK verifies the state. An answer with an invalid state does not reach the handler.
 async fn confirm(context: Context) -> Result<&'static str, HandlerError> {
     let form = ElicitRequestFormParams::new("Please confirm")
         .with_required_field("ok", PrimitiveSchemaDefinition::boolean());

@@ -1,4 +1,4 @@
-//! Tools whose input schemas say more than types do.
+//! Tools with input schemas that Rust types cannot express.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub(super) fn offer(server: McpServer) -> McpServer {
         )
 }
 
-/// The schema that the suite expects to get back as it is.
+/// A schema that the suite expects back unchanged.
 fn contact_schema() -> JsonObject {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,4 +1,4 @@
-//! Tools whose calls become tasks, and one beside them whose calls do not.
+//! Tools with calls that become tasks, and one tool without tasks.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ pub(super) fn offer(server: McpServer) -> McpServer {
     let required = TaskSupport::REQUIRED;
     server
         .tool(tool("greet", "Greets at once"), |Greet { name }: Greet| format!("Hello, {name}!"))
-        .task_tool(tool("slow_compute", "Takes its time"), optional, compute)
+        .task_tool(tool("slow_compute", "Computes for a while"), optional, compute)
         .task_tool(tool("confirm_delete", "Asks before it acts"), optional, confirm)
         .task_tool(tool("multi_input", "Asks two things at once"), optional, ask_both)
         .task_tool(tool("failing_job", "Fails after a while"), required, fail)
-        .task_tool(tool("protocol_error_job", "Ends in an error of the protocol"), required, break_off)
+        .task_tool(tool("protocol_error_job", "Ends with a protocol error"), required, break_off)
         .task_tool(
-            tool("test_tool_with_task", "Asks, then goes on as a task"),
+            tool("test_tool_with_task", "Asks, then continues as a task"),
             required.begun_by_handler(),
             ask_then_work,
         )
@@ -31,15 +31,15 @@ pub(super) fn offer(server: McpServer) -> McpServer {
 
 #[derive(Deserialize, JsonSchema)]
 struct Greet {
-    /// Who is greeted
+    /// Name to greet
     name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Compute {
-    /// How long it takes
+    /// Duration in seconds
     seconds: u32,
-    /// What the result is called
+    /// Name of the result
     label: Option<String>,
 }
 
@@ -53,7 +53,7 @@ async fn compute(Compute { seconds, label }: Compute, context: Context) -> Strin
 
 #[derive(Deserialize, JsonSchema)]
 struct Delete {
-    /// What would be deleted
+    /// Name of the file
     filename: String,
 }
 

@@ -1,4 +1,4 @@
-//! How a tool is described.
+//! Creation of tool descriptions.
 
 use thruway_mcp_sdk::schema::Tool;
 

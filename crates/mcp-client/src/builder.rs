@@ -1,4 +1,4 @@
-//! A client in the making.
+//! The builder of clients.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::handlers::{Direction, Handlers, OnLog, OnTask, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
 use super::party::Party;
 
-/// A client in the making: what it may be asked and told, and last where its server is.
+/// Configures a client. The last method names the server and creates the client.
 #[derive(Default)]
 #[must_use = "a client is made by `http`, `command`, `unix_stream` or `server`"]
 pub struct McpClientBuilder {
@@ -33,20 +33,20 @@ pub struct McpClientBuilder {
 }
 
 impl McpClientBuilder {
-    /// Sets all options. Capabilities are set by [`answers`](Self::answers) too: the later one counts.
+    /// Sets all options. [`answers`](Self::answers) also sets the capabilities: the later call takes effect.
     pub fn options(mut self, options: McpClientOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Says how to speak. Default: as the server does.
+    /// Sets the era or revision to use. Default: [`EraChoice::Auto`].
     pub const fn era(mut self, era: EraChoice) -> Self {
         self.options.era = era;
         self
     }
 
-    /// Lets the server ask what `capabilities` say. Questions of either era go to `answer`, which makes the
-    /// answer of the same kind, or an error that ends the call.
+    /// Declares `capabilities` and lets `answer` handle the questions of the server, in both eras. `answer`
+    /// returns an answer of the same kind, or an error that ends the call.
     pub fn answers<F>(
         mut self,
         capabilities: ClientCapabilities,
@@ -60,108 +60,109 @@ impl McpClientBuilder {
         self
     }
 
-    /// Tells `notify` what the server says by itself, progress apart. It must be quick: nothing is read
-    /// meanwhile.
+    /// Calls `notify` with each notification of the server, except for progress. `notify` must return
+    /// quickly: the client reads nothing while the callback runs.
     pub fn on_notification(mut self, notify: impl Fn(ServerNotification) + Send + Sync + 'static) -> Self {
         self.handlers.notify = Some(Arc::new(notify));
         self
     }
 
-    /// Shows `trace` each message as it is sent or has arrived. It must be quick.
+    /// Calls `trace` with each message that is sent or received. `trace` must return quickly.
     pub fn on_message(mut self, trace: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
         self.handlers.trace = Some(Arc::new(trace));
         self
     }
 
-    /// Lets the server ask `party` what belongs to no request.
+    /// Lets `party` answer questions that belong to no request.
     pub fn answers_by(mut self, party: Arc<dyn Party>) -> Self {
         self.handlers.party = Some(party);
         self
     }
 
-    /// Shows `on_task` how tasks of 2025-11-25 stand, and the progress of those whose token is a string: it
-    /// goes on when the call has been answered. It must be quick.
+    /// Calls `on_task` with the status of tasks (2025-11-25). `on_task` also receives progress with a string
+    /// as its token, because that progress continues after the answer to the call. It must return quickly.
     pub fn on_task(mut self, on_task: OnTask) -> Self {
         self.handlers.tasks = Some(on_task);
         self
     }
 
-    /// Passes log messages that belong to no party to `on_log`, as they were sent. It must be quick.
+    /// Passes unparsed log messages that belong to no party to `on_log`. It must return quickly.
     pub fn on_log(mut self, on_log: OnLog) -> Self {
         self.handlers.logs = Some(on_log);
         self
     }
 
-    /// Declares that several clients of a bridge share this client: none of them may stop the others by not
-    /// reading.
+    /// Declares that several clients of a bridge share this client. A client that does not read then cannot
+    /// block the others.
     pub const fn shared_by_clients(mut self) -> Self {
         self.handlers.is_shared = true;
         self
     }
 
-    /// Sends requests of HTTP through `client`: with other limits, or to a Unix socket.
+    /// Sends HTTP requests through `client`, for example with other limits or to a Unix socket.
     pub fn http_client(mut self, client: Client) -> Self {
         self.http = Some(client);
         self
     }
 
-    /// Adds a header to every request of HTTP, such as `Authorization`.
+    /// Adds a header to every HTTP request, such as `Authorization`.
     pub fn field(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.fields.push((name.into(), value.into()));
         self
     }
 
-    /// Gets tokens from the authorization servers of the server, when it wants them, and sends them to it.
-    /// Without this, there is [`field`](Self::field) for a token that is known.
+    /// Obtains access tokens when the server requires them, and sends them. For a token that is already
+    /// known, use [`field`](Self::field).
     pub fn oauth(mut self, oauth: OAuth) -> Self {
         self.oauth = Some(oauth);
         self
     }
 
-    /// Tells `on_stderr` each line that a child process writes to its standard error. Default: it goes where
-    /// the command says, which is where ours goes.
+    /// Calls `on_stderr` with each line that a child process writes to its standard error. Default: the
+    /// command decides, and usually the child inherits the standard error of this process.
     pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_stderr = Some(Arc::new(on_stderr));
         self
     }
 
-    /// A client of the MCP endpoint at `url`. Nothing is sent before the first call.
+    /// Creates a client of the MCP endpoint at `url`. The client sends nothing before the first call.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is outside a tokio runtime.
     pub fn http(mut self, url: &str) -> McpClient {
         let client = self.http.take().unwrap_or_default();
         let http = Http::new(client, url, std::mem::take(&mut self.fields), self.oauth.take());
         self.client(Binding::Http(Arc::new(http)))
     }
 
-    /// A client of the server that `command` starts, over its standard input and output. The child is started
-    /// at once, and again if it dies; what was sent to one that has died is sent again if it only reads.
+    /// Starts `command` and creates a client over the standard input and output of the child process. The
+    /// child starts at once, and again if it dies. After a restart, the client repeats only requests that are
+    /// safe to repeat.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The child process cannot be started.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is outside a tokio runtime.
     pub fn command(mut self, command: Command) -> Result<McpClient, McpClientError> {
         let (origin, ends) = Origin::start(command, self.on_stderr.take(), self.options.exit_wait)
             .map_err(|error| McpClientError::Start(error.kind()))?;
         Ok(self.on_stream(ends, Some(origin)))
     }
 
-    /// A client of the server at the other end of a Unix domain socket, one message a line.
+    /// Creates a client of the server at the other end of a Unix domain socket. Each line is one message.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is outside a tokio runtime.
     pub fn unix_stream(self, stream: UnixStream) -> McpClient {
         let (input, output) = tokio::io::split(stream);
         self.on_streams(input, output)
     }
 
-    /// A client of a server in the same process, without a port or a pipe.
+    /// Creates a client of a server in the same process, without a port or a pipe of the operating system.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is outside a tokio runtime.
     pub fn server(self, server: &impl InProcessServer) -> McpClient {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         server.serve_pipe(far);

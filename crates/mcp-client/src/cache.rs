@@ -1,6 +1,6 @@
-//! Results that a server allows to be kept (2026-07-28): lists, resources, and what the server is.
+//! Cache of results that the server permits to keep (2026-07-28): lists and resources.
 //!
-//! A client speaks for one caller, so that what is for this caller alone is kept like what is for everybody.
+//! A client serves one caller, so the cache also keeps results that are private to the caller.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::handlers::ServerNotification;
 use super::reading::Answer;
 
-/// Results that may be kept, by their methods and parameters.
+/// Cached results, by method and parameters.
 #[derive(Default, Debug)]
 pub(super) struct Cache(Mutex<Kept>);
 
@@ -23,7 +23,7 @@ struct Kept {
     bytes: usize,
 }
 
-/// What a result was asked for by.
+/// The method and the parameters of a cached result.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Key {
     method: &'static str,
@@ -36,7 +36,7 @@ struct Entry {
     until: Instant,
 }
 
-/// What a result says of how long it may be kept.
+/// The caching hint in a result.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Hint {
@@ -44,13 +44,13 @@ struct Hint {
     ttl_ms: Option<i64>,
 }
 
-/// What a request is known by, if its result may be kept.
+/// Returns the cache key of a request, or `None` if its result cannot be cached.
 pub(super) fn key(method: &'static str, params: &impl Serialize) -> Option<Key> {
     let params = if is_cacheable(method) { serde_json::to_string(params).ok()? } else { return None };
     Some(Key { method, params: params.into() })
 }
 
-/// Whether results of this method say how long they may be kept.
+/// `true` if results of this method have a caching hint.
 pub fn is_cacheable(method: &str) -> bool {
     matches!(
         method,
@@ -63,7 +63,7 @@ pub fn is_cacheable(method: &str) -> bool {
 }
 
 impl Cache {
-    /// The result, if it was kept and is not too old.
+    /// Returns the cached result, unless it has expired.
     pub(super) fn find(&self, key: &Key) -> Option<Answer> {
         let mut kept = self.kept();
         let entry = kept.all.get(key)?;
@@ -74,7 +74,7 @@ impl Cache {
         None
     }
 
-    /// Keeps a result for as long as it says.
+    /// Caches a result for as long as its hint permits.
     pub(crate) fn keep(&self, key: Key, answer: &Answer) {
         let ttl = serde_json::from_str(answer.get()).ok().and_then(|hint: Hint| hint.ttl_ms);
         let ttl = ttl.and_then(|ttl| u64::try_from(ttl).ok()).map(Duration::from_millis).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Cache {
         kept.all.insert(key, Entry { answer: answer.clone(), until: now + ttl.min(TTL_MAX) });
     }
 
-    /// Keeps no longer what has changed.
+    /// Removes the results that a notification reports as changed.
     pub(super) fn forget(&self, told: &ServerNotification) {
         let is_changed = |key: &Key| match told {
             ServerNotification::ToolsListChanged => key.method == methods::TOOLS_LIST,
@@ -124,7 +124,7 @@ impl Kept {
         }
     }
 
-    /// Forgets what is too old, and everything if that is not enough.
+    /// Removes expired entries. Removes all entries if that does not free enough space.
     fn make_room(&mut self, now: Instant, bytes: usize) {
         let overdue: Vec<_> =
             self.all.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
@@ -151,11 +151,11 @@ fn bytes_of(key: &Key, answer: &Answer) -> usize {
     key.params.len() + answer.get().len() + ENTRY_BYTES
 }
 
-/// How much is kept.
+/// Maximum size of the cache, in bytes.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What an entry takes besides.
+/// Estimated overhead of an entry, in bytes.
 const ENTRY_BYTES: usize = 200;
 
-/// Servers may say what they like; the clock may not be able to.
+/// Maximum lifetime of an entry. A larger value from the server could overflow the clock.
 const TTL_MAX: Duration = Duration::from_hours(24);

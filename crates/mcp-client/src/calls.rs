@@ -1,4 +1,4 @@
-//! What can be called, each with the types of the schema.
+//! The calls of a client, with the types of the schema.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -27,32 +27,33 @@ use super::legacy_tasks;
 use super::subscription::{self, Subscription};
 use super::tasks::{self, ToolOutcome};
 
-/// What a tool is called with.
+/// Parameters of a tool call.
 #[derive(Serialize)]
 struct CallToolParams<'a> {
     name: &'a str,
     arguments: &'a RawValue,
-    /// That the call is to be a task (2025-11-25).
+    /// Requests a task for the call (2025-11-25).
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<JsonObject>,
 }
 
-/// Any request fails for the reasons that [`McpClientError`] lists.
+/// Every request fails for the reasons that [`McpClientError`] lists.
 impl McpClient {
-    /// A client in the making.
+    /// Returns a builder for a client.
     pub fn builder() -> McpClientBuilder {
         McpClientBuilder::default()
     }
 
-    /// A client of the MCP endpoint at `url`, with the defaults.
+    /// Creates a client of the MCP endpoint at `url`, with the default options.
     ///
     /// # Panics
-    /// There is no tokio runtime around.
+    /// The caller is outside a tokio runtime.
     pub fn http(url: &str) -> Self {
         Self::builder().http(url)
     }
 
-    /// What the server is and can do. The server is asked once, in the legacy era by the handshake.
+    /// Returns the name, version and capabilities of the server. The client asks the server once; in the
+    /// legacy era, the handshake has the answer.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -61,7 +62,8 @@ impl McpClient {
         spoken.discover(&self.conversation, self.options.patience).await
     }
 
-    /// Whether there is anybody. The modern era has no `ping`: there the server is asked what it is.
+    /// Checks that the server responds. The modern era has no `ping`, so the client calls `server/discover`
+    /// there.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -74,8 +76,8 @@ impl McpClient {
         self.request::<serde::de::IgnoredAny, _>(method, RequestParams::default()).await.map(drop)
     }
 
-    /// All tools. Those that cannot be called, because they want arguments in headers in a way that cannot
-    /// be, are left out where that matters.
+    /// Lists all tools. If arguments are mirrored in headers, the list omits tools with invalid header
+    /// declarations, because they cannot be called.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -87,16 +89,19 @@ impl McpClient {
         Ok(tools)
     }
 
-    /// The same, of a server that has shown that the list which may still be kept is not true any more.
+    /// Lists all tools without the cache. Used when an answer of the server shows that the cached list is
+    /// outdated.
     pub(super) async fn list_tools_anew(&self) -> Result<Vec<Tool>, McpClientError> {
         self.conversation.cache.forget(&ServerNotification::ToolsListChanged);
         self.list_tools().await
     }
 
-    /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error).
-    /// If the tool was [listed](Self::list_tools) before, its structured content is checked against what it
-    /// promises. If the server makes a task of the call, its end is waited for; to drop the future is to give
-    /// the task up.
+    /// Calls a tool. An error inside the tool is a result as well: see
+    /// [`is_error`](CallToolResult::is_error).
+    ///
+    /// If the tool was [listed](Self::list_tools) before, the client checks the structured content of the
+    /// result against the output schema. If the server creates a task for the call, the client waits for its
+    /// end. Dropping the future then cancels the task.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -115,9 +120,10 @@ impl McpClient {
         Ok(result)
     }
 
-    /// Calls a tool, and does not wait if a task is made of it: only for clients whose
-    /// [capabilities](super::McpClientOptions::capabilities) say that they know tasks. It is the server that
-    /// decides (2026-07-28), or this, for tools that may be tasks (2025-11-25).
+    /// Calls a tool and returns at once if the call becomes a task. The
+    /// [capabilities](super::McpClientOptions::capabilities) of the client must include tasks. In 2026-07-28,
+    /// the server decides whether a call becomes a task. In 2025-11-25, this method requests a task if the
+    /// tool permits tasks.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -129,7 +135,8 @@ impl McpClient {
         self.begin(name, arguments, true).await
     }
 
-    /// Calls a tool; as a task if it must be one, or may be and is to be.
+    /// Calls a tool. Requests a task if the tool requires one, or if it permits one and `is_to_be_task` is
+    /// set.
     async fn begin(
         &self,
         name: &str,
@@ -138,7 +145,7 @@ impl McpClient {
     ) -> Result<ToolOutcome, McpClientError> {
         let given = &arguments;
         let arguments = to_raw_value(given).map(one_line).map_err(|_| McpClientError::ArgumentsInvalid)?;
-        // A number that is not finite is written as `null`.
+        // `serde_json` writes a number that is not finite as `null`.
         let is_finite = !arguments.get().contains("null") || check_finite(given).is_ok();
         if !is_finite || !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
@@ -150,7 +157,8 @@ impl McpClient {
         let mirrored = self.mirrored(&spoken, name, &arguments)?;
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
         let mut outcome = self.perform_in(&spoken, &call).await;
-        // The tool may have changed since it was listed, or was never listed; it was not called.
+        // The server rejected the call because the tool has changed, or was never listed. The tool did not
+        // run.
         if is_header_mismatch(&outcome) && Box::pin(self.list_tools_anew()).await.is_ok() {
             let spoken = self.spoken().await?;
             let mirrored = self.mirrored(&spoken, name, &arguments)?;
@@ -166,7 +174,7 @@ impl McpClient {
         Ok(outcome)
     }
 
-    /// Checks a result against what its tool promises, where tools can promise anything.
+    /// Checks a result against the output schema of its tool, if the revision has output schemas.
     fn check(&self, spoken: &Spoken, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
         if spoken.revision() < Revision::R20250618 {
             return Ok(());
@@ -174,7 +182,7 @@ impl McpClient {
         self.conversation.tools.check(tool, result)
     }
 
-    /// All resources.
+    /// Lists all resources.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -183,7 +191,7 @@ impl McpClient {
             .await
     }
 
-    /// All templates of resources.
+    /// Lists all resource templates.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -204,7 +212,7 @@ impl McpClient {
         self.perform(&Call { name: Some(uri), ..self.call(methods::RESOURCES_READ, params) }).await
     }
 
-    /// All prompts.
+    /// Lists all prompts.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -229,7 +237,8 @@ impl McpClient {
         self.perform(&Call { name: Some(name), ..self.call(methods::PROMPTS_GET, params) }).await
     }
 
-    /// Completes an argument of a prompt or a template, of which others may be known already.
+    /// Completes an argument of a prompt or a resource template. `context` contains arguments that are
+    /// already known.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -244,8 +253,8 @@ impl McpClient {
         Ok(result.completion)
     }
 
-    /// From which level on the server is to send log messages. The modern era says it with each request, the
-    /// legacy one once in a session, and again in the next one.
+    /// Sets the minimum level of log messages that the server sends. The modern era sends the level with each
+    /// request. The legacy era sends the level once in each session.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -261,8 +270,8 @@ impl McpClient {
         }
     }
 
-    /// Tells the server that there are other roots than it was told of, so that it may ask for them. The
-    /// modern era has no word for it: servers ask when they need to know.
+    /// Notifies the server that the roots have changed, so that the server can ask for them. Does nothing in
+    /// the modern era, where servers ask for roots when they need them.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -276,7 +285,7 @@ impl McpClient {
         self.conversation.send(octets).await
     }
 
-    /// All pages of a list, in the time that one call may take at most.
+    /// Reads all pages of a list within `timeout_max`.
     pub(super) async fn list<R: DeserializeOwned, T>(
         &self,
         method: &'static str,
@@ -286,7 +295,7 @@ impl McpClient {
         timeout(self.options.patience.timeout_max, pages).await.map_err(|_| McpClientError::TimedOut)?
     }
 
-    /// A cursor that has been there before would lead in a circle.
+    /// Stops at a cursor that has occurred before, because it would lead in a circle.
     async fn pages<R: DeserializeOwned, T>(
         &self,
         method: &'static str,
@@ -311,7 +320,7 @@ impl McpClient {
                 Some(_) => break,
             }
         }
-        Err(McpClientError::result_invalid(&"the list has no end"))
+        Err(McpClientError::result_invalid(&"the list has too many pages, is too large, or repeats a cursor"))
     }
 
     /// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such
@@ -331,8 +340,8 @@ impl McpClient {
         tasks::get(self, id).await
     }
 
-    /// Answers questions of a task, each answer under the name of its question (2026-07-28). Before this
-    /// revision, tasks asked as any request did.
+    /// Answers questions of a task, each under the name of its question (2026-07-28). In earlier revisions, a
+    /// task asks like any other request.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -340,7 +349,7 @@ impl McpClient {
         tasks::update(self, id, answers).await
     }
 
-    /// Cancels a task. It may complete all the same.
+    /// Cancels a task. The task may complete nevertheless.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -348,30 +357,30 @@ impl McpClient {
         tasks::cancel(self, id).await
     }
 
-    /// Waits for the result of a task, and answers its questions. The client polls at the pace that the
-    /// server names, and goes on if the server does not answer for a while.
+    /// Waits for the result of a task and answers its questions. The client polls at the interval that the
+    /// server gives. It continues if the server does not answer for a while.
     ///
     /// # Errors
-    /// See [`McpClientError`]; the task failed, or was canceled.
+    /// See [`McpClientError`]. Also fails if the task has failed or was canceled.
     ///
     /// # Cancel safety
-    /// The task goes on if the future is dropped.
+    /// Dropping the future does not cancel the task.
     pub async fn wait_for_task(&self, id: &str) -> Result<CallToolResult, McpClientError> {
         tasks::wait(self, id, false).await
     }
 
-    /// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the
-    /// legacy era, where the server sends changes of lists anyway.
+    /// Subscribes to changes. The modern era uses `subscriptions/listen`. The legacy era uses
+    /// `resources/subscribe`, and its servers always send changes of lists.
     ///
     /// # Errors
-    /// The server refuses it.
+    /// The server refuses the subscription.
     pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, McpClientError> {
         subscription::listen(self, filter).await
     }
 }
 
-/// How many pages a list may have.
+/// Maximum number of pages in a list.
 const PAGES_MAX: usize = 10_000;
 
-/// How many pages a list may have that are as large as messages may be, or smaller ones that are together.
+/// Maximum total size of all pages of a list, in multiples of `message_bytes_max`.
 const LARGEST_PAGES_MAX: usize = 8;

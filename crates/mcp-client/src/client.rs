@@ -1,4 +1,4 @@
-//! The client that users call.
+//! The public client type.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,11 +20,13 @@ use super::error::McpClientError;
 use super::options::McpClientOptions;
 use super::reading::{Answer, Read, Wanted};
 
-/// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any
-/// task. What is not over HTTP, such as a child process, is read and written in the runtime that the client
-/// was made in: when that has ended, calls fail with [`RuntimeEnded`](McpClientError::RuntimeEnded). Over
-/// HTTP, each runtime has connections of its own, and a subscription is told nothing any more when the one
-/// has ended that it was made in.
+/// A client of an MCP server.
+///
+/// Clones share the connection. Any number of requests may be in flight, from any task.
+///
+/// A connection without HTTP, such as a child process, is tied to the runtime that created the client. When
+/// that runtime ends, calls fail with [`RuntimeEnded`](McpClientError::RuntimeEnded). Over HTTP, each runtime
+/// has its own connections. A subscription receives no changes after its own runtime has ended.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
@@ -44,20 +46,20 @@ use super::reading::{Answer, Read, Wanted};
 /// ```
 ///
 /// # Eras
-/// Unless [told otherwise](McpClientBuilder::era), it asks the server at the first call which era it speaks,
-/// and remembers the answer. What is called means the same in both; questions of the server go to one
-/// [handler](McpClientBuilder::answers).
+/// By default, the client detects the era of the server at the first call and remembers it.
+/// [`McpClientBuilder::era`](crate::McpClientBuilder::era) overrides this. Each call has the same meaning in
+/// both eras. One [handler](crate::McpClientBuilder::answers) receives all questions of the server.
 ///
 /// # Cancel safety
-/// Who drops the future of a call gives it up, and the server is told. Calls that have taken longer than they
-/// [may](Self::with_timeout) end in the same way.
+/// Dropping the future of a call cancels the call and notifies the server. A call that exceeds its
+/// [timeout](Self::with_timeout) is canceled in the same way.
 #[derive(Clone)]
 pub struct McpClient {
     pub(crate) conversation: Arc<Conversation>,
     pub(crate) options: CallOptions,
 }
 
-/// What can be chosen for each call.
+/// Options of a single call.
 #[derive(Clone)]
 pub(crate) struct CallOptions {
     pub(crate) patience: Patience,
@@ -66,22 +68,23 @@ pub(crate) struct CallOptions {
 }
 
 impl McpClient {
-    /// The same client, waiting so long for an answer, or after each report of its progress.
+    /// Returns this client with another timeout. The timeout limits the wait for an answer, and the wait
+    /// after each progress report.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.options.patience.timeout = timeout;
         self
     }
 
-    /// The same client, waiting no longer than this.
+    /// Returns this client with a timeout of at most `timeout`.
     pub fn hurried(self, timeout: Duration) -> Self {
         let timeout = self.options.patience.timeout.min(timeout);
         self.with_timeout(timeout)
     }
 
-    /// The same client, asking for reports of progress; each of them lets a call take longer, up to
-    /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must be quick: nothing is read
-    /// meanwhile.
+    /// Returns this client with progress reports enabled. Each report restarts the timeout of the call, up to
+    /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must return quickly: the client reads
+    /// nothing while the callback runs.
     #[must_use]
     pub fn with_progress(
         mut self,
@@ -94,71 +97,71 @@ impl McpClient {
         self
     }
 
-    /// The same client, saying more about its requests, such as the trace context.
+    /// Returns this client with additional metadata in its requests, such as a trace context.
     #[must_use]
     pub fn with_meta(mut self, meta: MetaObject) -> Self {
         self.options.meta = Some(Arc::new(meta));
         self
     }
 
-    /// The revision that is spoken.
+    /// Returns the protocol revision in use.
     ///
     /// # Errors
-    /// The server cannot be reached, or speaks none that may be spoken.
+    /// The server is unreachable, or supports no revision that this client may use.
     pub async fn revision(&self) -> Result<Revision, McpClientError> {
         Ok(self.spoken().await?.revision())
     }
 
-    /// Ends a session, and sees a child process out: its input is closed, then it is told to end, then it is
-    /// killed. Calls that other clones make from then on fail, and subscriptions end. A client that is
-    /// dropped does the same, if the runtime lives on, but for the session.
+    /// Ends the session and stops a child process. The client closes the input of the child, then signals the
+    /// child, then kills it. Later calls of other clones fail, and subscriptions end. Dropping the last clone
+    /// has the same effect while the runtime lives, except that the session is not ended.
     pub async fn close(self) {
         self.conversation.close().await;
     }
 
-    /// The same, without waiting for it.
+    /// Closes the client without waiting for the end.
     pub fn close_apart(&self) {
         self.conversation.spawn(self.clone().close());
     }
 
-    /// Wants the log messages that `other` does, from the beginning of the session on.
+    /// Requests the same log level as `other`, from the start of the session.
     pub fn log_as(&self, other: &Self) {
         if let Some(level) = other.conversation.log_level() {
             self.conversation.set_log_level(level);
         }
     }
 
-    /// Whether nothing can come any more.
+    /// `true` if the client can receive no more messages.
     pub fn is_closed(&self) -> bool {
         self.conversation.incoming.closed().is_some()
     }
 
-    /// Returns `true` if the server is at the other end of a stream, such as a child process: it ends with
-    /// the stream.
+    /// Returns `true` if the server is connected by a stream, such as a child process. Such a server ends
+    /// with the stream.
     pub fn is_on_stream(&self) -> bool {
         self.conversation.binding.is_stream()
     }
 
-    /// How often the server has gone and was, or will be, started again: what the one before kept in mind is
-    /// lost.
+    /// Returns the number of times that the server has exited and was restarted, or will be. Each restart
+    /// loses the state of the server.
     pub fn losses(&self) -> u64 {
         self.conversation.losses()
     }
 
-    /// The same client, waiting for as long as it may in all, whether or not there is progress.
+    /// Returns this client with `timeout_max` as its timeout, with or without progress.
     pub fn unhurried(self) -> Self {
         let timeout = self.options.patience.timeout_max;
         self.with_timeout(timeout)
     }
 
-    /// Gives a task up, without waiting for that.
+    /// Cancels a task without waiting for the end.
     pub fn cancel_task_apart(&self, id: Box<str>) {
         let client = self.clone();
-        // A server that is gone does nothing either.
+        // A server that has exited does not run the task either.
         self.conversation.runtime.spawn(async move { client.cancel_task(&id).await });
     }
 
-    /// A client for what is done without being called.
+    /// Returns a client with default call options, for requests that the library itself sends.
     pub(crate) fn of(conversation: &Arc<Conversation>) -> Self {
         let McpClientOptions { timeout, timeout_max, .. } = conversation.options;
         let patience = Patience { timeout, timeout_max };
@@ -166,13 +169,13 @@ impl McpClient {
         Self { conversation: conversation.clone(), options }
     }
 
-    /// What was agreed upon with the server. If nothing was, it is now, and waited for no longer than for an
-    /// answer.
+    /// Returns the protocol that was negotiated with the server. Negotiates first if necessary, within the
+    /// timeout of one call.
     pub(crate) async fn spoken(&self) -> Result<Arc<Spoken>, McpClientError> {
         self.conversation.spoken(self.options.patience).await
     }
 
-    /// A request without a name.
+    /// Creates a request without a name.
     pub(crate) fn call<P>(&self, method: &'static str, params: P) -> Call<'_, P> {
         Call {
             meta: self.options.meta.as_deref(),
@@ -189,7 +192,7 @@ impl McpClient {
         self.perform(&self.call(method, params)).await
     }
 
-    /// Sends a request and reads its result.
+    /// Sends a request and parses its result.
     pub(crate) async fn perform<R: DeserializeOwned, P: Serialize>(
         &self,
         call: &Call<'_, P>,
@@ -198,7 +201,7 @@ impl McpClient {
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
     }
 
-    /// Sends a request and returns its result as it was sent.
+    /// Sends a request and returns its result unparsed.
     pub(crate) async fn perform_raw<P: Serialize>(
         &self,
         call: &Call<'_, P>,
@@ -207,7 +210,7 @@ impl McpClient {
         self.perform_in(&spoken, call).await.map(Read::into_raw)
     }
 
-    /// The same in what was agreed upon; the result may be read already.
+    /// Sends a request under an already negotiated protocol. The result may already be parsed.
     pub(crate) async fn perform_in<R: Wanted, P: Serialize>(
         &self,
         spoken: &Arc<Spoken>,
@@ -227,9 +230,12 @@ impl McpClient {
         }
     }
 
-    /// How to send a request again, once, that was not handled, or may be handled twice. What was sent in a
-    /// session that has ended was not, nor was what the server refuses until pages have been visited; what
-    /// was sent to a child that has died may have been.
+    /// Returns the protocol under which a failed request is sent again, once.
+    ///
+    /// The client repeats a request that the server has not handled, and a request that is safe to repeat. A
+    /// request in an ended session was not handled. The same applies to a request that the server refuses
+    /// until the user has visited some pages. A request to a child process that has died may have been
+    /// handled.
     pub(crate) async fn again<T>(
         &self,
         spoken: &Arc<Spoken>,
@@ -257,18 +263,18 @@ impl McpClient {
         }
     }
 
-    /// Whether it does not matter how often a request is handled: all but calls of tools, and those of tools
-    /// of which the server says so.
+    /// `true` if a request may be handled more than once. This excludes tool calls, unless the server
+    /// declares the tool idempotent or read-only.
     pub(crate) fn may_be_repeated(&self, method: &str, name: Option<&str>) -> bool {
         match Purpose::of_method(method) {
             Purpose::Read => true,
             Purpose::Act => name.is_some_and(|name| self.conversation.tools.may_be_repeated(name)),
-            // It has its own way to go on.
+            // Subscriptions have their own way to resume.
             Purpose::Subscribe => false,
         }
     }
 
-    /// The headers that mirror arguments, where there are any.
+    /// Returns the headers that mirror arguments, if any.
     pub(crate) fn mirrored(
         &self,
         spoken: &Spoken,
@@ -281,13 +287,14 @@ impl McpClient {
         self.conversation.tools.mirrored(tool, arguments)
     }
 
-    /// Whether arguments are mirrored in headers.
+    /// `true` if arguments are mirrored in headers.
     pub(crate) fn mirrors(&self, spoken: &Spoken) -> bool {
         matches!(spoken, Spoken::Modern(_)) && !self.conversation.binding.has_common_stream()
     }
 }
 
-/// Whether a request may have failed for a reason that does not concern it, or that can be helped.
+/// `true` if a failed request may succeed when it is sent again: the session or the connection has ended, or
+/// the user must visit pages first.
 pub(crate) fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
     match outcome {
         Err(McpClientError::SessionEnded | McpClientError::Closed) => true,
@@ -296,8 +303,8 @@ pub(crate) fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
     }
 }
 
-/// Whether the server missed a header that mirrors an argument, or found another one than it had told of
-/// before.
+/// `true` if the server reports that a header that mirrors an argument is missing, or differs from the header
+/// that the server now expects.
 pub(crate) fn is_header_mismatch<T>(outcome: &Result<T, McpClientError>) -> bool {
     matches!(outcome, Err(McpClientError::Server(error)) if error.code == ErrorCode::HEADER_MISMATCH)
 }

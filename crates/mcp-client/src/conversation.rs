@@ -1,4 +1,4 @@
-//! What all clones of a client have in common, and one request with its answer.
+//! The state that all clones of a client share, and the exchange of one request and its answer.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -27,59 +27,59 @@ use super::queue::{Queue, Resubscription, UriLocks};
 use super::reading::Wanted;
 use super::tools::KnownTools;
 
-/// What all clones of a client have in common.
+/// The state that all clones of a client share.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) options: McpClientOptions,
     pub(super) binding: Binding,
     pub(super) incoming: Incoming,
-    /// Where the client was made: a stream is read and written there.
+    /// The runtime that created the client. It also reads and writes the stream.
     pub(super) runtime: Handle,
-    /// What is known of tools.
+    /// Data from the lists of tools.
     pub(super) tools: KnownTools,
-    /// The headers that calls of the tools must have, for calls that are forwarded.
+    /// Headers that forwarded tool calls must have.
     pub(super) param_headers: ListedParamHeaders,
-    /// Results that may be kept (2026-07-28).
+    /// Cached results (2026-07-28).
     pub(super) cache: Cache,
-    /// What was agreed upon with the server.
+    /// The protocol that was negotiated with the server.
     spoken: ArcSwapOption<Spoken>,
-    /// The negotiation that is under way, if one is.
+    /// The negotiation in progress, if any.
     negotiation: Mutex<Option<Negotiation>>,
     pub(super) resubscription: Resubscription,
     pub(super) subscribing: UriLocks,
-    /// The era of the server, once it is known: it outlives a session.
+    /// Era of the server, once known. It outlives a session.
     pub(super) era: std::sync::OnceLock<Era>,
     last_id: AtomicI64,
-    /// How often the other end has gone and was, or will be, started again.
+    /// Number of times that the server has exited and was restarted, or will be.
     losses: AtomicU64,
-    /// From which level on log messages are wanted, one more than its place among all; 0 for none.
+    /// Minimum level of the requested log messages: its index among all levels plus one, or 0 for none.
     log_level: AtomicU8,
 }
 
-/// What a negotiation has come to.
+/// The outcome of a negotiation.
 type Agreed = Result<Arc<Spoken>, McpClientError>;
 
-/// What will come of a negotiation, and the runtime that it is in.
+/// The pending outcome of a negotiation, and the runtime of its task.
 #[derive(Debug)]
 struct Negotiation {
     outcome: watch::Receiver<Option<Agreed>>,
     runtime: runtime::Id,
 }
 
-/// Who waits for the answer of one request, and for how long.
+/// The waiting side of a request.
 pub(super) struct Waiter {
     pub(super) patience: Patience,
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) queue: Option<Arc<Queue>>,
-    /// Who is asked and told, if that is not the client itself.
+    /// Receives the questions and messages of this request instead of the client itself.
     pub(super) party: Option<Arc<dyn Party>>,
-    /// `true` for a request of somebody else, such as the client of a bridge.
+    /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
-    /// Whether the server is told when nobody waits any more.
+    /// `true` if the server is notified when the caller stops waiting.
     pub(super) cancels: bool,
 }
 
-/// Lets a request be forgotten, and cancels it if nobody has waited to its end.
+/// Removes a request from the table when dropped. Cancels the request if the caller stopped waiting early.
 struct InFlight<'c> {
     conversation: &'c Arc<Conversation>,
     id: i64,
@@ -112,11 +112,11 @@ impl Conversation {
         })
     }
 
-    /// What was agreed upon with the server. If nothing was, it is now.
+    /// Returns the negotiated protocol. Negotiates first if necessary.
     pub(super) async fn spoken(self: &Arc<Self>, patience: Patience) -> Agreed {
         match self.spoken.load_full() {
             Some(spoken) => Ok(spoken),
-            // Apart, so that those who come later carry nothing of it.
+            // Boxed, so that later calls do not carry the state of the negotiation.
             None => Box::pin(self.wait_to_agree(patience)).await,
         }
     }
@@ -132,12 +132,12 @@ impl Conversation {
         patience.wait(None, || false, || self.binding.waited_until(), agreed).await
     }
 
-    /// The negotiation that is under way, or that begins now. All who wait have what comes of it, and it
-    /// comes to its end whoever stops to wait: the next call would have to begin it again.
+    /// Returns the negotiation in progress, or starts one. All waiting callers receive the same outcome. The
+    /// negotiation continues when a caller stops waiting, because the next call would have to start again.
     fn negotiation(self: &Arc<Self>) -> watch::Receiver<Option<Agreed>> {
         let mut under_way = self.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = self.runtime_of_tasks().id();
-        // Another runtime may not go on; and there may be nobody any more who could tell.
+        // A negotiation in another runtime may stall. A closed channel means that its task has ended.
         let is_useful = |one: &&Negotiation| one.runtime == runtime && one.outcome.has_changed().is_ok();
         if let Some(negotiation) = under_way.as_ref().filter(is_useful) {
             return negotiation.outcome.clone();
@@ -164,12 +164,12 @@ impl Conversation {
         self.binding.reopen(self).await?;
         let spoken = Arc::new(Spoken::negotiate(self).await?);
         if let Some(reason) = self.incoming.closed() {
-            // Whoever has closed it meanwhile knew of no session.
+            // The task that closed the client in the meantime did not know of this session.
             let _ = spoken.end(self).await;
             return Err(reason);
         }
         if let Some(other) = self.current() {
-            // Agreed upon in another runtime meanwhile.
+            // Another runtime has negotiated in the meantime.
             let _ = spoken.end(self).await;
             return Ok(other);
         }
@@ -179,7 +179,7 @@ impl Conversation {
         Ok(spoken)
     }
 
-    /// Does `task` beside calls.
+    /// Runs `task` in the background.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -187,26 +187,26 @@ impl Conversation {
         self.runtime_of_tasks().spawn(task)
     }
 
-    /// Where tasks are: for a stream where that is, else where the call is, as the runtime of who has made
-    /// the client may have ended, or stand still.
+    /// Returns the runtime for background tasks. A stream uses the runtime that created the client. HTTP uses
+    /// the runtime of the call, because the runtime that created the client may have ended or be idle.
     fn runtime_of_tasks(&self) -> Handle {
         let current = if let Binding::Http(_) = self.binding { Handle::try_current().ok() } else { None };
         current.unwrap_or_else(|| self.runtime.clone())
     }
 
-    /// Whether the runtime has ended that the stream to the server is in.
+    /// `true` if the runtime of the stream to the server has ended.
     pub(super) fn is_stranded(&self) -> bool {
         if let Binding::Http(_) = self.binding {
             return false;
         }
-        // Which ends at once what it is given then.
+        // A runtime that has ended finishes a new task at once.
         let task = self.runtime.spawn(std::future::pending::<()>());
         let is_stranded = task.is_finished();
         task.abort();
         is_stranded
     }
 
-    /// Nothing is agreed upon any more, if `spoken` was.
+    /// Discards the negotiated protocol if it is still `spoken`.
     pub(super) fn forget(&self, spoken: &Arc<Spoken>) {
         let current = self.spoken.load();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, spoken)) {
@@ -214,22 +214,22 @@ impl Conversation {
         }
     }
 
-    /// Ends the session, and sees a child out. No other one is begun.
+    /// Ends the session and stops a child process. No new session begins.
     pub(super) async fn close(self: &Arc<Self>) {
         if let Binding::Http(_) = self.binding {
-            // Nothing else ends there by itself.
+            // Over HTTP, no other event closes the connection.
             self.incoming.close(&McpClientError::Closed);
         }
         if let Some(spoken) = self.spoken.swap(None) {
-            // The server forgets the session by itself at some time.
+            // A server that does not receive this request expires the session later.
             let _ = spoken.end(self).await;
         }
         self.binding.close().await;
-        // It may have gone before, and be about to be started again.
+        // The child may have exited before, and be about to restart.
         self.incoming.close(&McpClientError::Closed);
     }
 
-    /// The other end has gone, and will be started again: nothing is agreed upon with that one.
+    /// Handles the exit of a server that will be restarted: the negotiated protocol is no longer valid.
     pub(super) fn lose(self: &Arc<Self>) {
         self.losses.fetch_add(1, Ordering::AcqRel);
         self.spoken.store(None);
@@ -240,13 +240,13 @@ impl Conversation {
         }
     }
 
-    /// How often the other end has been lost.
+    /// Returns the number of times that the server has exited.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }
 
-    /// Begins another session, if the one whose messages have these field lines has ended and nobody has
-    /// noticed.
+    /// Replaces a session that has ended, unless this was noticed before. `field_lines` identifies the
+    /// session.
     pub(super) fn renew(self: &Arc<Self>, field_lines: &FieldLinesBuf) {
         let is_its = |current: &Arc<Spoken>| current.field_lines().octets() == field_lines.octets();
         if let Some(current) = self.current().filter(is_its) {
@@ -259,7 +259,7 @@ impl Conversation {
         self.spoken.load_full()
     }
 
-    /// Whether the server may send requests.
+    /// `true` if the server may send requests.
     pub(super) fn is_legacy(&self) -> bool {
         self.era.get() != Some(&Era::Modern)
     }
@@ -282,7 +282,7 @@ impl Conversation {
     /// Sends a request and waits for its answer.
     ///
     /// # Cancel safety
-    /// The request is given up if the future is dropped, and the server is told if `waiter` says so.
+    /// Dropping the future cancels the request. The server is notified if `waiter.cancels` is set.
     pub(super) async fn exchange<R: Wanted>(
         self: &Arc<Self>,
         id: i64,
@@ -316,12 +316,12 @@ impl Conversation {
         outcome
     }
 
-    /// Sends a message that is not answered, in whatever was agreed upon.
+    /// Sends a message that has no answer, with the headers of the current session.
     pub(super) async fn send(self: &Arc<Self>, octets: Vec<u8>) -> Result<(), McpClientError> {
         self.send_with(octets, self.field_lines()).await
     }
 
-    /// The same, with these headers.
+    /// Sends a message that has no answer, with these headers.
     pub(super) async fn send_with(
         self: &Arc<Self>,
         octets: Vec<u8>,
@@ -343,19 +343,19 @@ impl Conversation {
     async fn cancel(self: Arc<Self>, id: i64) {
         let params = CancelledNotificationParams {
             request_id: RequestId::Integer(id),
-            reason: Some("nobody waits any more".to_owned()),
+            reason: Some("the caller no longer waits".to_owned()),
             meta: None,
         };
         let mut octets = Vec::new();
         write_notification(&mut octets, methods::NOTIFICATIONS_CANCELLED, &params);
         let sending = self.binding.try_send(self.outgoing(octets, self.field_lines()));
-        // Who does not take it in time is not worth more of it.
+        // A server that does not accept the message in time does not get a second attempt.
         let _ = tokio::time::timeout(self.options.timeout, sending).await;
     }
 }
 
-/// Who drops the future of a call gives the call up, and the specification wants the server to hear of it:
-/// that is decided here because there is no other place that learns of it.
+/// Dropping the future of a call cancels the call, and the specification requires a notification of the
+/// server. The destructor sends it because no other code learns that the future was dropped.
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.conversation.incoming.forget(self.id);

@@ -1,4 +1,4 @@
-//! How long an answer is waited for.
+//! Timeouts of requests.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -22,12 +22,12 @@ pub struct Progress {
     on_progress: OnProgress,
 }
 
-/// How long an answer is waited for.
+/// Timeouts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// From the beginning, or the last progress.
+    /// Time from the start, or from the last progress report.
     pub(super) timeout: Duration,
-    /// In all.
+    /// Maximum total time.
     pub(super) timeout_max: Duration,
 }
 
@@ -47,11 +47,12 @@ impl Progress {
 }
 
 impl Patience {
-    /// Waits for `answer`, for longer if there was progress or a question is being answered. While a person
-    /// logs in, no time runs: that has a time of its own, and `waited_until` tells its end.
+    /// Waits for `answer` until the timeout. Progress and pending questions extend the timeout. The time of a
+    /// login does not count, because logins have their own timeout; `waited_until` returns the end of the
+    /// login.
     ///
     /// # Errors
-    /// That of `answer`, or that it took too long.
+    /// The error of `answer`, or `TimedOut`.
     pub(super) async fn wait<T>(
         self,
         progress: Option<&Progress>,
@@ -67,7 +68,8 @@ impl Patience {
             tokio::select! {
                 biased;
                 outcome = &mut answer => return outcome,
-                // A server that says something all the time takes all the turns that there are.
+                // Unconstrained: a server that sends messages all the time would use up the task budget of
+                // tokio.
                 () = unconstrained(&mut sleep) => {}
             }
             let waited_until = waited_until();
@@ -84,12 +86,13 @@ impl Patience {
     }
 }
 
-/// When `duration` has passed since `instant`. What is longer than anybody waits is for ever.
+/// Returns the time when `duration` has passed since `instant`. Durations above [`FOR_EVER`] are shortened to
+/// it.
 pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
     instant + duration.min(FOR_EVER)
 }
 
-/// Longer than anybody waits, and short enough to be added to the time.
+/// A year: longer than any wait, and short enough for clock arithmetic.
 pub(super) const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
 impl fmt::Debug for Progress {
@@ -115,7 +118,7 @@ mod tests {
         patience.wait(None, || false, || end.map(|end| end.min(Instant::now())), answer).await
     }
 
-    /// Such a time and the clock together were more than an instant holds: the call panicked.
+    /// Regression test: adding such a timeout to the current time overflowed, and the call panicked.
     #[tokio::test(start_paused = true)]
     async fn the_longest_time_is_for_ever() {
         let patience = Patience { timeout: Duration::MAX, timeout_max: Duration::MAX };

@@ -1,4 +1,4 @@
-//! Why a call has no result.
+//! The errors of calls.
 
 use std::{fmt, io};
 
@@ -8,71 +8,73 @@ use thruway_message::StatusCode;
 
 use super::authorization::OAuthError;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum McpClientError {
-    /// A message that is larger than allowed may have been the answer: nobody can tell whose it was.
+    /// The server sent a message that is too large, and the message has no readable id. It may have been the
+    /// answer to this call.
     AnswerLost,
-    /// The arguments cannot be written as a JSON object.
+    /// The arguments are not a JSON object.
     ArgumentsInvalid,
-    /// The server wants a token, and there is none that it takes.
+    /// The server requires a token, and the client could not obtain a token that the server accepts.
     Authorization(OAuthError),
-    /// The other end has closed the connection, or ended the stream before the answer. Whether the request
-    /// was handled is not known.
+    /// The server closed the connection, or ended the stream, before the answer. The server may have handled
+    /// the request.
     Closed,
-    /// The server sends JSON lines, where Streamable HTTP has one JSON message or an event stream.
+    /// The server sends JSON lines instead of one JSON message or an event stream (Streamable HTTP).
     FramingInvalid,
-    /// There is no response of HTTP.
+    /// The HTTP request failed without a response.
     Http(ClientError),
-    /// A line or an event of the server may have been the answer, but is no JSON-RPC message in UTF-8. The
-    /// log shows it.
+    /// The server sent a line or an event that is not a JSON-RPC message in UTF-8, and that may have been the
+    /// answer. The log shows the line.
     LineInvalid,
-    /// The server has sent what is no message, or the answer to another request.
+    /// The server sent an invalid message, or the answer to another request.
     MessageInvalid,
-    /// A message is larger than [allowed](super::McpClientOptions::message_bytes_max).
+    /// A message is larger than [`message_bytes_max`](super::McpClientOptions::message_bytes_max).
     MessageTooLarge,
-    /// What the server asked could not be answered.
+    /// A question of the server could not be answered.
     QuestionFailed(json_rpc::Error),
-    /// The result is not what the method promises; and why.
+    /// The result does not match the schema of the method or the tool. Contains the reason.
     ResultInvalid(Box<str>),
-    /// The runtime has ended that the client was made in, and the stream to its server with it.
+    /// The runtime that created the client has ended, and with it the stream to the server.
     RuntimeEnded,
-    /// The server has answered with an error.
+    /// The server answered with an error.
     Server(json_rpc::Error),
-    /// The session of the legacy era has ended, and a second one too.
+    /// The legacy session has ended, and so has the session that replaced it.
     SessionEnded,
     /// The child process could not be started.
     Start(io::ErrorKind),
-    /// The server has answered with this status, and no message.
+    /// The server answered with this HTTP status, without a message.
     Status(StatusCode),
-    /// The task was given up.
+    /// The task was canceled.
     TaskCancelled,
-    /// No answer came in time.
+    /// The answer did not arrive in time.
     TimedOut,
-    /// The child process has ended soon after each of its starts, and is not started again for a while.
+    /// The child process exited soon after each start. The client waits before it starts the process again.
     TooManyRestarts,
-    /// The server has asked again and again.
+    /// The server exceeded [`rounds_max`](super::McpClientOptions::rounds_max).
     TooManyRounds,
-    /// There are as many servers for one client alone as there [may be](crate::BridgeOptions::servers_max).
+    /// The number of servers that serve only one client has reached
+    /// `BridgeOptions::servers_max`.
     TooManyServers,
-    /// The caller has its share of the servers for one client alone (see
-    /// [`servers_max`](crate::BridgeOptions::servers_max)).
+    /// The caller has reached its share of the servers that serve only one client (see
+    /// `BridgeOptions::servers_max`).
     TooManyServersOfCaller,
-    /// The server speaks no revision that this client may speak.
+    /// The server supports no revision that this client may use.
     UnsupportedRevision,
 }
 
 impl McpClientError {
-    /// The result is not what it should be; `reason` may quote what the server sent.
+    /// Creates the error for an invalid result. `reason` may quote text from the server.
     pub fn result_invalid(reason: &impl fmt::Display) -> Self {
         let mut reason = reason.to_string();
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Self::ResultInvalid(reason.into())
     }
 
-    /// `true` if the same call may succeed later although nobody changes anything: the server cannot be
-    /// reached, is overloaded, or did not answer in time.
+    /// `true` if the same call may succeed later without any change: the server is unreachable, overloaded,
+    /// or too slow.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Authorization(error) => error.is_passing(),
@@ -83,12 +85,12 @@ impl McpClientError {
         }
     }
 
-    /// `true` if a bridge has no capacity for one more server.
+    /// `true` if a bridge has no capacity for another server.
     pub const fn is_of_capacity(&self) -> bool {
         matches!(self, Self::TooManyServers | Self::TooManyServersOfCaller)
     }
 
-    /// The server's error with its code, if it has answered with one.
+    /// Returns the error of the server with its code, if the server answered with an error.
     pub const fn server_error(&self) -> Option<&json_rpc::Error> {
         match self {
             Self::Server(error) => Some(error),
@@ -97,7 +99,7 @@ impl McpClientError {
     }
 }
 
-/// How much is said of what is wrong with a result.
+/// Maximum length of the reason in [`McpClientError::ResultInvalid`], in bytes.
 const REASON_BYTES_MAX: usize = 300;
 
 impl From<ClientError> for McpClientError {
@@ -120,11 +122,14 @@ impl fmt::Display for McpClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AnswerLost => f.write_str(
-                "a message of the server is larger than allowed, and nobody can tell whose answer it was",
+                "the server sent a message that is larger than allowed and has no readable id; it \
+                 may have been the answer to this call",
             ),
-            Self::ArgumentsInvalid => f.write_str("the arguments are no JSON object"),
+            Self::ArgumentsInvalid => {
+                f.write_str("cannot send the request: the arguments are not a JSON object")
+            }
             Self::Authorization(error) => error.fmt(f),
-            Self::Closed => f.write_str("the connection ended before the answer"),
+            Self::Closed => f.write_str("the connection ended before the server answered"),
             Self::FramingInvalid => f.write_str(
                 "the server sends JSON lines; a response must be one JSON message or an event stream",
             ),
@@ -132,28 +137,41 @@ impl fmt::Display for McpClientError {
             Self::LineInvalid => f.write_str(
                 "the server has sent a line that is not a JSON-RPC message in UTF-8; the log shows the line",
             ),
-            Self::MessageInvalid => f.write_str("the server has sent what is no answer to the request"),
-            Self::MessageTooLarge => f.write_str("a message of the server is larger than allowed"),
-            Self::QuestionFailed(error) => write!(f, "a question of the server has no answer: {error}"),
-            Self::ResultInvalid(reason) => write!(f, "the result of the server is invalid: {reason}"),
-            Self::RuntimeEnded => f.write_str("the runtime that the client was made in has ended"),
+            Self::MessageInvalid => {
+                f.write_str("the server sent an invalid message, or the answer to another request")
+            }
+            Self::MessageTooLarge => {
+                f.write_str("the server sent a message that is larger than allowed; see `message_bytes_max`")
+            }
+            Self::QuestionFailed(error) => {
+                write!(f, "the client could not answer a question of the server: {error}")
+            }
+            Self::ResultInvalid(reason) => write!(f, "the server sent an invalid result: {reason}"),
+            Self::RuntimeEnded => {
+                f.write_str("the tokio runtime that created the client has ended; create the client again")
+            }
             Self::Server(error) => error.fmt(f),
-            Self::SessionEnded => f.write_str("the server ends the session again and again"),
+            Self::SessionEnded => {
+                f.write_str("the server ended the session, and also the session that replaced it")
+            }
             Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
-            Self::Status(status) => write!(f, "the server has answered with the status {status}"),
-            Self::TaskCancelled => f.write_str("the task was given up"),
-            Self::TimedOut => f.write_str("no answer came in time"),
-            Self::TooManyRestarts => {
-                f.write_str("the server ends again and again, and is not started for a while")
-            }
-            Self::TooManyRounds => f.write_str("the server asks again and again"),
-            Self::TooManyServers => f.write_str("there are as many as there may be"),
-            Self::TooManyServersOfCaller => {
-                f.write_str("this caller has as many servers as one caller may have")
-            }
+            Self::Status(status) => write!(f, "the server answered with status {status}"),
+            Self::TaskCancelled => f.write_str("the task was canceled"),
+            Self::TimedOut => f.write_str("the server did not answer before the timeout"),
+            Self::TooManyRestarts => f.write_str(
+                "the server exited soon after each start; the client waits before it \
+                 starts the server again",
+            ),
+            Self::TooManyRounds => f.write_str("the server asked more rounds of questions than allowed"),
+            Self::TooManyServers => f.write_str("the bridge has reached `servers_max`; try again later"),
+            Self::TooManyServersOfCaller => f.write_str("this caller has reached its share of `servers_max`"),
             Self::UnsupportedRevision => {
                 let known = Revision::ALL.map(Revision::as_str).join(", ");
-                write!(f, "the server speaks none of the revisions that may be spoken, of {known}")
+                write!(
+                    f,
+                    "the server supports none of the revisions that this client may use; \
+                 known revisions: {known}"
+                )
             }
         }
     }

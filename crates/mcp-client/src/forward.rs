@@ -1,5 +1,5 @@
-//! Requests of somebody else, sent on as they are but for what ties them to a client: the id, the progress
-//! token, and what an era wants to be said.
+//! Forwarding of requests. The client replaces only the parts that are specific to a connection: the id, the
+//! progress token, and the metadata of the era.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,47 +26,48 @@ use super::param_headers::{Listed, Page, ReceivedParamHeaders};
 use super::party::Party;
 use super::reading::Answer;
 
-/// A request of somebody else.
+/// A request of another client, to be forwarded.
 #[derive(Debug)]
 pub struct Onward {
     /// The method.
     pub method: Box<str>,
-    /// The tool, prompt, resource or task that it names.
+    /// The tool, prompt, resource or task that the request names.
     pub name: Option<Box<str>>,
-    /// The parameters as they were sent.
+    /// The parameters, unparsed.
     pub params: Box<RawValue>,
-    /// Whether there is anything in their `_meta`.
+    /// `true` if the `_meta` of the parameters has members.
     pub has_meta: bool,
     /// The headers that mirror arguments, if the request came over HTTP in the modern era.
     pub param_headers: Option<ReceivedParamHeaders>,
-    /// What the sender says of itself, if the parameters do not: in the legacy era, it was said before.
+    /// Data about the sender that the parameters do not contain. In the legacy era, the sender gave it in the
+    /// handshake.
     pub sender: Option<Sender>,
-    /// What a further round brings: members of the parameters.
+    /// The members of the parameters that a further question round adds.
     pub round: Vec<u8>,
-    /// Who is asked and told meanwhile.
+    /// Receives the questions and messages of this request.
     pub party: Option<Arc<dyn Party>>,
-    /// What reports of progress become.
+    /// Receives progress reports.
     pub progress: Option<Arc<Progress>>,
-    /// What progress is to be reported under if reports go on when the request has been answered: otherwise,
-    /// its id.
+    /// The progress token for reports that continue after the answer to the request. Without it, the request
+    /// id is the token.
     pub progress_token: Option<Box<str>>,
-    /// Whether it is about what only this server process keeps in mind: it is no affair of one that is
-    /// started again.
+    /// `true` if the request refers to state of this server process. Such a request is not repeated after a
+    /// restart.
     pub is_of_process: bool,
 }
 
-/// What the sender of a request says of itself, as JSON.
+/// Data about the sender of a request, as JSON.
 #[derive(Debug)]
 pub struct Sender {
-    /// Its capabilities.
+    /// The capabilities of the sender.
     pub capabilities: Box<str>,
-    /// Its name and version.
+    /// Name and version of the sender.
     pub info: Box<str>,
-    /// The lowest level of log messages that it wants.
+    /// Minimum level of log messages for the sender.
     pub log_level: Option<&'static str>,
 }
 
-/// Lets reports of progress be forwarded.
+/// Creates a progress handler for a forwarded request.
 pub fn reporting(on_progress: OnProgress) -> Arc<Progress> {
     Arc::new(Progress::new(on_progress))
 }
@@ -86,7 +87,7 @@ impl McpClient {
             None if received.is_empty() && !onward.may_be_mirrored() => return Ok(()),
             None => match self.param_headers_of_tools().await {
                 Ok(listed) => listed,
-                // The server has never listed its tools, so its clients cannot know that it wants headers.
+                // Without a list of tools, clients cannot know that the server requires headers.
                 Err(error) if received.is_empty() => {
                     note_unlisted(&error);
                     return Ok(());
@@ -108,7 +109,8 @@ impl McpClient {
         }
     }
 
-    /// Returns the last list of tools, unless it is too old; also if it is too old but being replaced.
+    /// Returns the last list of tools, unless it is too old. While another call fetches a new list, returns
+    /// even an old one.
     fn known_param_headers(&self) -> Option<Arc<Listed>> {
         let known = &self.conversation.param_headers;
         let listed = known.listed.load_full()?;
@@ -159,20 +161,21 @@ impl McpClient {
         timeout(self.options.patience.timeout, listing).await.map_err(|_| McpClientError::TimedOut)?
     }
 
-    /// Sends a request on, and returns its result as it was sent.
+    /// Forwards a request and returns its result unparsed.
     ///
     /// # Cancel safety
-    /// The request is given up if the future is dropped, and the server is told.
+    /// Dropping the future cancels the request and notifies the server.
     ///
     /// # Errors
-    /// As the methods of [`McpClient`] that call the server.
+    /// The same errors as the methods of [`McpClient`] that call the server.
     pub async fn forward(&self, onward: &Onward) -> Result<Answer, McpClientError> {
         if onward.param_headers.is_some() {
-            // Apart, so that requests without such headers carry nothing of it.
+            // Boxed, so that requests without such headers do not carry the state of the check.
             Box::pin(self.check_param_headers(onward)).await?;
         }
         let outcome = self.forward_with(onward, self.mirrored_onward(onward)?).await;
-        // The tool was never listed, or has changed; it was not called.
+        // The server rejected the call because the tool was never listed, or has changed. The tool did not
+        // run.
         if is_header_mismatch(&outcome)
             && *onward.method == *methods::TOOLS_CALL
             && Box::pin(self.list_tools_anew()).await.is_ok()
@@ -221,7 +224,7 @@ impl McpClient {
         Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer.into_raw())
     }
 
-    /// The headers that mirror arguments.
+    /// Returns the headers that mirror arguments.
     fn mirrored_onward(&self, onward: &Onward) -> Result<FieldLinesBuf, McpClientError> {
         let tools = &self.conversation.tools;
         let Some(tool) = onward.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
@@ -233,7 +236,7 @@ impl McpClient {
 }
 
 impl Onward {
-    /// Writes the parameters for a server that speaks `revision`, as request `id`.
+    /// Writes the parameters for a server with `revision`, as request `id`.
     fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NoObject> {
         let is_to_be_said = revision.era() == Era::Modern && self.sender.is_some();
         if !self.has_meta && !is_to_be_said && self.round.is_empty() {
@@ -247,7 +250,7 @@ impl Onward {
                 meta = Some(value);
                 false
             }
-            // A client of the legacy era has no rounds: its members would be those of another client.
+            // The legacy era has no rounds. Members of this name would belong to another client.
             "inputResponses" | "requestState" => self.round.is_empty() && self.sender.is_none(),
             _ => true,
         })?;
@@ -295,7 +298,7 @@ impl Onward {
         }
         if members.len() > 1 {
             members.push(b'}');
-            // It was put together from JSON.
+            // The bytes are valid UTF-8, because they are assembled from JSON.
             append_member(output, "_meta", &String::from_utf8(members).unwrap_or_default());
         }
         Ok(())
@@ -313,7 +316,7 @@ impl Sender {
     }
 }
 
-/// Room for what stands around parameters.
+/// Estimated size of a request without its parameters, in bytes.
 const ENVELOPE_BYTES: usize = 256;
 
 impl Onward {
@@ -329,7 +332,7 @@ impl Onward {
         }
         let params = Params::parse(Some(&self.params)).unwrap_or_default();
         let Some(arguments) = params.arguments else { return false };
-        // Arguments that cannot be read as a value may have anything in them.
+        // Arguments that cannot be parsed may contain anything.
         serde_json::from_str(arguments.get()).map_or(true, |arguments: Value| has_primitive(&arguments))
     }
 }
@@ -344,8 +347,8 @@ fn note_unlisted(error: &McpClientError) {
     }
 }
 
-/// Minimum time between two lists because of headers that do not match: a client must not cause a list by
-/// each request.
+/// Minimum time between two lists of tools because of headers that do not match. Otherwise a client could
+/// cause a list with each request.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Time after which the tools are listed again, for servers that change them without a notification.

@@ -1,4 +1,4 @@
-//! What the user of a client is asked and told by the server.
+//! The callbacks for questions and notifications of the server.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,41 +13,41 @@ use thruway_mcp::schema::{
 
 use super::party::{Party, Unsent};
 
-/// What a server tells by itself.
+/// A notification of the server.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ServerNotification {
     /// A log message.
     Message(LoggingMessageNotificationParams),
-    /// There are other tools now.
+    /// The list of tools has changed.
     ToolsListChanged,
-    /// There are other prompts now.
+    /// The list of prompts has changed.
     PromptsListChanged,
-    /// There are other resources now.
+    /// The list of resources has changed.
     ResourcesListChanged,
     /// A resource has changed.
     ResourceUpdated(ResourceUpdatedNotificationParams),
-    /// Anything else.
+    /// Any other notification.
     Other {
-        /// What it is about.
+        /// The method of the notification.
         method: String,
-        /// What there is to say.
+        /// The parameters of the notification.
         params: JsonObject,
     },
 }
 
-/// An answer in the making.
+/// The future that answers a question.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<InputResponse, Error>> + Send>>;
 
-/// What is called with questions and notifications of the server.
+/// The callbacks for questions and notifications of the server.
 #[derive(Clone, Default)]
 pub(super) struct Handlers {
     pub(super) answer: Option<Arc<dyn Fn(InputRequest) -> Answering + Send + Sync>>,
     pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
     pub(super) trace: Option<OnMessage>,
-    /// Who is asked what belongs to no request, instead of `answer`.
+    /// Answers questions that belong to no request, instead of `answer`.
     pub(super) party: Option<Arc<dyn Party>>,
-    /// Who is told of tasks (2025-11-25), instead of `notify`.
+    /// Receives the status of tasks (2025-11-25), instead of `notify`.
     pub(super) tasks: Option<OnTask>,
     /// Receives log messages that belong to no party, instead of `notify`.
     pub(super) logs: Option<OnLog>,
@@ -62,21 +62,21 @@ pub type OnTask = Arc<dyn Fn(&Notification<'_>) -> Option<Unsent> + Send + Sync>
 /// Receives log messages that belong to no party, and the origin of each.
 pub type OnLog = Arc<dyn Fn(&Notification<'_>, LogOrigin) + Send + Sync>;
 
-/// How a log message that belongs to no party has arrived.
+/// The origin of a log message that belongs to no party.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogOrigin {
-    /// With no response, while no call is in flight.
+    /// Arrived outside a response, while no call was in flight.
     OutsideOfCalls,
-    /// With no response, while calls are in flight: it may belong to one of them.
+    /// Arrived outside a response, while calls were in flight. The message may belong to one of them.
     DuringCalls,
-    /// With the response to a request that a bridge has sent itself.
+    /// Arrived with the response to a request that the bridge itself sent.
     OwnRequest,
 }
 
-/// Is shown each message.
+/// Receives each message that is sent or received.
 pub(super) type OnMessage = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// To the server.
@@ -90,11 +90,11 @@ impl Handlers {
     pub(super) async fn answer(&self, question: InputRequest) -> Result<InputResponse, Error> {
         match &self.answer {
             Some(answer) => answer(question).await,
-            None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked")),
+            None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions")),
         }
     }
 
-    /// Shows a message as it is on the wire.
+    /// Passes a message, as it is on the wire, to the `trace` callback.
     pub(super) fn trace(&self, direction: Direction, octets: &[u8]) {
         if let Some(trace) = &self.trace {
             trace(direction, octets);
@@ -114,7 +114,7 @@ impl fmt::Debug for Handlers {
     }
 }
 
-/// The question that a request of the server is, in the legacy era.
+/// Converts a request of the server to a question (legacy era).
 pub(super) fn question(request: &Request<'_>) -> Result<InputRequest, Error> {
     match &*request.method {
         methods::ELICITATION_CREATE => {
@@ -130,7 +130,7 @@ pub(super) fn question(request: &Request<'_>) -> Result<InputRequest, Error> {
     }
 }
 
-/// What a notification says; `None` if it is malformed.
+/// Parses a notification. Returns `None` if the notification is malformed.
 pub(super) fn notification(notification: &Notification<'_>) -> Option<ServerNotification> {
     Some(match &*notification.method {
         methods::NOTIFICATIONS_MESSAGE => {

@@ -1,4 +1,4 @@
-//! What arrives: answers find those who wait for them, everything else finds its handler.
+//! Dispatch of received messages: answers go to the waiting requests, all other messages to their handlers.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,7 +25,7 @@ use super::party::{Party, Unsent};
 use super::queue::Queue;
 use super::reading::Answer;
 
-/// Who waits for what, and who is told the rest.
+/// The requests in flight, and the handlers of all other messages.
 #[derive(Debug)]
 pub(super) struct Incoming {
     table: Mutex<Table>,
@@ -37,20 +37,20 @@ pub(super) struct Incoming {
 #[derive(Default, Debug)]
 struct Table {
     in_flight: HashMap<i64, Waiting, BuildHasherDefault<ById>>,
-    /// Why no answer can come any more.
+    /// The reason why no answer can arrive any more.
     closed: Option<McpClientError>,
-    /// Subscriptions of the legacy era, which are told what comes by itself.
+    /// Legacy subscriptions. They receive all changes that the server announces.
     queues: Vec<Arc<Queue>>,
     /// Questions of the server that are being answered.
     asked: Vec<(RequestId, oneshot::Sender<()>)>,
-    /// On a stream that several clients share: calls without an answer that their clients have given up, and
-    /// until when the server is expected to work on them. What it says without naming a request may belong to
-    /// one of them, so no other client may see it.
+    /// On a stream that several clients share: calls without an answer that their clients have canceled, and
+    /// the time until which the server may still work on them. A message of the server that names no request
+    /// may belong to one of these calls, so no other client may receive it.
     given_up: HashMap<i64, Instant, BuildHasherDefault<ById>>,
 }
 
 impl Table {
-    /// `true` if the server may still work on a call that its client has given up.
+    /// `true` if the server may still work on a canceled call.
     fn has_given_up(&mut self) -> bool {
         if !self.given_up.is_empty() {
             let now = Instant::now();
@@ -60,30 +60,31 @@ impl Table {
     }
 }
 
-/// Finds requests by their ids, which nobody else chooses.
+/// Hashes request ids. The ids need no protection against collisions, because this client chooses them.
 #[derive(Default)]
 struct ById(u64);
 
-/// Who waits for an answer.
+/// The waiting side of one request.
 #[derive(Default, Debug)]
 pub(super) struct Waiting {
-    /// Where the answer goes if it comes on a stream that all requests have in common.
+    /// Receives the answer if it arrives on a stream that all requests share.
     pub(super) answer: Option<oneshot::Sender<Result<Answer, McpClientError>>>,
-    /// Whether the answer has come: nothing that comes by itself belongs to it any more.
+    /// `true` if the answer has arrived. Later messages without a request do not belong to this request.
     pub(super) is_answered: bool,
-    /// What is told of progress.
+    /// Receives progress reports.
     pub(super) progress: Option<Arc<Progress>>,
-    /// What is told of changes, if the request is a subscription.
+    /// Receives changes, if the request is a subscription.
     pub(super) queue: Option<Arc<Queue>>,
-    /// Who is asked and told, if that is not the client itself.
+    /// Receives the questions and messages of this request instead of the client itself.
     pub(super) party: Option<Arc<dyn Party>>,
-    /// `true` for a request of somebody else, such as the client of a bridge.
+    /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
-    /// Goes with this: who answers a question meanwhile learns by it that nobody waits any more.
+    /// Dropped with this value, so that a handler that is answering a question learns that the request has
+    /// ended.
     pub(super) end: Option<watch::Sender<()>>,
 }
 
-/// A question of the server is being answered, or a request, while this lives.
+/// Counts a question or a request of the server that is being answered. Dropping it decrements the count.
 pub(super) struct Questioned(Arc<AtomicUsize>);
 
 impl Incoming {
@@ -91,10 +92,10 @@ impl Incoming {
         Self { table: Mutex::default(), handlers, questions: Arc::default(), responses: Arc::default() }
     }
 
-    /// Lets `waiting` be found by the id of its request.
+    /// Registers `waiting` under the id of its request.
     ///
     /// # Errors
-    /// Nothing can come any more.
+    /// No message can arrive any more.
     pub(super) fn expect(&self, id: i64, waiting: Waiting) -> Result<(), McpClientError> {
         let mut table = self.table();
         if let Some(reason) = &table.closed {
@@ -104,7 +105,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Nobody waits any more for the answer to request `id`.
+    /// Removes request `id`, because its caller no longer waits.
     pub(super) fn forget(&self, id: i64) {
         let mut table = self.table();
         let Some(waiting) = table.in_flight.remove(&id) else { return };
@@ -114,14 +115,14 @@ impl Incoming {
         }
     }
 
-    /// Nothing will come any more: everybody who waits is told why.
+    /// Fails all requests in flight and ends all subscriptions, because no message can arrive any more.
     pub(super) fn close(&self, reason: &McpClientError) {
         self.table().closed.get_or_insert_with(|| reason.clone());
         self.fail_all(reason);
         self.end_subscriptions(reason);
     }
 
-    /// Subscriptions will be told no more, and why.
+    /// Ends all subscriptions with `reason`.
     pub(super) fn end_subscriptions(&self, reason: &McpClientError) {
         let mut table = self.table();
         let legacy = std::mem::take(&mut table.queues);
@@ -129,46 +130,49 @@ impl Incoming {
         legacy.into_iter().chain(modern).for_each(|queue| queue.end(reason.clone()));
     }
 
-    /// Whoever waits for an answer is told that it cannot be had.
+    /// Fails all requests in flight.
     pub(super) fn fail_all(&self, reason: &McpClientError) {
         let waiting: Vec<_> =
             self.table().in_flight.values_mut().filter_map(|one| one.answer.take()).collect();
         for answer in waiting {
-            // Who does not wait any more does not mind.
+            // The send fails if the caller no longer waits.
             let _ = answer.send(Err(reason.clone()));
         }
     }
 
-    /// Fails request `id`, if it still waits for its answer.
+    /// Fails request `id` if it still waits for its answer.
     pub(super) fn fail(&self, id: i64, reason: McpClientError) {
         self.settle(id, Err(reason));
     }
 
-    /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can
-    /// tell who that is.
+    /// Handles a message that was skipped because it is too large. Fails the request that the message
+    /// answers, or all requests if the id is unknown.
     pub(super) fn handle_passed(&self, passed: &Passed) {
         match passed {
             Passed::Answer(RequestId::Integer(id)) => self.settle(*id, Err(McpClientError::MessageTooLarge)),
-            // Ids of our requests are numbers.
+            // Request ids of this client are numbers.
             Passed::Answer(RequestId::String(_)) | Passed::Request(_) | Passed::Other => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                    tracing::warn!(suppressed, "dropped a message of the server: it is too large");
+                    tracing::warn!(
+                        suppressed,
+                        "dropped a message of the server: it is larger than `message_bytes_max`"
+                    );
                 }
             }
             Passed::Unknown => self.fail_all(&McpClientError::AnswerLost),
         }
     }
 
-    /// Why no answer can come any more, if none can.
+    /// Returns the reason why no answer can arrive any more, if the client is closed.
     pub(super) fn closed(&self) -> Option<McpClientError> {
         self.table().closed.clone()
     }
 
-    /// Lets `queue` be told what comes by itself.
+    /// Adds a legacy subscription.
     ///
     /// # Errors
-    /// Nothing can come any more.
+    /// No message can arrive any more.
     pub(super) fn subscribe(&self, queue: &Arc<Queue>) -> Result<(), McpClientError> {
         let mut table = self.table();
         if let Some(reason) = &table.closed {
@@ -182,32 +186,32 @@ impl Incoming {
         self.table().queues.retain(|one| !Arc::ptr_eq(one, queue));
     }
 
-    /// What the subscriptions of the legacy era are about.
+    /// Returns the legacy subscriptions.
     pub(super) fn queues(&self) -> Vec<Arc<Queue>> {
         self.table().queues.clone()
     }
 
-    /// Whether a question of the server is being answered.
+    /// `true` if a question of the server is being answered.
     pub(super) fn is_questioned(&self) -> bool {
         self.questions.load(Ordering::Relaxed) > 0
     }
 
-    /// A question is being answered.
+    /// Counts a question that is being answered.
     pub(super) fn question(&self) -> Questioned {
         Questioned::new(&self.questions)
     }
 
-    /// A request of the server is being answered, unless too many are.
+    /// Counts a request of the server that is being answered. Returns `None` if too many are.
     pub(super) fn respond(&self) -> Option<Questioned> {
         let is_too_much = self.responses.load(Ordering::Relaxed) >= RESPONSES_MAX;
         (!is_too_much).then(|| Questioned::new(&self.responses))
     }
 
-    /// Ready when the server gives its question `id` up, or has gone.
+    /// Returns a receiver that resolves when the server cancels its question `id`, or has gone.
     pub(super) fn given_up(&self, id: &RequestId) -> oneshot::Receiver<()> {
         let (end, given_up) = oneshot::channel();
         let mut table = self.table();
-        // Those that are answered meanwhile.
+        // Remove the questions that have been answered since.
         table.asked.retain(|(_, end)| !end.is_closed());
         table.asked.push((id.clone(), end));
         given_up
@@ -226,14 +230,14 @@ impl Incoming {
         }
     }
 
-    /// Tells whoever waits for the answer to request `id`, if anybody still does.
+    /// Delivers the outcome to the caller that waits for request `id`, if any.
     fn settle(&self, id: i64, outcome: Result<Answer, McpClientError>) {
         let mut table = self.table();
         let Some(waiting) = table.in_flight.get_mut(&id) else { return };
         waiting.is_answered = true;
         let (answer, party) = (waiting.answer.take(), waiting.party.clone());
         drop(table);
-        // Who answers again is not heard again.
+        // Only the first answer counts.
         if let (Some(_), Some(party), Ok(answer)) = (&answer, &party, &outcome) {
             party.hear(answer);
         }
@@ -242,7 +246,8 @@ impl Incoming {
         }
     }
 
-    /// Whom something is for that came with the answer to request `of`, or by itself.
+    /// Returns the party for a message that arrived with the answer to request `of`, or outside of any
+    /// answer.
     pub(super) fn party(&self, of: Option<i64>) -> Option<Arc<dyn Party>> {
         let mut table = self.table();
         if let Some(id) = of {
@@ -251,7 +256,8 @@ impl Incoming {
         if table.has_given_up() {
             return None;
         }
-        // A subscription is told in its own way, and what has no party is for nobody else.
+        // A subscription receives its messages separately. If one request has no party, no other party may
+        // get the message.
         let requests = table.in_flight.values();
         let requests = requests.filter(|waiting| waiting.queue.is_none() && !waiting.is_answered);
         let mut parties = requests.map(|waiting| waiting.party.as_ref());
@@ -259,8 +265,8 @@ impl Incoming {
         parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
     }
 
-    /// Ready when nobody waits any more for what came with the answer to request `of`, or to any that the
-    /// party with this key has sent.
+    /// Resolves when the request `of` has ended. Without `of`, resolves when all requests of the party with
+    /// this key have ended.
     pub(super) fn forgotten(&self, of: Option<i64>, key: u64) -> impl Future<Output = ()> + Send + use<> {
         let mut table = self.table();
         let waiting = table.in_flight.iter_mut().filter(|(id, waiting)| {
@@ -272,13 +278,13 @@ impl Incoming {
             .collect();
         async move {
             for mut end in ends {
-                // Nothing is ever sent: it fails when the sender has gone.
+                // No value is ever sent: the call fails when the sender is dropped.
                 let _ = end.changed().await;
             }
         }
     }
 
-    /// Returns `true` if a message that came by itself belongs to no call: none is in flight.
+    /// Returns `true` if a message outside of any answer belongs to no call, because no call is in flight.
     fn is_outside_of_calls(&self) -> bool {
         let is_call = |one: &Waiting| one.is_forwarded && one.queue.is_none() && !one.is_answered;
         let mut table = self.table();
@@ -330,7 +336,7 @@ impl Incoming {
         None
     }
 
-    /// Passes what is neither progress nor for somebody else to subscriptions and to the user of the client.
+    /// Passes any other notification to the subscriptions and to the user of the client.
     fn handle_change(&self, notification: &Notification<'_>, cache: &Cache) {
         let Some(told) = handlers::notification(notification) else { return };
         cache.forget(&told);
@@ -357,7 +363,7 @@ impl Incoming {
         progress?.handle(params)
     }
 
-    /// What is done under it cannot be interrupted half-way by a panic of somebody else.
+    /// Locks the table. Poisoning is ignored: the code that holds the lock does not panic halfway.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -365,7 +371,7 @@ impl Incoming {
 
 impl Hasher for ById {
     fn write_i64(&mut self, id: i64) {
-        // Spread over all bits, of which a table looks at the highest and at the lowest.
+        // Spreads the id over all bits, because the hash table uses the highest and the lowest bits.
         self.0 = id.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -393,13 +399,13 @@ impl Drop for Questioned {
     }
 }
 
-/// How long the server may work on a call that was given up: servers end most calls within that time.
+/// Time for which the server may still work on a canceled call. Most servers end a call within this time.
 const GIVEN_UP_FOR: Duration = Duration::from_mins(5);
 
-/// How many of them are remembered.
+/// Maximum number of remembered canceled calls.
 const GIVEN_UP_MAX: usize = 10_000;
 
-/// What came of a request.
+/// Converts a response to the outcome of its request.
 pub(super) fn outcome(response: &Response<'_>) -> Result<Answer, McpClientError> {
     match &response.outcome {
         Ok(result) => Ok((*result).to_owned()),
@@ -407,16 +413,16 @@ pub(super) fn outcome(response: &Response<'_>) -> Result<Answer, McpClientError>
     }
 }
 
-/// Which subscription a notification belongs to.
+/// Returns the id of the subscription that a notification belongs to.
 fn subscription_id(notification: &Notification<'_>) -> Option<i64> {
     let params: RequestParams = params::parse(notification.params).ok()?;
     params.meta?.get(meta_keys::SUBSCRIPTION_ID)?.as_i64()
 }
 
-/// How many questions of a server are answered at a time; more are refused.
+/// Maximum number of questions of a server that are answered at the same time. The client refuses more.
 pub(super) const QUESTIONS_MAX: usize = 64;
 
-/// How many requests of a server wait for their answers to be sent, or made; more are passed over.
+/// Maximum number of requests of a server that are being answered. The client ignores more.
 const RESPONSES_MAX: usize = 2 * QUESTIONS_MAX;
 
 #[cfg(test)]
@@ -438,7 +444,7 @@ mod tests {
         }
 
         fn ask(&self, _: &str, _: Option<&RawValue>) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
-            Box::pin(async { Err(Error::internal("nobody is asked here")) })
+            Box::pin(async { Err(Error::internal("this test answers no questions")) })
         }
 
         fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
@@ -455,8 +461,8 @@ mod tests {
         incoming
     }
 
-    /// A request without a party was passed over: what was said because of it went to whoever else had sent
-    /// one.
+    /// Regression test: the lookup skipped requests without a party. A message for such a request then went
+    /// to the only other party.
     #[test]
     fn what_belongs_to_no_request_is_for_the_only_party_that_has_sent_any() {
         for (parties, expected) in [
@@ -473,7 +479,7 @@ mod tests {
         assert_eq!(incoming(&[Some(7), None]).party(Some(1)).map(|party| party.key()), Some(7));
     }
 
-    /// A question that came right behind an answer was taken for one of the call that was just over.
+    /// Regression test: a question directly after an answer was assigned to the call that had just ended.
     #[test]
     fn what_follows_upon_an_answer_does_not_belong_to_it() {
         let incoming = incoming(&[Some(7), Some(8)]);

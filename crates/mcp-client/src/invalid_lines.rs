@@ -1,5 +1,5 @@
-//! Lines and events of a server that should be messages and are not: they are logged, and the call that waits
-//! for one fails.
+//! Lines and events of a server that should be messages but are not. The client logs them and fails the call
+//! that waits for the answer.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) struct InvalidLines {
     pub(super) has_byte_order_mark: bool,
 }
 
-/// What an invalid line was meant to be.
+/// The probable intention behind an invalid line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meant {
     /// The answer to this request.
@@ -59,7 +59,7 @@ impl InvalidLines {
     }
 }
 
-/// Returns what an invalid line was meant to be. Programs print other text too, also JSON, which must not
+/// Guesses the intention behind an invalid line. Programs also print other text, even JSON, which must not
 /// fail a call.
 pub(super) fn meant(line: &[u8]) -> Meant {
     // UTF-16 has a zero byte beside each ASCII character.
@@ -70,7 +70,7 @@ pub(super) fn meant(line: &[u8]) -> Meant {
     let is_object = text.starts_with(b"{");
     let has_outcome = is_object && (contains(b"\"result\"") || contains(b"\"error\""));
     match passed(text) {
-        // Ids of our requests are numbers.
+        // Request ids of this client are numbers.
         Passed::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => {
             Meant::Answer(id)
         }
@@ -81,14 +81,13 @@ pub(super) fn meant(line: &[u8]) -> Meant {
     }
 }
 
-/// `true` for the header of the framing that language servers use: the message behind it does not end with a
-/// line feed.
+/// `true` for the header of the language server protocol. There, a message does not end with a line feed.
 fn is_header_of_length(line: &[u8]) -> bool {
     let name = line.get(..CONTENT_LENGTH.len());
     name.is_some_and(|name| name.eq_ignore_ascii_case(CONTENT_LENGTH))
 }
 
-/// The beginning of a line, in printable ASCII.
+/// Returns the beginning of a line, in printable ASCII.
 fn shown(line: &[u8]) -> String {
     let shown = line[..line.len().min(SHOWN_BYTES_MAX)].escape_ascii();
     if line.len() > SHOWN_BYTES_MAX { format!("`{shown}` …") } else { format!("`{shown}`") }
@@ -97,14 +96,14 @@ fn shown(line: &[u8]) -> String {
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const CONTENT_LENGTH: &[u8] = b"Content-Length:";
 
-/// How many lines may be invalid between two messages: programs print greetings, but not for ever.
+/// Maximum number of invalid lines in a row. A few are normal, because programs print greetings.
 const INVALID_LINES_MAX: usize = 1000;
 
 /// Maximum number of invalid lines that are logged in one [`LOG_PERIOD`].
 const LOGGED_LINES_MAX: u32 = 10;
 const LOG_PERIOD: Duration = Duration::from_mins(1);
 
-/// How much of an invalid line is logged.
+/// Maximum number of bytes of an invalid line in the log.
 const SHOWN_BYTES_MAX: usize = 200;
 
 #[cfg(test)]

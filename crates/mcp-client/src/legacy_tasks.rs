@@ -1,5 +1,6 @@
-//! Calls of tools that become tasks in 2025-11-25, where they were tried: the client decides, and asks for
-//! the result by a request that waits for the end. What a task asks comes as requests meanwhile.
+//! Tool calls that become tasks in 2025-11-25, as an experimental feature. The client decides whether a call
+//! becomes a task. It fetches the result with a request that waits for the end. Questions of the task arrive
+//! as requests.
 
 use serde::Deserialize;
 use thruway_mcp::json_rpc::Error;
@@ -13,13 +14,13 @@ use super::error::McpClientError;
 use super::reading::Answer;
 use super::task_polls::{GivesUp, Polls, TaskParams, perform};
 
-/// That a call has become a task.
+/// The answer to a call that has become a task.
 #[derive(Deserialize)]
 struct CreateTaskResult {
     task: LegacyTask,
 }
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LegacyTask {
@@ -56,14 +57,14 @@ impl From<LegacyTask> for Task {
     }
 }
 
-/// The task that a call has become, if it has.
+/// Returns the task, if the call has become a task.
 pub(super) fn created(answer: &Answer) -> Option<Task> {
     let may_be = answer.get().contains("\"task\"") && answer.get().contains("\"taskId\"");
     let created = may_be.then(|| serde_json::from_str(answer.get()).ok())?;
     created.map(|CreateTaskResult { task }| task.into())
 }
 
-/// The tasks of this client that the server knows (2025-11-25): other revisions have no such list.
+/// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such list.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -75,8 +76,8 @@ pub(super) async fn list(client: &McpClient) -> Result<Vec<Task>, McpClientError
         .await
 }
 
-/// Whether a call of `tool` is to be a task where calls can be: because it must be, or because it may be and
-/// `is_wanted`. Who does not know the tools asks for them.
+/// `true` if a call of `tool` becomes a task: the tool requires a task, or it permits one and `is_wanted` is
+/// set. Lists the tools first if they are unknown.
 pub(super) async fn becomes_task(
     client: &McpClient,
     tool: &str,
@@ -87,7 +88,7 @@ pub(super) async fn becomes_task(
         return Ok(false);
     }
     if !conversation.tools.are_listed() {
-        // Apart, so that calls that are no tasks carry nothing of it.
+        // Boxed, so that calls without tasks do not carry the state of the list.
         Box::pin(client.list_tools()).await?;
     }
     Ok(match conversation.tools.task_support(tool) {
@@ -97,8 +98,8 @@ pub(super) async fn becomes_task(
     })
 }
 
-/// How a task stands, with its result if it has come to its end. What it asks shows only to whoever waits for
-/// it.
+/// Returns the state of a task, with its result if it has ended. The questions of the task are not included,
+/// because only a waiting client receives them.
 pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTask, McpClientError> {
     let Task { status, state: task } = look(client, id).await?;
     Ok(match status {
@@ -108,7 +109,7 @@ pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTas
             DetailedTask::InputRequired(InputRequiredTask { task, input_requests: InputRequests::new() })
         }
         TaskStatus::Completed | TaskStatus::Failed => match result::<JsonObject>(client, id).await {
-            // A tool that says that it has failed has a result all the same.
+            // A failed tool also has a result.
             Ok(_) if status == TaskStatus::Failed => {
                 let reason = task.status_message.clone();
                 let error = Error::internal(reason.unwrap_or_else(|| "the call has failed".to_owned()));
@@ -121,7 +122,7 @@ pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTas
     })
 }
 
-/// Waits for the result of a task; if `is_given_up`, the task is when nobody waits for it any more.
+/// Waits for the result of a task. If `is_given_up`, dropping the future cancels the task.
 pub(super) async fn wait(
     client: &McpClient,
     id: &str,
@@ -157,7 +158,7 @@ async fn look(client: &McpClient, id: &str) -> Result<Task, McpClientError> {
     Ok(task.into())
 }
 
-/// What a task comes to. The server answers at its end.
+/// Returns the result of a task. The server answers when the task ends.
 async fn result<R: serde::de::DeserializeOwned>(client: &McpClient, id: &str) -> Result<R, McpClientError> {
     perform(client, methods::TASKS_RESULT, id, TaskParams { task_id: id }).await
 }

@@ -1,10 +1,10 @@
-//! MCP clients, in both eras of the protocol: over Streamable HTTP, over the standard input and output of a
-//! child process, and to a server in the same process.
+//! MCP clients for both eras of the protocol. A client reaches its server over Streamable HTTP, over the
+//! standard input and output of a child process, or in the same process.
 //!
-//! `thruway-mcp` reads and writes messages, and `thruway-client` speaks HTTP.
+//! The crate `thruway-mcp` parses and writes messages. The crate `thruway-client` implements HTTP.
 #![forbid(unsafe_code)]
 
-// what users see
+// public API
 mod client;
 mod options;
 mod error;
@@ -40,7 +40,7 @@ mod authorization;
 // transports
 mod binding;
 
-/// How clients get tokens: OAuth 2.1.
+/// OAuth 2.1: the client obtains access tokens.
 pub mod oauth {
     pub use crate::authorization::{
         IdentityProvider, Locking, LoggingIn, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,
@@ -48,7 +48,7 @@ pub mod oauth {
     };
 }
 
-/// Requests of other clients, which a gateway forwards as they are.
+/// Requests of other clients, which a gateway forwards unchanged.
 pub mod forwarding {
     pub use crate::cache::is_cacheable;
     pub use crate::deadline::{OnProgress, Progress};

@@ -1,50 +1,51 @@
-//! What can be chosen about a client.
+//! The options of a client.
 
 use std::time::Duration;
 
 use thruway_mcp::Revision;
 use thruway_mcp::schema::{ClientCapabilities, Implementation};
 
-/// Options of a client, with defaults that suit most.
+/// Options of a client. The defaults suit most uses.
 #[derive(Clone, Debug)]
 pub struct McpClientOptions {
-    /// What the client says it is. Default: this library.
+    /// Name and version that the client reports to the server. Default: this library.
     pub client_info: Implementation,
-    /// What the client can be asked. Default: nothing; set by [`answers`](super::McpClientBuilder::answers).
+    /// Kinds of questions that the server may ask. Default: none.
+    /// [`answers`](super::McpClientBuilder::answers) sets them.
     pub capabilities: ClientCapabilities,
-    /// How it speaks. Default: as the server does.
+    /// Era or revision to use. Default: [`EraChoice::Auto`].
     pub era: EraChoice,
-    /// How long to wait for an answer, or after the last report of its progress. Default: 60 s. The time in
-    /// which a question of the server is answered is not counted.
+    /// Time to wait for an answer, or after the last progress report. Default: 60 s. The time in which a
+    /// question of the server is being answered does not count.
     pub timeout: Duration,
-    /// How long to wait at most, whatever progress there is. Default: 1 hour.
+    /// Maximum time to wait for an answer, regardless of progress. Default: 1 hour.
     pub timeout_max: Duration,
-    /// How long a server on a stream may take to say which era it speaks, before it is taken for one of the
-    /// legacy era. Default: 5 s, but no longer than half of [`timeout`](Self::timeout).
+    /// Time in which a server on a stream must answer the question about its era. A server that does not
+    /// answer is treated as legacy. Default: 5 s, but at most half of [`timeout`](Self::timeout).
     pub probe_timeout: Duration,
-    /// The largest message of the server. Default: 16 MiB. A larger one ends the call with an error.
+    /// Maximum size of a message from the server, in bytes. Default: 16 MiB. A larger message fails the call.
     pub message_bytes_max: usize,
-    /// How often a server may ask before it answers (2026-07-28). Default: 10 rounds.
+    /// Maximum number of question rounds before the server must answer (2026-07-28). Default: 10.
     pub rounds_max: usize,
-    /// Whether lists and resources are kept for as long as the server allows (2026-07-28), unless it tells of
-    /// a change. Default: yes.
+    /// Enables the cache of lists and resources, for as long as the server allows (2026-07-28). A
+    /// notification of a change removes the cached result. Default: `true`.
     pub keeps_results: bool,
-    /// How long a child process may take to end when its input is closed, and again when it is told to.
-    /// Default: 2 s; then it is killed.
+    /// Time that a child process has to exit after its input is closed, and again after the signal to end.
+    /// Then the client kills the child. Default: 2 s.
     pub exit_wait: Duration,
 }
 
-/// How a client speaks.
+/// The protocol era or revision of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum EraChoice {
-    /// As the server does: modern if it can. It is asked once, at the first call.
+    /// Detects the era of the server once, at the first call. Prefers the modern era.
     #[default]
     Auto,
-    /// In the latest modern revision, without asking.
+    /// Uses the latest modern revision without detection.
     Modern,
-    /// In the latest legacy revision that the server speaks.
+    /// Uses the latest legacy revision that the server supports.
     Legacy,
-    /// In this revision or not at all.
+    /// Uses only this revision. Calls fail if the server does not support it.
     Revision(Revision),
 }
 

@@ -1,7 +1,7 @@
 //! Headers `Mcp-Param-*` of forwarded calls, which must match the arguments (2026-07-28, Streamable HTTP).
 //!
-//! The bridge compares them itself: a server of the legacy era, or one on a stream, never sees the headers,
-//! and for a server over HTTP the client writes new ones from the arguments.
+//! The bridge compares them itself. A legacy server, or a server on a stream, never sees the headers. For a
+//! server over HTTP, the client writes new headers from the arguments.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use thruway_mcp::schema::JsonObject;
 use thruway_message::{FieldLineSpan, FieldLines};
 use tokio::time::Instant;
 
-/// The headers `Mcp-Param-*` of a request that is to be forwarded.
+/// The headers `Mcp-Param-*` of a request that is forwarded.
 #[derive(Default, Debug)]
 pub struct ReceivedParamHeaders {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct ReceivedParamHeaders {
 }
 
 impl ReceivedParamHeaders {
-    /// Copies them from all headers of the request.
+    /// Copies these headers from all headers of the request.
     pub fn of(headers: FieldLines<'_>) -> Self {
         let mut copied = Self::default();
         let mut start = 0;
@@ -59,28 +59,27 @@ impl ReceivedParamHeaders {
     }
 }
 
-/// The last list of tools, for the headers that their arguments require. Empty until the first call that has
-/// to be checked.
+/// The last list of tools, for the headers that their arguments require. Empty until the first call that
+/// needs a check.
 #[derive(Default, Debug)]
 pub(super) struct ListedParamHeaders {
     pub(super) listed: ArcSwapOption<Listed>,
-    /// The last list, even if it was declared invalid since: better than none if the server does not list.
+    /// The last list, even if invalidated. It is the fallback if the server fails to list its tools.
     pub(super) last: ArcSwapOption<Listed>,
     /// Held while the tools are being listed, so that concurrent calls share one list.
     pub(super) listing: tokio::sync::Mutex<()>,
-    /// Counts how often the list was declared invalid.
+    /// Number of invalidations of the list.
     pub(super) invalidations: AtomicU64,
 }
 
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) at: Instant,
-    /// Only tools with such headers.
+    /// Contains only tools with such headers.
     tools: HashMap<String, Vec<ParamHeader>>,
 }
 
-/// One page of a list of tools. Reads only what is needed here, so that an invalid member elsewhere does not
-/// matter.
+/// One page of a list of tools. Other members are not parsed, so an invalid one does no harm.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
@@ -91,7 +90,7 @@ pub(super) struct Page {
 }
 
 impl ListedParamHeaders {
-    /// Forgets the list: the tools have changed, or the server was replaced.
+    /// Invalidates the list after a change of the tools or a restart of the server.
     pub(super) fn invalidate(&self) {
         self.invalidations.fetch_add(1, Ordering::AcqRel);
         self.listed.store(None);
@@ -102,7 +101,7 @@ impl Listed {
     pub(super) fn of(tools: Vec<Value>) -> Self {
         let with_headers = tools.into_iter().filter_map(|mut tool| {
             let schema: JsonObject = serde_json::from_value(tool.get_mut("inputSchema")?.take()).ok()?;
-            // Clients leave out a tool with an invalid annotation, so that nobody has to send headers for it.
+            // Clients omit a tool with an invalid annotation, so no client sends headers for it.
             let headers = param_headers::find(&schema).ok().filter(|headers| !headers.is_empty())?;
             Some((tool.get("name")?.as_str()?.to_owned(), headers))
         });

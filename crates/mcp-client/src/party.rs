@@ -1,5 +1,5 @@
-//! The party on whose behalf a request is sent, where one client speaks for many, and the messages that wait
-//! for it.
+//! The client on whose behalf a request is sent, when one connection serves many clients, and the messages
+//! that wait for it.
 
 use std::fmt;
 use std::future::Future;
@@ -12,13 +12,14 @@ use tokio::time::Instant;
 
 use super::reading::Answer;
 
-/// The answer to a question as it was given.
+/// The answer to a question, unparsed.
 pub type RawAnswer = Result<Box<RawValue>, Error>;
 
-/// Whoever is asked and told what a server says while it handles a request.
+/// The original client of a forwarded request. It receives the questions and messages that belong to the
+/// request.
 pub trait Party: Send + Sync {
-    /// Tells parties apart: what does not say which request it belongs to is for whoever has sent all of
-    /// them.
+    /// Returns the identity of the party. A message that names no request goes to a party only if that party
+    /// has sent all requests in flight.
     fn key(&self) -> u64;
 
     /// Answers a question.
@@ -34,13 +35,12 @@ pub trait Party: Send + Sync {
         false
     }
 
-    /// Learns that the server has closed the event stream of a request, and wants the client to come back for
-    /// the rest after
-    /// `retry` (2025-11-25, SEP-1699). It must be quick, too.
+    /// Called when the server has closed the event stream of a request and expects a reconnect after `retry`
+    /// (2025-11-25, SEP-1699). Must return quickly.
     fn disconnect(&self, _retry: Duration) {}
 
-    /// Is shown the answer to a request on a stream that requests have in common, before what comes behind
-    /// it. It must be quick, too.
+    /// Called with the answer to a request on a shared stream, before later messages are handled. Must return
+    /// quickly.
     fn hear(&self, _answer: &Answer) {}
 }
 
@@ -50,10 +50,10 @@ impl fmt::Debug for dyn Party {
     }
 }
 
-/// A message for a client that has to read others first. The reader of the server's stream waits until it is
-/// delivered, and reads no further meanwhile.
+/// A message for a client that has to read other messages first. The reader of the server's stream waits for
+/// the delivery and reads nothing in the meantime.
 pub trait UnsentMessage: fmt::Debug + Send + Sync {
-    /// Returns a number that names the request whose client has to read.
+    /// Returns a number that identifies the request of the client that has to read.
     fn reader(&self) -> usize;
 
     /// Waits until the client has read enough, or its request has ended.
@@ -66,12 +66,12 @@ pub trait UnsentMessage: fmt::Debug + Send + Sync {
 /// A message that is lost unless it is delivered.
 pub type Unsent = Box<dyn UnsentMessage>;
 
-/// Limits the time that the reader of a stream waits for clients that do not read.
+/// Limits the time that the reader of a stream waits for slow clients.
 ///
-/// A stream that serves one client waits for it without limit: only that client is affected. The wait is part
-/// of the calls whose answers come on the stream, so it ends with their timeouts. A stream that serves
-/// several clients waits for [`WAIT_MAX`] at once and for a tenth of the time in the long run, so that a
-/// client that does not read delays the others only briefly.
+/// A stream that serves one client waits without limit, because only that client is affected. The wait counts
+/// toward the timeouts of the calls on the stream. A stream that serves several clients waits at most
+/// [`WAIT_MAX`] at once, and a tenth of the time in the long run. A slow client thus delays the others only
+/// briefly.
 #[derive(Debug)]
 pub struct WaitBudget {
     is_shared: bool,
@@ -98,8 +98,8 @@ impl WaitBudget {
     }
 }
 
-/// Longest time that a client that does not read delays the other clients of its server.
+/// Longest delay that a slow client causes for the other clients of its server.
 pub const WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// The budget regains a tenth of the time that passes.
+/// The budget regains one tenth of the elapsed time.
 const REFILL_DIVISOR: u32 = 10;

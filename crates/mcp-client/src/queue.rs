@@ -1,5 +1,4 @@
-//! The state of subscriptions: what their clients are still to be told, and the requests to the server about
-//! them.
+//! The state of subscriptions: undelivered changes, and the locks for subscription requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
@@ -11,8 +10,8 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
 
-/// What a subscription is to be told: each list and each resource once, however often it changes, so that
-/// there is no more than was asked for.
+/// The undelivered changes of a subscription. Each list and each resource occurs once, however often it
+/// changes, so the filter bounds the length.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) filter: SubscriptionFilter,
@@ -23,11 +22,11 @@ pub(super) struct Queue {
 #[derive(Default, Debug)]
 pub(super) struct State {
     pub(super) told: VecDeque<ServerNotification>,
-    /// The stream that is open has been acknowledged.
+    /// `true` while the current stream is acknowledged.
     pub(super) is_acknowledged: bool,
-    /// One has been, ever.
+    /// `true` once any stream was acknowledged.
     has_stood: bool,
-    /// Why there will be no more.
+    /// The reason why the subscription has ended.
     pub(super) end: Option<McpClientError>,
 }
 
@@ -36,7 +35,7 @@ impl Queue {
         Self { filter, state: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Takes what the server tells, if it was asked for.
+    /// Adds a notification if the filter includes it.
     pub(super) fn handle(&self, method: &str, told: &ServerNotification) {
         if method == methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
             return self.acknowledge();
@@ -64,7 +63,7 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Whatever may have changed.
+    /// Returns a notification for every list and resource in the filter.
     pub(super) fn everything(&self) -> impl Iterator<Item = ServerNotification> {
         let filter = &self.filter;
         let lists = [
@@ -79,13 +78,13 @@ impl Queue {
         }))
     }
 
-    /// Nothing will be told any more.
+    /// Ends the subscription.
     pub(super) fn end(&self, reason: McpClientError) {
         self.state().end = Some(reason);
         self.changed.notify_waiters();
     }
 
-    /// Takes something out of the state, as soon as it is there.
+    /// Waits until `take` returns a value.
     pub(super) async fn wait_for<T>(&self, take: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -103,7 +102,7 @@ impl Queue {
 }
 
 impl State {
-    /// Whether the subscription stands, or why it does not.
+    /// Returns the outcome of the first attempt to subscribe, or `None` while it is pending.
     pub(super) fn standing(&self) -> Option<Result<(), McpClientError>> {
         match &self.end {
             _ if self.has_stood => Some(Ok(())),
@@ -113,7 +112,7 @@ impl State {
     }
 }
 
-/// Whether both tell of the same change, whatever else is said of it.
+/// `true` if both notifications are about the same list or resource.
 fn is_same(one: &ServerNotification, other: &ServerNotification) -> bool {
     match (one, other) {
         (ServerNotification::ResourceUpdated(one), ServerNotification::ResourceUpdated(other)) => {
@@ -133,12 +132,13 @@ fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
     }
 }
 
-/// Whether somebody is about to subscribe again: one task does it, however often a session ends meanwhile.
+/// `true` while a task is subscribing again. One task does this, however often a session ends in the
+/// meantime.
 #[derive(Default, Debug)]
 pub(super) struct Resubscription(pub(super) AtomicBool);
 
-/// One lock for each resource URI, held while the server is asked to subscribe or to unsubscribe. Over HTTP
-/// these requests use several connections, so the server could handle them in another order.
+/// One lock for each resource URI, held during a request to subscribe or to unsubscribe. Over HTTP, these
+/// requests use several connections, so the server could otherwise handle them in another order.
 #[derive(Default, Debug)]
 pub(super) struct UriLocks(Mutex<HashMap<Box<str>, Weak<tokio::sync::Mutex<()>>>>);
 
@@ -165,8 +165,8 @@ mod tests {
 
     use super::*;
 
-    /// Each update that said something of its own was kept, of which nobody but the server says how many
-    /// there are.
+    /// Regression test: updates with different metadata were all kept, and a server can send any number of
+    /// them.
     #[test]
     fn a_resource_that_changes_again_and_again_is_told_of_once() {
         let wanted = ["test://a", "test://b"].map(str::to_owned);

@@ -1,6 +1,5 @@
-//! What results are read as where they arrive. Results of tools are looked at once, in one pass with the
-//! message that brings them; all others are taken over as they were sent, and read when it is known what they
-//! are.
+//! Parsing of results on arrival. Results of tools are parsed in the same pass as the message. All other
+//! results stay unparsed until their type is known.
 
 use std::convert::Infallible;
 
@@ -9,26 +8,26 @@ use thruway_mcp::json_rpc::Id;
 use thruway_mcp::modern::read_tool_result;
 use thruway_mcp::schema::CallToolResult;
 
-/// The result of a request as it was sent.
+/// The result of a request, unparsed.
 pub type Answer = Box<RawValue>;
 
-/// What has answered a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) enum Read<R> {
-    /// A result that is complete.
+    /// A parsed, complete result.
     Complete(R),
-    /// Any result, as it was sent.
+    /// Any result, unparsed.
     Raw(Answer),
 }
 
-/// What a result may be wanted as.
+/// A type that results are parsed into on arrival.
 pub(super) trait Wanted: Sized {
-    /// The result, if `message` answers request `id`, and with a complete one. Whatever else it is, others
-    /// find out.
+    /// Parses the result if `message` answers request `id` with a complete result. Otherwise returns `None`,
+    /// and the caller parses the message in full.
     fn read(message: &[u8], id: i64) -> Option<Self>;
 }
 
-/// Wanted as they were sent.
+/// Keeps results unparsed.
 impl Wanted for Infallible {
     fn read(_: &[u8], _: i64) -> Option<Self> {
         None

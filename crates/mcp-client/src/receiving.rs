@@ -1,5 +1,4 @@
-//! Messages of the server on their way to the requests, handlers and parties that they are for, and the
-//! answers to its questions.
+//! Delivery of messages from the server to requests, handlers and parties, and the answers to its questions.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,11 +23,11 @@ use super::invalid_lines::{BYTE_ORDER_MARK, InvalidLines, Meant, meant};
 use super::party::{RawAnswer, Unsent, WaitBudget};
 
 impl Conversation {
-    /// Handles a message from a stream that requests have in common. Waits for a client of a bridge that
-    /// reads slowly, as long as `budget` allows.
+    /// Handles a message from a stream that all requests share. Waits for a client of a bridge that reads
+    /// slowly, as long as `budget` allows.
     ///
     /// # Errors
-    /// The bytes are no message.
+    /// The bytes are not a valid message.
     pub(super) async fn handle_octets(
         self: &Arc<Self>,
         octets: &[u8],
@@ -51,23 +50,23 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the budget for a stream that requests have in common.
+    /// Returns the wait budget for a stream that all requests share.
     pub(super) fn wait_budget(&self) -> WaitBudget {
         WaitBudget::new(self.incoming.handlers.is_shared)
     }
 
-    /// The messages of a batch, which servers of one revision may send.
+    /// Splits a batch. Only one revision permits batches.
     ///
     /// # Errors
-    /// It is none, or not to be had in this revision.
+    /// The bytes are not a batch, or the revision has no batches.
     pub(super) fn batch<'o>(&self, octets: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
         let has_batches = self.current().is_some_and(|spoken| spoken.revision().has_batches());
         let batch = if has_batches { split_batch(octets) } else { None };
         batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
     }
 
-    /// Handles a message that came with the answer to request `of`, or by itself. Returns a message for a
-    /// client of a bridge that has to read first; the caller delivers it before it reads on.
+    /// Handles a message that arrived with the answer to request `of`, or outside of any answer. Returns the
+    /// message if a client of a bridge has to read first; the caller then delivers it before it reads on.
     pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) -> Option<Unsent> {
         match message {
             Message::Response(response) => self.incoming.deliver(response),
@@ -82,10 +81,10 @@ impl Conversation {
         None
     }
 
-    /// Handles a line or an event that should be a message. An invalid one is logged, and fails the calls
-    /// that it may have been the answer of. A byte order mark is skipped (RFC 8259 §8.1).
+    /// Handles a line or an event that should be a message. Logs an invalid line, and fails the calls that it
+    /// may have answered. Skips a byte order mark (RFC 8259 §8.1).
     ///
-    /// Waits for the reader of a message as far as `budget` allows.
+    /// Waits for the reader of a message as long as `budget` allows.
     pub(super) async fn handle_line(
         self: &Arc<Self>,
         line: &[u8],
@@ -113,12 +112,12 @@ impl Conversation {
         }
     }
 
-    /// Answers a request of the server. There are none in the modern era.
+    /// Answers a request of the server. The modern era has no such requests.
     pub(super) fn handle_request(self: &Arc<Self>, request: &Request<'_>, of: Option<i64>) {
         if !self.is_legacy() {
             return;
         }
-        // Who asks and does not read what is answered is not asked to: nobody waits to answer without end.
+        // Limits the pending answers to a server that sends requests but does not read the answers.
         let Some(responding) = self.incoming.respond() else { return };
         let id = request.id.to_owned();
         if request.method == methods::PING {
@@ -132,13 +131,13 @@ impl Conversation {
         let answering = self.answering(request, of);
         let questioned = self.incoming.question();
         let given_up = self.incoming.given_up(&id);
-        // Whoever is asked may never answer: a server that nobody uses any more is not kept for that.
+        // The handler may never answer. A weak reference keeps it from holding the connection open.
         let conversation = Arc::downgrade(self);
         self.spawn(async move {
             let answered = match answering {
                 Ok(answering) => tokio::select! {
                     answered = answering => answered,
-                    // Whoever is asked learns of it by being dropped, and nobody waits for an answer.
+                    // Dropping the future notifies the handler. The server expects no answer.
                     _ = given_up => return,
                 },
                 Err(error) => Err(error),
@@ -151,7 +150,7 @@ impl Conversation {
         });
     }
 
-    /// Answers a request of the server that is too large to be read: without an answer, the server would wait
+    /// Refuses a request of the server that is too large to read. Without an answer, the server would wait
     /// for its timeout.
     pub(super) fn refuse_too_large(self: &Arc<Self>, id: RequestId) {
         let Some(responding) = self.incoming.respond().filter(|_| self.is_legacy()) else { return };
@@ -164,15 +163,17 @@ impl Conversation {
         });
     }
 
-    /// The answer to a question in the making: by whoever sent the request that it belongs to, or whoever is
-    /// there for those that belong to none.
+    /// Returns the future that answers a question. The party of the request answers, or the default party for
+    /// questions outside of any request, or the handler of the client.
     fn answering(
         self: &Arc<Self>,
         request: &Request<'_>,
         of: Option<i64>,
     ) -> Result<Pin<Box<dyn Future<Output = RawAnswer> + Send>>, Error> {
         if self.incoming.questions.load(Ordering::Relaxed) >= QUESTIONS_MAX {
-            return Err(Error::internal("too many questions are being answered"));
+            return Err(Error::internal(
+                "the client already answers the maximum number of questions; ask again later",
+            ));
         }
         if let Some(party) = self.incoming.party(of) {
             let forgotten = self.incoming.forgotten(of, party.key());
@@ -180,7 +181,7 @@ impl Conversation {
             return Ok(Box::pin(async move {
                 tokio::select! {
                     answered = asking => answered,
-                    () = forgotten => Err(Error::internal("nobody waits for what the question is about")),
+                    () = forgotten => Err(Error::internal("the request of this question has ended")),
                 }
             }));
         }
@@ -204,12 +205,12 @@ impl Conversation {
             }),
             Err(error) => write_error(&mut octets, Some(&id.into()), &error),
         }
-        // If it cannot be sent, whoever asked is gone, or gives up by itself.
+        // If the send fails, the server is gone or its request times out.
         let _ = self.send(octets).await;
     }
 
-    /// Sends the user to the pages that `error` is about, one after another; whether there are any and all
-    /// were visited.
+    /// Asks the user to visit the pages that `error` names, one after another. Returns `true` if `error`
+    /// names pages and the user accepted all of them.
     pub(super) async fn has_visited(&self, error: &Error) -> bool {
         let Some(pages) = required_pages(error) else { return false };
         for page in pages {
@@ -223,10 +224,10 @@ impl Conversation {
     }
 }
 
-/// `{}`
+/// Returns `{}`.
 ///
 /// # Panics
-/// Never: the text is JSON.
+/// Never: the text is valid JSON.
 pub fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an object")
 }
@@ -237,7 +238,7 @@ struct Required {
     elicitations: Vec<ElicitRequestURLParams>,
 }
 
-/// The pages that `error` is about, if it is of this kind (2025-11-25, `URLElicitationRequiredError`).
+/// Returns the pages that `error` names, if it is a `URLElicitationRequiredError` (2025-11-25).
 pub fn required_pages(error: &Error) -> Option<Vec<ElicitRequestURLParams>> {
     if error.code != ErrorCode::URL_ELICITATION_REQUIRED {
         return None;
@@ -246,5 +247,5 @@ pub fn required_pages(error: &Error) -> Option<Vec<ElicitRequestURLParams>> {
     (1..=PAGES_MAX).contains(&elicitations.len()).then_some(elicitations)
 }
 
-/// How many pages a server may want to be visited for one request.
+/// Maximum number of pages that a server may require for one request.
 const PAGES_MAX: usize = 16;

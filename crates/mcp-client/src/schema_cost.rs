@@ -1,30 +1,30 @@
-//! What it costs at most to check a result against a schema that a server has sent: a few lines of schema can
-//! ask for more evaluations than there is time, or stack.
+//! Upper bounds for the cost of checking a result against a schema from a server. A schema of a few lines can
+//! require more evaluations, or a deeper stack, than available.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use thruway_mcp::schema::JsonObject;
 
-/// What the evaluation of a schema comes to, reckoned from above.
+/// An upper bound for the evaluation cost of a schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SchemaCost {
-    /// How many evaluations of schemas it is, recursion apart.
+    /// Number of schema evaluations, without recursion.
     evaluations: u64,
-    /// In how many ways it begins again below.
+    /// Number of places where the schema refers to itself for a nested value.
     recursions: u64,
 }
 
-/// The way through a schema.
+/// The state of the walk through a schema.
 struct Way<'s> {
     root: &'s Value,
-    /// The references that are being followed, and how deep in the instance that began.
+    /// The references that are being followed, and the depth in the instance at which each one started.
     open: Vec<(&'s str, usize)>,
-    /// How deep in the instance this is.
+    /// Current depth in the instance.
     depth: usize,
-    /// How deep in the schema.
+    /// Current depth in the schema.
     nesting: usize,
-    /// How many schemas were looked at.
+    /// Number of schemas visited.
     steps: u32,
     known: HashMap<&'s str, SchemaCost>,
 }
@@ -35,7 +35,7 @@ impl SchemaCost {
     const RECURSION: Self = Self { evaluations: 0, recursions: 1 };
     const TOO_MUCH: Self = Self { evaluations: u64::MAX, recursions: u64::MAX };
 
-    /// That of a schema whose references are as our own and most others are: to places within it.
+    /// Returns the cost of a schema. Supports only references within the schema, the usual kind.
     pub(crate) fn of(schema: &JsonObject) -> Self {
         let mut root = schema.clone();
         root.shift_remove("$id");
@@ -44,12 +44,12 @@ impl SchemaCost {
             .cost(&root)
     }
 
-    /// Whether it has no end.
+    /// `true` if the cost has no bound.
     pub(super) fn is_endless(self) -> bool {
         self == Self::TOO_MUCH
     }
 
-    /// Whether `instance` can be checked in good time.
+    /// `true` if checking `instance` takes an acceptable time.
     pub(super) fn is_affordable(self, instance: &Value) -> bool {
         let (values, depth) = size(instance);
         let again = self.recursions.max(1).saturating_pow(depth).saturating_mul(u64::from(depth) + 1);
@@ -82,7 +82,7 @@ impl<'s> Way<'s> {
     fn cost_of(&mut self, keyword: &str, value: &'s Value) -> SchemaCost {
         match keyword {
             "$ref" | "$dynamicRef" => self.follow(value),
-            // What is referred to from here on is somewhere else.
+            // References below a nested `$id` resolve against another base.
             "$id" => SchemaCost::TOO_MUCH,
             "allOf" | "anyOf" | "oneOf" | "dependencies" | "dependentSchemas" => self.all(value),
             "if" | "then" | "else" | "not" => self.cost(value),
@@ -99,7 +99,7 @@ impl<'s> Way<'s> {
         }
     }
 
-    /// All schemas of an object or an array.
+    /// Returns the total cost of all schemas in an object or an array.
     fn all(&mut self, schemas: &'s Value) -> SchemaCost {
         match schemas {
             Value::Object(schemas) => {
@@ -112,7 +112,7 @@ impl<'s> Way<'s> {
         }
     }
 
-    /// What is about values within the instance.
+    /// Evaluates `cost` one level deeper in the instance.
     fn below(&mut self, cost: impl FnOnce(&mut Self) -> SchemaCost) -> SchemaCost {
         self.depth += 1;
         let cost = cost(self);
@@ -126,7 +126,7 @@ impl<'s> Way<'s> {
             return *known;
         }
         if let Some((_, depth)) = self.open.iter().find(|(open, _)| *open == reference) {
-            // Back at the same value, it would go on for ever.
+            // A second visit of the same value would recurse without end.
             return if *depth == self.depth { SchemaCost::TOO_MUCH } else { SchemaCost::RECURSION };
         }
         let pointer = reference.strip_prefix('#').filter(|pointer| self.is_plain(pointer));
@@ -135,15 +135,15 @@ impl<'s> Way<'s> {
         self.open.push((reference, self.depth));
         let cost = self.cost(target);
         self.open.pop();
-        // What begins again depends on where it began.
+        // The cost of a recursive reference depends on its starting point, so it is not cached.
         if cost.recursions == 0 {
             self.known.insert(reference, cost);
         }
         cost
     }
 
-    /// Whether everybody finds the same at `pointer`: nothing in it is encoded, and what stands on the way
-    /// has no name of its own.
+    /// `true` if all implementations resolve `pointer` to the same schema. That requires a pointer without
+    /// percent encoding and without an `$id` on its path.
     fn is_plain(&self, pointer: &str) -> bool {
         let has_id =
             |end: usize| self.root.pointer(&pointer[..end]).is_some_and(|value| value.get("$id").is_some());
@@ -151,7 +151,7 @@ impl<'s> Way<'s> {
     }
 }
 
-/// How many values there are in `instance`, and how deep.
+/// Returns the number of values in `instance` and its depth.
 fn size(instance: &Value) -> (u64, u32) {
     let sum = |(values, depth): (u64, u32), one: &Value| {
         let (more, deeper) = size(one);
@@ -164,13 +164,13 @@ fn size(instance: &Value) -> (u64, u32) {
     }
 }
 
-/// How many evaluations of schemas a result is worth: seconds, if it were as many.
+/// Maximum number of schema evaluations for one result. Takes a few seconds.
 const EVALUATIONS_MAX: u64 = 300_000_000;
 
-/// How deep schemas lead into one another, by references too.
+/// Maximum depth of nested schemas, including references.
 const NESTING_MAX: usize = 200;
 
-/// How many schemas are looked at, those that are referred to each time.
+/// Maximum number of visited schemas. A schema counts again for each reference.
 const STEPS_MAX: u32 = 100_000;
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
         SchemaCost::of(schema.as_object().unwrap()).is_affordable(instance)
     }
 
-    /// An object in an object, and so on.
+    /// Returns nested objects of the given depth.
     fn deep(depth: usize) -> Value {
         (0..depth).fold(json!({}), |inner, _| json!({"x": inner}))
     }

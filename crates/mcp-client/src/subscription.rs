@@ -1,4 +1,4 @@
-//! Subscriptions: what the server tells when something changes, in both eras, for as long as it is wanted.
+//! Subscriptions to changes, in both eras.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -20,10 +20,10 @@ use super::error::McpClientError;
 use super::handlers::ServerNotification;
 use super::queue::Queue;
 
-/// Tells of changes, until it is dropped.
+/// A subscription to changes. Dropping it unsubscribes.
 ///
-/// Where the stream breaks it is opened again, and whatever may have changed meanwhile is told as changed, to
-/// [`on_notification`](super::McpClientBuilder::on_notification) too.
+/// If the stream breaks, the client opens it again. Then it reports everything in the filter as changed, also
+/// to [`on_notification`](super::McpClientBuilder::on_notification), because changes may have been missed.
 pub struct Subscription {
     queue: Arc<Queue>,
     client: McpClient,
@@ -31,11 +31,11 @@ pub struct Subscription {
     driving: Option<AbortHandle>,
 }
 
-/// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the legacy
-/// one, where changes of lists are told anyway.
+/// Subscribes to changes. The modern era uses `subscriptions/listen`. The legacy era uses
+/// `resources/subscribe`, and its servers always send changes of lists.
 ///
 /// # Errors
-/// The server does not want it.
+/// The server refuses the subscription.
 pub(super) async fn listen(
     client: &McpClient,
     filter: SubscriptionFilter,
@@ -82,7 +82,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         };
         let is_acknowledged = std::mem::take(&mut queue.state().is_acknowledged);
         if was_acknowledged && is_acknowledged && !is_told {
-            // It ended as soon as it stood.
+            // The stream ended right after its acknowledgment.
             client.conversation.tell_everything(&queue);
         }
         was_acknowledged |= is_acknowledged;
@@ -90,7 +90,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
             pause = PAUSE;
         }
         match outcome {
-            // It was refused, or there is no way to come back.
+            // The server refused the subscription, or the client cannot reconnect.
             Err(error) if !was_acknowledged || !can_resume(&client, &error) => {
                 return queue.end(error);
             }
@@ -103,10 +103,10 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
 }
 
 impl Subscription {
-    /// What has changed; `None` once nothing can be told any more.
+    /// Returns the next change, or `None` after the subscription has ended.
     ///
     /// # Cancel safety
-    /// Nothing is lost if the future is dropped.
+    /// Dropping the future loses no change.
     pub async fn next(&mut self) -> Option<ServerNotification> {
         let next = self.queue.wait_for(|state| match state.told.pop_front() {
             Some(told) => Some(Some(told)),
@@ -115,14 +115,14 @@ impl Subscription {
         next.await
     }
 
-    /// Why nothing can be told any more.
+    /// Returns the reason why the subscription has ended.
     pub fn end(&self) -> Option<McpClientError> {
         self.queue.state().end.clone()
     }
 }
 
 impl Drop for Subscription {
-    /// The server is told because there is no other place that learns that nobody listens.
+    /// Unsubscribes. The destructor does this because no other code learns that the subscription is unused.
     fn drop(&mut self) {
         if let Some(driving) = &self.driving {
             driving.abort();
@@ -137,7 +137,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Opens a subscription, and waits until it ends.
+/// Opens a subscription and waits until it ends.
 async fn listen_once(client: &McpClient, queue: &Arc<Queue>) -> Result<(), McpClientError> {
     let spoken = client.spoken().await?;
     let params = SubscriptionsListenRequestParams { notifications: queue.filter.clone(), meta: None };
@@ -147,13 +147,13 @@ async fn listen_once(client: &McpClient, queue: &Arc<Queue>) -> Result<(), McpCl
     spoken.perform(&client.conversation, &call).await.map(|answer| drop(answer.into_raw()))
 }
 
-/// Whether a subscription that has ended in this way may be opened again.
+/// `true` if a subscription that ended with `error` may be opened again.
 fn can_resume(client: &McpClient, error: &McpClientError) -> bool {
     let binding = &client.conversation.binding;
     error.is_temporary() && !client.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
 }
 
-/// Cancels the subscriptions to resources that no other queue wants. New subscriptions to such a resource
+/// Cancels the subscriptions to resources that no other queue includes. New subscriptions to such a resource
 /// wait until the server has answered, or [`UNSUBSCRIBE_WAIT`] has passed.
 async fn unsubscribe(client: McpClient, uris: Vec<String>) {
     let client = client.hurried(UNSUBSCRIBE_WAIT);
@@ -165,19 +165,17 @@ async fn unsubscribe(client: McpClient, uris: Vec<String>) {
     for uri in uris {
         let _turn = conversation.subscribing.lock(&uri).await;
         if is_wanted(&uri) || conversation.current().is_none() {
-            // By another subscription, which there is one of for a session; or there is no session to tell
-            // anything.
+            // Another subscription needs the resource, or there is no session.
             continue;
         }
         let params = SubscribeRequestParams { uri, meta: None };
-        // A server that is gone tells nothing either.
+        // A server that is gone sends no changes either.
         let _ = client.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_UNSUBSCRIBE, params).await;
     }
 }
 
 impl Conversation {
-    /// Tells of all that `queue` is about that it may have changed, as if the server had: nobody knows what
-    /// was missed.
+    /// Reports everything in the filter of `queue` as changed, because changes may have been missed.
     pub(super) fn tell_everything(&self, queue: &Queue) {
         for told in queue.everything() {
             self.cache.forget(&told);
@@ -186,25 +184,25 @@ impl Conversation {
         }
     }
 
-    /// Begins another session, and lets the subscriptions go on in it. What has changed in between nobody has
-    /// told.
+    /// Starts a new session and renews the subscriptions in it. Changes in between are unknown.
     pub(super) fn resubscribe(self: &Arc<Self>) {
         if !self.resubscription.0.swap(true, Ordering::AcqRel) {
             self.spawn(resubscribe(Arc::downgrade(self)));
         }
     }
 
-    /// Whether all stand in `spoken`, so that nothing is left to do.
+    /// `true` if the subscriptions are complete in the session `spoken`, so that this task can end.
     fn is_resubscribed(&self, spoken: &Arc<Spoken>) -> bool {
         let stands = || self.current().is_some_and(|current| Arc::ptr_eq(&current, spoken));
         self.resubscription.0.store(false, Ordering::Release);
-        // What has ended until then was left to this task; it may have been taken up by another one since.
+        // Sessions that ended before the store relied on this task. If another task has started since, this
+        // one ends.
         stands() || self.resubscription.0.swap(true, Ordering::AcqRel)
     }
 }
 
-/// Subscribes as often as it takes, with longer and longer pauses, until it cannot be helped or nobody
-/// listens any more.
+/// Renews the subscriptions, with growing pauses, until this succeeds, fails permanently, or no subscription
+/// is left.
 async fn resubscribe(conversation: Weak<Conversation>) {
     let mut pause = PAUSE;
     while let Some(alive) = conversation.upgrade() {
@@ -218,7 +216,7 @@ async fn resubscribe(conversation: Weak<Conversation>) {
             return alive.resubscription.0.store(false, Ordering::Release);
         }
         drop(alive);
-        // A session that ends as soon as it has begun is not followed by the next one at once.
+        // Prevents a busy loop if sessions end as soon as they begin.
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
         if let (Ok(spoken), Some(alive)) = (subscribed, conversation.upgrade())
@@ -229,13 +227,13 @@ async fn resubscribe(conversation: Weak<Conversation>) {
     }
 }
 
-/// Subscribes to all that somebody listens to. Returns the session that it is in.
+/// Renews all subscriptions and returns their session.
 async fn subscribe_again(client: &McpClient) -> Result<Arc<Spoken>, McpClientError> {
     let spoken = client.spoken().await?;
     let incoming = &client.conversation.incoming;
     for queue in incoming.queues() {
         match subscribe(client, &queue).await {
-            // The server may refuse it, as it may in the beginning.
+            // The server may refuse a renewal, as it may refuse a first subscription.
             Err(error @ McpClientError::Server(_)) => {
                 incoming.unsubscribe(&queue);
                 queue.end(error);
@@ -247,7 +245,7 @@ async fn subscribe_again(client: &McpClient) -> Result<Arc<Spoken>, McpClientErr
     Ok(spoken)
 }
 
-/// Subscribes to the resources that `queue` is about.
+/// Subscribes to the resources in the filter of `queue`.
 async fn subscribe(client: &McpClient, queue: &Queue) -> Result<(), McpClientError> {
     for uri in &queue.filter.resource_subscriptions {
         let _turn = client.conversation.subscribing.lock(uri).await;
@@ -266,6 +264,6 @@ impl fmt::Debug for Subscription {
 /// Maximum time for which new subscriptions wait for a server that does not answer `resources/unsubscribe`.
 const UNSUBSCRIBE_WAIT: Duration = Duration::from_secs(10);
 
-/// How long to wait before a subscription is opened again.
+/// Time to wait before a subscription is opened again. Doubles up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);

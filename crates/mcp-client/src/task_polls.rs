@@ -28,15 +28,15 @@ pub(super) struct TaskParams<'a> {
     pub(super) task_id: &'a str,
 }
 
-/// When a task is asked for: again and again, until there is no more time.
+/// The polling loop for a task, with its time limit.
 pub(super) struct Polls<'a> {
     client: &'a McpClient,
     latest: Instant,
-    /// How often the server wants to be asked.
+    /// Polling interval that the server requests.
     pace: Duration,
-    /// How long it is spared because it has failed: longer and longer.
+    /// Additional delay after failures. It grows with each failure.
     rest: Duration,
-    /// Why nothing was learnt the last time.
+    /// The error of the last poll, if it failed.
     failure: Option<McpClientError>,
 }
 
@@ -46,16 +46,16 @@ impl<'a> Polls<'a> {
         Self { client, latest, pace: Duration::ZERO, rest: Duration::ZERO, failure: None }
     }
 
-    /// The task goes on, and says how often it is to be asked for.
+    /// Applies the polling interval of a task in progress, and resets the delay after failures.
     pub(super) fn paces(&mut self, task: &WorkingTask) {
         self.pace = task.poll_interval_ms.map_or(PAUSE, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX);
         (self.rest, self.failure) = (Duration::ZERO, None);
     }
 
-    /// The task goes on although nothing was learnt of it, if the server may answer the next time.
+    /// Accepts a temporary failure of a poll and increases the delay.
     ///
     /// # Errors
-    /// It will not.
+    /// The error is permanent, or the client is closed.
     pub(super) fn forgive(&mut self, error: McpClientError) -> Result<(), McpClientError> {
         if !error.is_temporary() || self.client.is_closed() {
             return Err(error);
@@ -65,10 +65,10 @@ impl<'a> Polls<'a> {
         Ok(())
     }
 
-    /// Waits until the task is to be asked for again.
+    /// Waits until the next poll.
     ///
     /// # Errors
-    /// There is no more time: why nothing was learnt the last time, if that is so.
+    /// The time limit is reached. Returns the error of the last poll, if it failed, or `TimedOut`.
     pub(super) async fn pause(&mut self) -> Result<(), McpClientError> {
         sleep(self.pace.max(self.rest)).await;
         if Instant::now() < self.latest {
@@ -78,23 +78,23 @@ impl<'a> Polls<'a> {
     }
 }
 
-/// Gives a task up when it is dropped.
+/// Cancels a task when dropped.
 pub(super) struct GivesUp<'a> {
     pub(super) client: &'a McpClient,
     pub(super) id: Option<&'a str>,
 }
 
 impl Drop for GivesUp<'_> {
-    /// There is no other place that learns that nobody waits any more.
+    /// The destructor cancels the task because no other code learns that the caller stopped waiting.
     fn drop(&mut self) {
         let Some(id) = self.id.map(str::to_owned) else { return };
         let client = self.client.clone();
-        // A server that is gone does nothing either.
+        // A server that has exited does not run the task either.
         self.client.conversation.spawn(async move { client.cancel_task(&id).await });
     }
 }
 
-/// How often a task is asked for of which it is not said.
+/// Polling interval if the server requests none.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);

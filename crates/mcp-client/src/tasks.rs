@@ -1,5 +1,5 @@
-//! Calls of tools that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28, and what is
-//! common to it and the tasks of 2025-11-25.
+//! Tool calls that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28, and the parts
+//! in common with the tasks of 2025-11-25.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use super::legacy_tasks;
 use super::reading::{Answer, Read};
 use super::task_polls::{self, GivesUp, Polls, TaskParams};
 
-/// What calling a tool has come to so far.
+/// The outcome of a tool call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ToolOutcome {
-    /// A result.
+    /// The call has completed with this result.
     Result(CallToolResult),
-    /// A task that goes on.
+    /// The call has become a task, which is still in progress.
     Task(Task),
 }
 
@@ -54,7 +54,7 @@ struct UpdateTaskParams<'a> {
     input_responses: InputResponses,
 }
 
-/// How a task stands.
+/// Returns the state of a task.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -67,8 +67,8 @@ pub(super) async fn get(client: &McpClient, id: &str) -> Result<DetailedTask, Mc
     Ok(result.task)
 }
 
-/// Answers what a task has asked, each answer under the name of its question (2026-07-28): before, tasks
-/// asked as any request did.
+/// Answers questions of a task, each under the name of its question (2026-07-28). In earlier revisions, a
+/// task asks like any other request.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -81,7 +81,7 @@ pub(super) async fn update(
     task_polls::perform::<serde::de::IgnoredAny, _>(client, methods::TASKS_UPDATE, id, params).await.map(drop)
 }
 
-/// Gives a task up. It may come to its end all the same.
+/// Cancels a task. The task may complete nevertheless.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -90,7 +90,7 @@ pub(super) async fn cancel(client: &McpClient, id: &str) -> Result<(), McpClient
     task_polls::perform::<serde::de::IgnoredAny, _>(client, methods::TASKS_CANCEL, id, params).await.map(drop)
 }
 
-/// Waits for the result of a task; if `is_given_up`, the task is canceled when nobody waits for it any more.
+/// Waits for the result of a task. If `is_given_up`, dropping the future cancels the task.
 pub(super) async fn wait(
     client: &McpClient,
     id: &str,
@@ -126,7 +126,7 @@ pub(super) async fn wait(
     }
 }
 
-/// How a task stands, with what it asks answered.
+/// Returns the state of a task after answering its questions.
 async fn look(client: &McpClient, id: &str, answers: &mut Answers) -> Result<DetailedTask, McpClientError> {
     let task = get(client, id).await?;
     if let DetailedTask::InputRequired(asking) = &task {
@@ -135,7 +135,7 @@ async fn look(client: &McpClient, id: &str, answers: &mut Answers) -> Result<Det
     Ok(task)
 }
 
-/// Answers what was not answered before: no name is used for two questions of a task.
+/// Answers the new questions of a task. A task never uses a name for two questions.
 async fn answer(
     client: &McpClient,
     id: &str,
@@ -151,7 +151,7 @@ async fn answer(
             answers.untold.insert(name.clone(), answer.map_err(McpClientError::QuestionFailed)?);
         }
     }
-    // What is not asked any more has been told, although nobody has said so.
+    // The server has the answer to a question that it no longer asks, although the update may have failed.
     answers.untold.retain(|name, _| questions.contains_key(name));
     if !answers.untold.is_empty() {
         update(client, id, answers.untold.clone()).await?;
@@ -160,13 +160,13 @@ async fn answer(
     Ok(())
 }
 
-/// What was answered to a task.
+/// The answers to the questions of a task.
 #[derive(Default)]
 struct Answers {
     asked: BTreeSet<String>,
-    /// What the server is still to be told.
+    /// Answers that the server has not confirmed.
     untold: InputResponses,
 }
 
-/// How much one task may ask.
+/// Maximum number of questions of one task.
 const QUESTIONS_MAX: usize = 100;

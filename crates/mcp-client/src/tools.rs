@@ -1,5 +1,5 @@
-//! What is known of tools from their lists: the arguments that are mirrored in headers (2026-07-28,
-//! Streamable HTTP), what their results promise to be, and whether to call them twice does no harm.
+//! Data from the lists of tools: arguments that are mirrored in headers (2026-07-28, Streamable HTTP), output
+//! schemas, and whether a call may be repeated.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,34 +18,34 @@ use thruway_net::{Admitted, LogLimit};
 use super::error::McpClientError;
 use super::schema_cost::SchemaCost;
 
-/// What is known of tools: those of which there is nothing to know are not in it.
+/// Data about tools. A tool without relevant data has no entry.
 #[derive(Default, Debug)]
 pub(super) struct KnownTools {
     tools: Mutex<HashMap<String, Arc<KnownTool>>>,
     are_listed: AtomicBool,
 }
 
-/// What is known of one.
+/// Data about one tool.
 #[derive(Debug)]
 struct KnownTool {
     headers: Vec<ParamHeader>,
     output: Option<OutputSchema>,
     may_be_repeated: bool,
-    /// Whether it may be called as a task (2025-11-25).
+    /// Support for calls as tasks (2025-11-25).
     task_support: TaskSupport,
 }
 
-/// What results promise to be. It is compiled for the first of them.
+/// The output schema of a tool. It is compiled when the first result arrives.
 #[derive(Debug)]
 struct OutputSchema {
     schema: JsonObject,
-    /// `None` if it cannot be checked against.
+    /// `None` if the schema is unusable or too expensive.
     compiled: OnceLock<Option<(CompiledSchema, SchemaCost)>>,
 }
 
 impl KnownTools {
-    /// Remembers what there is to know of `tools`, which are all that there are. If arguments `are_mirrored`,
-    /// leaves those out that cannot be called for what they want.
+    /// Replaces the data with that of `tools`, the complete list. If arguments `are_mirrored`, removes tools
+    /// with invalid header declarations from the list.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>, are_mirrored: bool) {
         self.are_listed.store(true, Ordering::Relaxed);
         let mut known = HashMap::new();
@@ -64,20 +64,24 @@ impl KnownTools {
                     let name = &tool.name;
                     if let Some(Admitted { suppressed }) = LIMIT.admit() {
                         let reason = "its `x-mcp-header` is invalid";
-                        tracing::warn!(suppressed, "left out the tool `{name}`: {reason}: {invalid:?}");
+                        tracing::warn!(
+                            suppressed,
+                            "omitted the tool `{name}` from the list: {reason}: {invalid:?}"
+                        );
                     }
                     false
                 }
             }
         });
-        // What is not there any more is forgotten: names could change for ever.
+        // Tools that are no longer listed are removed. Otherwise a server with changing names would fill the
+        // memory.
         *self.known() = known;
     }
 
-    /// The headers of a call of `tool` that mirror its arguments.
+    /// Returns the headers of a call of `tool` that mirror its arguments.
     ///
     /// # Errors
-    /// One of them cannot be sent.
+    /// A header value cannot be sent.
     pub(super) fn mirrored(&self, tool: &str, arguments: &RawValue) -> Result<FieldLinesBuf, McpClientError> {
         let mut field_lines = FieldLinesBuf::new();
         let Some(tool) = self.find(tool).filter(|tool| !tool.headers.is_empty()) else {
@@ -94,30 +98,30 @@ impl KnownTools {
         Ok(field_lines)
     }
 
-    /// Whether arguments of `tool` are mirrored.
+    /// `true` if arguments of `tool` are mirrored.
     pub(super) fn are_mirrored(&self, tool: &str) -> bool {
         self.find(tool).is_some_and(|tool| !tool.headers.is_empty())
     }
 
-    /// Whether any were listed.
+    /// `true` if the tools have been listed.
     pub(super) fn are_listed(&self) -> bool {
         self.are_listed.load(Ordering::Relaxed)
     }
 
-    /// Whether `tool` may be called as a task (2025-11-25).
+    /// Returns the support of `tool` for calls as tasks (2025-11-25).
     pub(super) fn task_support(&self, tool: &str) -> TaskSupport {
         self.find(tool).map_or(TaskSupport::Forbidden, |tool| tool.task_support)
     }
 
-    /// Whether it does not matter how often `tool` is called, as its server says.
+    /// `true` if the server declares `tool` read-only or idempotent.
     pub(super) fn may_be_repeated(&self, tool: &str) -> bool {
         self.find(tool).is_some_and(|tool| tool.may_be_repeated)
     }
 
-    /// Checks what `tool` has answered against what it promises, if that is known.
+    /// Checks a result of `tool` against the output schema, if known.
     ///
     /// # Errors
-    /// The result is another one.
+    /// The result does not match the schema.
     pub(super) fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
         if result.is_error == Some(true) {
             return Ok(());
@@ -128,7 +132,7 @@ impl KnownTools {
         };
         let Some(structured) = &result.structured_content else {
             return Err(McpClientError::result_invalid(
-                &"it has no `structuredContent`, which its tool promises",
+                &"the result has no `structuredContent`, although the tool has an output schema",
             ));
         };
         let structured = serde_json::from_str(structured.as_str())
@@ -136,7 +140,7 @@ impl KnownTools {
         if !cost.is_affordable(&structured) {
             static LIMIT: LogLimit = LogLimit::new();
             if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                let reason = "that would take too long";
+                let reason = "the check would take too long";
                 tracing::warn!(suppressed, "did not check a result of the tool `{tool}`: {reason}");
             }
             return Ok(());
@@ -187,7 +191,7 @@ impl OutputSchema {
         let compile = || {
             let cost = SchemaCost::of(&self.schema);
             if cost.is_endless() {
-                unchecked("refers to itself or elsewhere");
+                unchecked("recurses without end, is too large, or refers to another document");
                 return None;
             }
             let checked = CompiledSchema::compile_untrusted(&self.schema);

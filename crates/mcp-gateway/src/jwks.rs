@@ -83,7 +83,7 @@ mod tests {
         json!({"iss": ISSUER, "aud": RESOURCE, "sub": "ada", "exp": expires})
     }
 
-    /// Waits for something to be so, for longer than any machine needs.
+    /// Waits until a condition holds, for longer than any machine needs.
     fn until(what: &str, is_so: impl Fn() -> bool) {
         let end = Clock::system().now_exact() + Duration::from_secs(20);
         while !is_so() {
@@ -118,13 +118,13 @@ mod tests {
         let before = asked.load(Ordering::SeqCst);
         until("they are not fetched", || !is_valid(&one) && asked.load(Ordering::SeqCst) > before + 1);
         assert!(is_valid(&two));
-        // An empty set once counted as an error too, so that withdrawn keys stayed valid.
+        // Regression test: an empty set counted as an error too, so withdrawn keys stayed valid.
         *keys.lock().unwrap() = r#"{"keys":[]}"#.to_owned();
         until("the withdrawn keys are still valid", || !is_valid(&one) && !is_valid(&two));
     }
 
-    /// Fetched keys stayed valid for as long as fetches failed: a thief of a withdrawn key had to keep the
-    /// verifier from its issuer.
+    /// Regression test: fetched keys stayed valid while fetches failed. A thief of a withdrawn key only had
+    /// to block the connection from the verifier to its issuer.
     #[test]
     fn keys_that_cannot_be_fetched_again_become_too_old() {
         let issuer = Issuer::new("one");

@@ -1,6 +1,6 @@
-//! MCP servers that pass requests to other servers: [bridges](Bridge) in front of one server.
+//! MCP servers that forward requests to other servers: [bridges](Bridge) in front of one server.
 //!
-//! A bridge is a [backend](thruway_mcp_server::backend::Backend) of an MCP server, and it talks to the other
+//! A bridge is a [backend](thruway_mcp_server::backend::Backend) of an MCP server. It connects to the other
 //! server with MCP clients.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A client: it lists the tools of a server, calls one of them, and answers what the server asks.
+//! A client that lists the tools of a server, calls one of them, and answers the questions of the server.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use thruway_mcp_sdk::schema::{
 };
 use thruway_mcp_sdk::{McpClient, McpClientBuilder, json_rpc};
 
-/// Answers every form in the same way; a real client would ask somebody.
+/// Answers every form in the same way. A real client would ask its user.
 async fn answer(question: InputRequest) -> Result<InputResponse, json_rpc::Error> {
     match question {
         InputRequest::Elicit(_) => {
@@ -25,7 +25,7 @@ pub(crate) fn client() -> McpClientBuilder {
     McpClient::builder().answers(ClientCapabilities::default().with_elicitation(), answer)
 }
 
-/// The names of the tools, and what `ask` answers.
+/// Returns the names of the tools, and the answer of the tool `ask`.
 pub(crate) async fn talk(client: &McpClient) -> Result<(Vec<String>, String), Box<dyn Error>> {
     let tools = client.list_tools().await?;
     let reporting = client.clone().with_progress(|progress| println!("{} is done", progress.progress));
@@ -37,7 +37,7 @@ pub(crate) async fn talk(client: &McpClient) -> Result<(Vec<String>, String), Bo
     Ok((tools.into_iter().map(|tool| tool.name).collect(), text.unwrap_or_default()))
 }
 
-/// Run `thruway mcp serve` before.
+/// First run `thruway mcp serve`.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let client = client().http("http://127.0.0.1:8080/mcp");

@@ -1,5 +1,5 @@
-//! A tool that takes its time, says how far it is, and asks its user before it does anything. The same code
-//! asks clients of both eras.
+//! A slow tool that reports progress and asks the user for confirmation. The same code asks clients of both
+//! eras.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ struct Booking {
     nights: u8,
 }
 
-/// Up to its question, this runs again when a client of the modern era brings the answer: nothing that must
-/// happen once may stand before it.
+/// A modern client starts this function again with its answer. The code before the question therefore must
+/// not have effects that may occur only once.
 async fn book(Booking { destination, nights }: Booking, context: Context) -> Result<String, HandlerError> {
     let sure = PrimitiveSchemaDefinition::boolean().with_title("Book it").with_default(false);
     let question = format!("Book {nights} nights in {destination}?");

@@ -1,4 +1,4 @@
-//! A bridge: serves the server at a URL on the standard input and output. Client and server may speak
+//! A bridge that serves the server at a URL on the standard input and output. Client and server may use
 //! different revisions.
 
 use std::error::Error;
@@ -10,7 +10,7 @@ pub(crate) async fn connect(url: String) -> Result<Bridge, McpClientError> {
     Bridge::connect(BridgeOptions::default(), connect).await
 }
 
-/// Run `thruway mcp serve` before.
+/// First run `thruway mcp serve`.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let bridge = connect("http://127.0.0.1:8080/mcp".to_owned()).await?;

@@ -1,8 +1,7 @@
-//! A server for callers with a token only: JSON Web Tokens of one issuer, and a tool that takes a scope of
-//! its own.
+//! A server that requires JSON Web Tokens of one issuer, and a tool that requires a scope.
 //!
-//! The issuer's keys (a JSON Web Key Set) are in a file, which is read again every minute: issuers change
-//! theirs.
+//! The keys of the issuer (a JSON Web Key Set) are in a file. The server reads the file again every minute,
+//! because issuers change their keys.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use thruway_server::{Router, Server};
 
 const ISSUER: &str = "https://login.example";
 
-/// The URL by which clients know the endpoint. Tokens must have been issued for it.
+/// The public URL of the endpoint. Tokens must be issued for it.
 const RESOURCE: &str = "https://mcp.example/mcp";
 
 fn whoami(call: &Call<'_>) -> String {
@@ -31,7 +30,8 @@ pub(crate) fn app(verifier: JwtVerifier) -> Router {
 }
 
 pub(crate) fn verifier(keys: &str) -> Result<JwtVerifier, String> {
-    JwtVerifier::new(ISSUER, RESOURCE, keys).map_err(|_| "these are no keys".to_owned())
+    JwtVerifier::new(ISSUER, RESOURCE, keys)
+        .map_err(|_| "the file is not a valid JSON Web Key Set".to_owned())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let replaced =
                 std::fs::read_to_string(&path).is_ok_and(|keys| rotating.replace_keys(&keys).is_ok());
             if !replaced {
-                eprintln!("the keys in {path} are of no use; the old ones stay");
+                eprintln!("cannot use the keys in {path}, keeping the previous keys");
             }
         }
     });

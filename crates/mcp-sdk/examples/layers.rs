@@ -1,4 +1,4 @@
-//! Layers around handlers: one refuses calls beyond a quota, one writes down how long calls take.
+//! Layers around handlers: one enforces a quota of calls, and one logs the duration of calls.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +14,7 @@ struct Shout {
     text: String,
 }
 
-/// So many calls, then no more.
+/// Refuses calls beyond this number.
 struct Quota(AtomicU32);
 
 impl Layer for Quota {

@@ -16,9 +16,9 @@ const TEMPLATE: &str = "book://{title}";
 
 #[derive(Deserialize, JsonSchema)]
 struct Review {
-    /// Which book
+    /// Title of the book
     title: String,
-    /// For whom; for everybody if nobody is named
+    /// Name of the reader. Default: all readers
     reader: Option<String>,
 }
 

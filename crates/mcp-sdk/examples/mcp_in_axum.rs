@@ -1,4 +1,4 @@
-//! An axum application that is an MCP server too, on this engine or, with `axum::serve`, on axum's own.
+//! An axum application that is also an MCP server. It runs on Thruway or, with `axum::serve`, on hyper.
 //!
 //! ```sh
 //! cargo run -p thruway-mcp-sdk --example mcp_in_axum
@@ -14,7 +14,7 @@ use thruway_server::{Server, ServerError, Tower};
 
 #[derive(Deserialize, JsonSchema)]
 struct Greet {
-    /// Who is to be greeted
+    /// Name to greet
     name: String,
 }
 

@@ -1,5 +1,5 @@
-//! Resources that come and go: a notebook. Each note is a resource; clients that listen hear of new ones, and
-//! of changes.
+//! A notebook. Each note is a resource. Clients with a subscription are notified of new notes and of
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use thruway_server::{Router, Server, ServerError};
 
 #[derive(Deserialize, JsonSchema)]
 struct Note {
-    /// What the note is found by: letters and digits
+    /// Unique name of the note: letters and digits
     #[schemars(regex(pattern = r"^[a-z0-9]{1,32}$"))]
     name: String,
     text: String,

@@ -1,5 +1,5 @@
-//! A tool that takes longer than a client likes to wait. It reports progress and logs; a client that knows of
-//! tasks is answered with one at once and comes back for the result, any other waits.
+//! A slow tool that reports progress and logs. A client with support for tasks gets a task at once and
+//! fetches the result later. Any other client waits.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 #[derive(Deserialize, JsonSchema)]
 struct Wanted {
-    /// How many chapters
+    /// Number of chapters
     #[schemars(range(min = 1, max = 100))]
     chapters: u32,
 }
@@ -22,8 +22,8 @@ struct Report {
     chapters: Vec<String>,
 }
 
-/// Dropped when nobody waits for it any more, or when the task is cancelled: what it has begun elsewhere is
-/// given up then.
+/// The future is dropped when the client stops waiting, or when the task is canceled. Unfinished work
+/// elsewhere must end then.
 async fn write(Wanted { chapters: wanted }: Wanted, context: Context) -> Structured<Report> {
     let mut chapters = Vec::new();
     for n in 1..=wanted {

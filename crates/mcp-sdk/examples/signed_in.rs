@@ -1,14 +1,12 @@
-//! A client of a server that wants tokens: a person logs in with a browser, or the program has an id and a
-//! secret of the authorization server `ISSUER`.
-//!
-//! `signed_in URL` or `signed_in URL ID SECRET ISSUER`
+//! A client of a server that requires tokens. A person logs in with a browser, or the program uses an id and
+//! a secret of the authorization server `ISSUER`.
 
 use std::error::Error;
 
 use thruway_mcp_sdk::McpClient;
 use thruway_mcp_sdk::oauth::{LoopbackRedirect, OAuth, RegisteredClient};
 
-/// Whoever reads what is printed logs in.
+/// A person reads the printed URL and logs in.
 fn person() -> OAuth {
     OAuth::login(LoopbackRedirect::new(|url| println!("to log in, open {url}"))).client_name("signed_in")
 }

@@ -1,5 +1,5 @@
-//! Tools that are functions with `#[tool]`: what a model reads of them is what stands here. The functions
-//! stay functions, for tests and for each other.
+//! Tools from functions with `#[tool]`. Models read the doc comments as descriptions. Tests and other
+//! functions can still call the functions.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,12 +13,12 @@ pub(crate) struct Count {
 
 /// Counts the words of a text.
 ///
-/// A word is what stands between blanks.
+/// Words are separated by white space.
 #[tool(title = "Word count", read_only, idempotent)]
 pub(crate) fn count_words(
     /// The text.
     text: &str,
-    /// Words with fewer letters are not counted.
+    /// Minimum number of letters of a counted word.
     #[serde(default)]
     letters_min: usize,
 ) -> Structured<Count> {

@@ -21,7 +21,7 @@ pub use thruway_mcp_server::{
 };
 pub use thruway_net::ClientAddr;
 
-/// The README's examples compile.
+/// Compiles the examples in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

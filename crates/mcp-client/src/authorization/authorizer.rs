@@ -1,4 +1,4 @@
-//! Sends the token along, and gets another one when the server refuses it.
+//! Adds tokens to requests, and obtains another token when the server refuses one.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,25 +31,26 @@ use super::{Grant, OAuth};
 pub(crate) struct Authorizer {
     server_url: Box<str>,
     kept: Kept,
-    /// `None` if tokens cannot be sent there.
+    /// `None` if tokens must not be sent to this URL.
     server: Option<HttpUrl>,
     oauth: OAuth,
     fetch: Fetch,
     standing: ArcSwap<Standing>,
-    /// One at a time gets a token; the others wait for what comes of it.
+    /// Held while a token is being obtained, so that concurrent requests share one token.
     turn: Mutex<Known>,
-    /// Held while a refresh token is given away, by whoever has begun that or by nobody any more.
+    /// Held during a renewal, which continues if its caller stops waiting.
     renewing: Arc<Mutex<()>>,
     logins: Logins,
 }
 
-/// What a request is sent with. A request that is refused finds out by it whether there is a newer one.
+/// The credentials of a request. A refused request compares them with the current ones to detect a newer
+/// token.
 #[derive(Debug)]
 pub(crate) struct Standing {
     token: Option<Arc<Token>>,
-    /// Whether the token has ended and cannot be renewed: it is not sent any more.
+    /// `true` if the token has expired and cannot be renewed. The client no longer sends it.
     is_over: bool,
-    /// Why there is no other one.
+    /// The reason why no other token is available.
     failure: Option<OAuthError>,
 }
 
@@ -57,29 +58,30 @@ pub(crate) struct Standing {
 struct Token {
     stored: StoredToken,
     key: Option<Arc<DpopKey>>,
-    /// What the server wants the next proof to say (RFC 9449 §9).
+    /// The nonce that the server requires in the next proof (RFC 9449 §9).
     nonce: StdMutex<Option<String>>,
-    /// Whether a grant was given for it just now, so that there is no better one.
+    /// `true` if the token was just obtained with a grant, so that another request for a token would not
+    /// help.
     is_fresh: bool,
-    /// Whether the server has taken it.
+    /// `true` if the server has accepted the token.
     is_accepted: AtomicBool,
 }
 
-/// How often a request was sent again.
+/// Number of times that a request was repeated.
 #[derive(Default, Debug)]
 pub(crate) struct Attempts {
     tokens: u32,
     nonces: u32,
 }
 
-/// What a server wants.
+/// The reason for which a server refused a request.
 #[derive(Debug)]
 pub(crate) enum Demand {
-    /// The number in the proof that it has just said.
+    /// The proof must contain the nonce of the response.
     Nonce,
-    /// A token, or another one.
+    /// The server requires a token, or another token.
     Token(Challenge),
-    /// More scopes.
+    /// The server requires more scopes.
     Scopes(Challenge),
 }
 
@@ -111,17 +113,18 @@ impl Authorizer {
         }
     }
 
-    /// Until when a person was logging in, for whom nobody should lose patience.
+    /// Returns the last time at which a login was in progress. This time does not count toward timeouts.
     pub(crate) fn waited_until(&self) -> Option<Instant> {
         self.logins.last()
     }
 
-    /// What the next request is sent with.
+    /// Returns the credentials for the next request.
     pub(crate) fn standing(&self) -> Arc<Standing> {
         self.standing.load_full()
     }
 
-    /// Adds the token to a request to `url`, if that is of the server: it is for no other.
+    /// Adds the token to a request to `url`, if `url` has the origin of the server. Other origins never
+    /// receive the token.
     pub(crate) fn sign<'c>(
         &self,
         standing: &Standing,
@@ -142,8 +145,8 @@ impl Authorizer {
         Ok(request.field("Authorization", format!("DPoP {access_token}")).field("DPoP", proof))
     }
 
-    /// Gets what a server wants that has refused a request with `used`, so that the request can be sent
-    /// again.
+    /// Obtains the credentials that a refused request with `used` lacked, so that the caller can repeat the
+    /// request.
     pub(crate) async fn satisfy(
         self: &Arc<Self>,
         used: &Arc<Standing>,
@@ -159,14 +162,14 @@ impl Authorizer {
         if is_nonce { Ok(()) } else { self.replace(used, demand).await }
     }
 
-    /// What is known, for one at a time. A renewal that nobody waits for any more comes to its end first.
+    /// Waits for exclusive access to the known parties. A renewal without a waiting caller finishes first.
     async fn take_turn(&self) -> MutexGuard<'_, Known> {
         let known = self.turn.lock().await;
         drop(self.renewing.lock().await);
         known
     }
 
-    /// Gets a token that may be what the server wants, unless somebody else has tried meanwhile.
+    /// Obtains a token that may satisfy the server, unless another request has tried since.
     async fn replace(self: &Arc<Self>, used: &Arc<Standing>, demand: &Demand) -> Result<(), OAuthError> {
         let mut known = self.take_turn().await;
         let current = self.standing.load_full();
@@ -191,7 +194,7 @@ impl Authorizer {
         let last = used.token.as_deref();
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
-        // Who gives the same again is refused the same again.
+        // The server would refuse an equal token again.
         if !demand.may_be_satisfied(used.sent()) {
             return Err(demand.refusal());
         }
@@ -202,15 +205,15 @@ impl Authorizer {
         let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
         if let (Demand::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
             let renewed = self.refresh(known, last, parties.metadata.clone(), turn).await;
-            // Nobody logs in because there is no way to renew it just now.
+            // A temporary failure of the renewal is no reason for a login.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
             }
         } else {
-            // A login takes too long to keep others waiting.
+            // A login takes too long to hold the lock.
             drop(turn);
         }
-        // Where the store locks nothing, another one may have been quicker.
+        // Without a lock in the store, another process may have obtained a token in the meantime.
         if self.take_news() && self.has_what_is_wanted(demand) {
             return Ok(());
         }
@@ -220,7 +223,7 @@ impl Authorizer {
         Ok(())
     }
 
-    /// Takes the token that somebody else has kept meanwhile, if there is one. Returns whether there was.
+    /// Loads the token that another client or process has stored since. Returns `true` if there is one.
     fn take_news(&self) -> bool {
         let news = self.server.as_ref().and_then(|_| self.kept.news());
         let news = news
@@ -229,7 +232,7 @@ impl Authorizer {
         news.map(|token| self.put(token)).is_some()
     }
 
-    /// Whether the token that there is may be what the server wants, which has not seen it yet.
+    /// `true` if the current token may satisfy the server, which has not seen it yet.
     fn has_what_is_wanted(&self, demand: &Demand) -> bool {
         let standing = self.standing.load();
         standing.sent().is_some_and(|token| match demand {
@@ -238,7 +241,7 @@ impl Authorizer {
         })
     }
 
-    /// Gets a token, as a client that registers itself again if it was forgotten since it did so before.
+    /// Requests a token. If the server no longer knows the client, the client registers again.
     async fn apply(
         &self,
         known: &mut Known,
@@ -262,11 +265,12 @@ impl Authorizer {
                 Ok(response) => return Ok((response, client)),
                 Err(error) => {
                     let is_unknown = is_client_unknown(&error);
-                    // Whom it does not know an authorization server may tell so, and send nobody back.
+                    // An authorization server may show an unknown client an error page and never redirect
+                    // back.
                     if is_unknown || error == OAuthError::LoginTimedOut {
                         known.forget(issuer);
                     }
-                    // One that has just been registered would be refused again.
+                    // The server would refuse a client that has just registered again.
                     if !is_unknown || before.as_deref() != Some(&*client.id) {
                         return Err(error);
                     }
@@ -275,8 +279,8 @@ impl Authorizer {
         }
     }
 
-    /// What is asked for: what the server wants now or in general, what it wanted before, and what the user
-    /// wants.
+    /// Returns the scopes to request: those that the server demands now or in general, the previous ones, and
+    /// the configured ones.
     fn scopes(&self, challenge: &Challenge, parties: &Parties, last: Option<&Token>) -> Scopes {
         let wanted = &self.oauth.scopes;
         let general = parties.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());
@@ -291,8 +295,8 @@ impl Authorizer {
         scopes
     }
 
-    /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what
-    /// it wants.
+    /// Renews a token that expires soon. If this fails permanently, requests are sent without a token, and
+    /// the server responds with its demand.
     pub(crate) async fn renew(self: &Arc<Self>, standing: &Arc<Standing>) -> Arc<Standing> {
         let mut known = self.take_turn().await;
         if !Arc::ptr_eq(&self.standing.load(), standing) {
@@ -309,13 +313,13 @@ impl Authorizer {
                 return Err(OAuthError::TokenInvalid);
             }
             let issuer = &token.stored.issuer;
-            // Only who said nothing about itself when the token was got may say nothing now.
+            // The metadata may be missing only if the issuer is its own origin, as in revision 2025-03-26.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
             self.refresh(&mut known, &token, metadata, turn).await
         };
-        // It may do for as long as it lasts; and where the store locks nothing, another one may have been
-        // quicker.
+        // After a temporary failure, the token stays in use until it expires. Without a lock in the store,
+        // another process may have renewed the token.
         if renewed.await.is_err_and(|error| error.is_refusal()) && !self.take_news() {
             let token = Some(token.clone());
             self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
@@ -323,9 +327,12 @@ impl Authorizer {
         self.standing.load_full()
     }
 
-    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both. That may be
-    /// done once with most of them, and the next one is in the answer: it is taken whoever stops to wait. It
-    /// is our `turn` until it is kept.
+    /// Exchanges the refresh token for another token (RFC 6749 §6). Only the issuer receives the refresh
+    /// token.
+    ///
+    /// Most refresh tokens are valid for one use, and the response contains the next one. Therefore the
+    /// renewal runs in its own task and finishes even if the caller stops waiting. It holds `turn` until the
+    /// new token is stored.
     async fn refresh(
         self: &Arc<Self>,
         known: &mut Known,
@@ -345,13 +352,13 @@ impl Authorizer {
         });
         let outcome = renewal.await.unwrap_or(Err(OAuthError::TokenInvalid));
         if outcome.as_ref().is_err_and(is_client_unknown) {
-            // Nobody logs in to a client that is known to be unknown.
+            // The client registers again before the next login.
             known.forget(&issuer);
         }
         outcome
     }
 
-    /// What comes for the refresh token of `token`.
+    /// Requests a new token with the refresh token of `token`.
     async fn renewed(&self, token: &Token, metadata: &ServerMetadata) -> Result<Token, OAuthError> {
         let (stored, key) = (&token.stored, &token.key);
         let refresh_token = stored.refresh_token.clone().ok_or(OAuthError::TokenInvalid)?;
@@ -384,17 +391,17 @@ impl Authorizer {
 }
 
 impl Standing {
-    /// Whether the token should be renewed before it is sent.
+    /// `true` if the token should be renewed before it is sent.
     pub(crate) fn ends_soon(&self) -> bool {
         !self.is_over && self.token.as_ref().is_some_and(|token| token.ends_soon())
     }
 
-    /// What the server wants that has answered in this way; nothing if it has taken what it was sent.
+    /// Returns the demand in a response, or `None` if the server accepted the credentials.
     pub(crate) fn demand(&self, response: &Response) -> Option<Demand> {
         demand(self.sent(), response)
     }
 
-    /// The token that requests are sent with.
+    /// Returns the token for requests.
     fn sent(&self) -> Option<&Token> {
         self.token.as_deref().filter(|_| !self.is_over)
     }
@@ -432,7 +439,7 @@ impl Demand {
         }
     }
 
-    /// Whether another token could be one that the server takes, if this was the last one.
+    /// `true` if another token may satisfy the server, given the last token.
     fn may_be_satisfied(&self, last: Option<&Token>) -> bool {
         let Some(last) = last else { return true };
         match self {
@@ -470,13 +477,13 @@ impl Token {
         Self::new(stored, key, true)
     }
 
-    /// What has come for the refresh token of `before`.
+    /// Creates the token from the response to a renewal of `before`.
     fn renewed(response: TokenResponse, before: &StoredToken, key: Option<Arc<DpopKey>>) -> Self {
         let stored = StoredToken {
             expires_at: expires_at(&response),
             scopes: granted(Scopes::parse(&before.scopes), &response).to_string(),
             access_token: response.access_token,
-            // It is replaced, or goes on to be valid.
+            // A response without a refresh token leaves the previous one valid.
             refresh_token: response.refresh_token.or_else(|| before.refresh_token.clone()),
             ..before.clone()
         };
@@ -509,7 +516,7 @@ impl Token {
         self.nonce.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers what the server wants the next proof to say, if there are proofs.
+    /// Stores the nonce for the next proof. Returns `false` if the token has no key.
     fn learn_nonce(&self, nonce: &str) -> bool {
         if self.key.is_some() {
             *self.nonce.lock().unwrap_or_else(PoisonError::into_inner) = Some(nonce.to_owned());
@@ -519,7 +526,7 @@ impl Token {
 }
 
 fn expires_at(response: &TokenResponse) -> Option<u64> {
-    // Zero means that nothing is known, if it means anything.
+    // Zero is treated as unknown.
     let seconds = response.expires_in().filter(|seconds| *seconds > 0);
     seconds.map(|seconds| unix_time().saturating_add(seconds))
 }
@@ -540,10 +547,10 @@ impl fmt::Debug for Token {
     }
 }
 
-/// How often a request gets another token.
+/// Maximum number of times that a request obtains another token.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A token that ends sooner could end on the way.
+/// A token that expires within this time is renewed, because it could expire in transit.
 const SOON_SECONDS: u64 = 10;
 
 #[cfg(test)]

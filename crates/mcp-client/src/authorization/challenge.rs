@@ -1,13 +1,13 @@
-//! `WWW-Authenticate`: what a server asks for (RFC 9110 §11.6.1, RFC 6750 §3, RFC 9728 §5.1).
+//! Parsing of `WWW-Authenticate` (RFC 9110 §11.6.1, RFC 6750 §3, RFC 9728 §5.1).
 
 use thruway_message::FieldLines;
 
 use super::scopes::Scopes;
 
-/// What a server asks for, of what is understood here.
+/// The supported parts of a challenge.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Challenge {
-    /// Whether the token is to be bound to a key (RFC 9449 §7.1).
+    /// `true` if the token must be bound to a key (RFC 9449 §7.1).
     pub(super) is_dpop: bool,
     pub(super) error: Option<String>,
     pub(super) scopes: Option<Scopes>,
@@ -15,8 +15,8 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// What the header section of a response asks for. If it leaves the choice, a token that is bound to a
-    /// key is preferred.
+    /// Returns the challenge in the header section of a response. If the server offers several, prefers
+    /// tokens bound to a key.
     pub(crate) fn of(fields: FieldLines<'_>) -> Self {
         let values = fields.all("www-authenticate").filter_map(|value| value.as_str());
         let mut challenges: Vec<_> = values.flat_map(parse).collect();
@@ -29,7 +29,7 @@ impl Challenge {
     }
 
     fn add(&mut self, name: &str, value: String) {
-        // What is said twice counts as it was said first.
+        // The first of several equal parameters counts.
         match name.to_ascii_lowercase().as_str() {
             "error" => _ = self.error.get_or_insert(value),
             "scope" => _ = self.scopes.get_or_insert_with(|| Scopes::parse(&value)),
@@ -39,7 +39,7 @@ impl Challenge {
     }
 }
 
-/// The challenges of a field value whose scheme is understood. What is malformed is passed over.
+/// Parses the challenges with a supported scheme. Skips malformed parts.
 fn parse(value: &str) -> Vec<Challenge> {
     let mut challenges: Vec<Challenge> = Vec::new();
     let mut is_understood = false;
@@ -84,7 +84,7 @@ impl<'v> Cursor<'v> {
         self.take(is_unwanted);
     }
 
-    /// A token or a quoted string (RFC 9110 §5.6.4).
+    /// Parses a token or a quoted string (RFC 9110 §5.6.4).
     fn value(&mut self) -> String {
         let Some(rest) = self.0.strip_prefix('"') else { return self.take(is_token).to_owned() };
         let mut value = String::new();
@@ -99,7 +99,7 @@ impl<'v> Cursor<'v> {
                 character => value.push(character),
             }
         }
-        // Without its end, it is no value.
+        // A quoted string without its end is invalid.
         self.0 = "";
         String::new()
     }
@@ -109,7 +109,7 @@ const fn is_space(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t')
 }
 
-/// RFC 9110 §5.6.2.
+/// `true` for a character of a token (RFC 9110 §5.6.2).
 const fn is_token(octet: u8) -> bool {
     octet.is_ascii_alphanumeric()
         || matches!(octet, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')

@@ -1,4 +1,4 @@
-//! Tokens that are of no use without a key (RFC 9449): each request proves that its sender has the key.
+//! Tokens bound to a key (RFC 9449): each request contains a proof that its sender has the key.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ use super::error::OAuthError;
 use super::random::{random_text, unix_time};
 use super::url::HttpUrl;
 
-/// A key that tokens are bound to.
+/// A key for bound tokens.
 pub(super) struct DpopKey {
     pkcs8: Vec<u8>,
     signing: EncodingKey,
     public: Jwk,
 }
 
-/// What a proof says (RFC 9449 §4.2).
+/// The claims of a proof (RFC 9449 §4.2).
 #[derive(Serialize)]
 struct Proof<'a> {
     jti: String,
@@ -42,12 +42,12 @@ impl DpopKey {
         Self::of_pkcs8(der.map_err(|_| OAuthError::KeyInvalid)?.as_ref().to_vec())
     }
 
-    /// A key that was kept.
+    /// Restores a stored key.
     pub(super) fn restore(text: &str) -> Result<Self, OAuthError> {
         Self::of_pkcs8(URL_SAFE_NO_PAD.decode(text).map_err(|_| OAuthError::KeyInvalid)?)
     }
 
-    /// The key, to be kept.
+    /// Returns the key as text, for storage.
     pub(super) fn to_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(&self.pkcs8)
     }
@@ -58,7 +58,8 @@ impl DpopKey {
         Ok(Self { pkcs8, signing, public: public.map_err(|_| OAuthError::KeyInvalid)? })
     }
 
-    /// The proof for one request, to a server that may have said a `nonce`, with a token or for one.
+    /// Creates the proof for one request. `nonce` is the last nonce of the server. `access_token` is the
+    /// token of the request, if any.
     pub(super) fn proof(
         &self,
         method: &str,

@@ -1,76 +1,77 @@
-//! Why there is no token.
+//! The errors of authorization.
 
 use std::{fmt, io};
 
 use thruway_client::ClientError;
 use thruway_message::StatusCode;
 
-/// Why there is no token, or none that the server takes. What comes from a server is bounded and escaped.
+/// The reason why the client has no token, or no token that the server accepts. Text from a server is escaped
+/// and limited in length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// The source of assertions has none.
+    /// The source of assertions has failed.
     AssertionUnavailable(io::ErrorKind),
-    /// The client is not registered, and the authorization server registers nobody.
+    /// The client is not registered, and the authorization server does not permit registration.
     ClientNotRegistered,
-    /// The document at this URL is not what it should be.
+    /// The document at this URL is invalid.
     DocumentInvalid(Box<str>),
     /// The authorization server does not support this grant.
     GrantNotSupported(&'static str),
-    /// Secrets are not sent to this URL: it is neither of `https` nor on this machine.
+    /// The client does not send secrets to this URL, because it is neither `https` nor on this machine.
     InsecureUrl(Box<str>),
-    /// The client is registered with another authorization server than the one that the server names.
+    /// The server names this issuer, but the client is registered with another one.
     IssuerForeign(Box<str>),
-    /// The metadata of an authorization server is that of another one (RFC 8414 §3.3).
+    /// The metadata of an authorization server names another issuer (RFC 8414 §3.3).
     IssuerMismatch(Box<str>),
-    /// The client has a secret, and [`RegisteredClient::of_issuer`](super::RegisteredClient::of_issuer) does
-    /// not say which issuer may receive it. The server names this one.
+    /// The client has a secret, and [`RegisteredClient::of_issuer`](super::RegisteredClient::of_issuer) was
+    /// not called. Contains the issuer that the server names.
     IssuerRequired(Box<str>),
-    /// The key cannot be used.
+    /// The key is invalid or unsupported.
     KeyInvalid,
-    /// Nobody has logged in: the user agent says why.
+    /// The login failed. Contains the error of the user agent.
     LoginFailed(io::ErrorKind),
-    /// Nobody has logged in within the time for it.
+    /// The login did not complete within [`login_timeout`](super::OAuth::login_timeout).
     LoginTimedOut,
-    /// The authorization server does not say that it supports PKCE with `S256`.
+    /// The authorization server does not declare support for PKCE with `S256`.
     PkceNotSupported,
-    /// The way back from the authorization server does not say what it must, or says it twice.
+    /// The redirect from the authorization server lacks a parameter, or repeats one.
     RedirectInvalid,
-    /// The answer to a login came from another authorization server than the one that was asked (RFC 9207),
-    /// or at the redirect URI of another one (RFC 9700 §4.4.2.2).
+    /// The answer to a login came from another authorization server (RFC 9207), or arrived at the redirect
+    /// URI of another one (RFC 9700 §4.4.2.2).
     RedirectIssuerMismatch,
-    /// The way back from the authorization server answers another request.
+    /// The redirect from the authorization server belongs to another login.
     RedirectStateMismatch,
-    /// The authorization server has refused: its error code, and what it says about it.
+    /// The authorization server refused the request.
     Refused {
-        /// As RFC 6749 §4.1.2.1 and §5.2 name it.
+        /// The error code (RFC 6749 §4.1.2.1 and §5.2).
         error: Box<str>,
-        /// For people.
+        /// A description for people.
         description: Option<Box<str>>,
     },
-    /// The server says that it is another one (RFC 9728 §3.3).
+    /// The metadata of the server describes this other server (RFC 9728 §3.3).
     ResourceMismatch(Box<str>),
-    /// The server wants scopes that were asked for already, or asks for others again and again.
+    /// The server demands scopes that were already requested, or demands other scopes repeatedly.
     ScopeInsufficient,
     /// The server names no authorization server.
     ServerUnknown,
-    /// An authorization server, or the server about itself, has answered with this status.
+    /// The URL of an authorization server, or of metadata, answered with this status.
     Status(Box<str>, StatusCode),
-    /// What the authorization server has issued is no token that can be used.
+    /// The authorization server issued an unusable token.
     TokenInvalid,
-    /// The server does not take the token that was just issued.
+    /// The server refused a token that was just issued.
     TokenRejected,
-    /// The token was to be bound to a key, and is not (RFC 9449 §5).
+    /// The issued token is not bound to the key (RFC 9449 §5).
     TokenUnbound,
-    /// There is no response from this URL.
+    /// The URL did not respond.
     Unreachable(Box<str>, ClientError),
-    /// A server has named this URL on this machine, or in a private network, and is not there itself (RFC
-    /// 9728 §7.7).
+    /// A server named this URL on this machine, or in a private network, but the server itself is elsewhere
+    /// (RFC 9728 §7.7).
     UrlTooNear(Box<str>),
 }
 
 impl OAuthError {
-    /// Whether it may be otherwise in a while.
+    /// `true` if the failure may be temporary.
     pub(crate) const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(..) => true,
@@ -79,8 +80,8 @@ impl OAuthError {
         }
     }
 
-    /// Whether the token endpoint does not take what it was given, or gives nothing for it: not that it is
-    /// not to be found just now.
+    /// `true` if the token endpoint refused the request or issued no usable token. `false` if it was
+    /// unavailable.
     pub(crate) const fn is_refusal(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::TokenInvalid | Self::TokenUnbound => true,
@@ -89,13 +90,13 @@ impl OAuthError {
         }
     }
 
-    /// What the authorization server has refused; its words are bounded.
+    /// Creates the error for a refusal. The text of the server is escaped and shortened.
     pub(super) fn refused(error: &str, description: Option<&str>) -> Self {
         Self::Refused { error: quoted(error), description: description.map(quoted) }
     }
 }
 
-/// Words of a server, escaped, and not too many of them.
+/// Escapes text of a server and limits its length.
 pub(super) fn quoted(text: &str) -> Box<str> {
     let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
     text[..end].escape_debug().to_string().into()
@@ -107,56 +108,66 @@ impl fmt::Display for OAuthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AssertionUnavailable(kind) => {
-                write!(f, "there is no assertion to get a token with: {kind}")
+                write!(f, "cannot obtain an assertion for a token request: {kind}")
             }
-            Self::ClientNotRegistered => {
-                f.write_str("the client has no id at the authorization server, which registers nobody")
-            }
-            Self::DocumentInvalid(url) => write!(f, "`{url}` is not what it should be"),
+            Self::ClientNotRegistered => f.write_str(
+                "the client is not registered, and the authorization server does not permit \
+                 registration; configure a client id",
+            ),
+            Self::DocumentInvalid(url) => write!(f, "the document at `{url}` is invalid"),
             Self::GrantNotSupported(grant) => {
                 write!(f, "the authorization server does not support the grant `{grant}`")
             }
             Self::InsecureUrl(url) => {
-                write!(f, "cannot send secrets to `{url}`: the URL is neither of `https` nor on this machine")
+                write!(f, "cannot send secrets to `{url}`: the URL is neither `https` nor on this machine")
             }
-            Self::IssuerForeign(issuer) => write!(f, "the client is not registered with `{issuer}`"),
+            Self::IssuerForeign(issuer) => write!(
+                f,
+                "the server names the issuer `{issuer}`, but the client is registered with another one"
+            ),
             Self::IssuerMismatch(issuer) => {
-                write!(f, "the metadata of the authorization server `{issuer}` is that of another one")
+                write!(f, "the metadata of the authorization server `{issuer}` names another issuer")
             }
             Self::IssuerRequired(issuer) => write!(
                 f,
                 "cannot send the client's secret to `{issuer}`, which the server names: the client has no \
                  issuer; set it to the authorization server that issued the secret"
             ),
-            Self::KeyInvalid => f.write_str("the private key cannot be used"),
-            Self::LoginFailed(kind) => write!(f, "nobody has logged in: {kind}"),
-            Self::LoginTimedOut => f.write_str("nobody has logged in in time"),
+            Self::KeyInvalid => f.write_str("the private key is invalid, or its algorithm is unsupported"),
+            Self::LoginFailed(kind) => write!(f, "the login failed: {kind}"),
+            Self::LoginTimedOut => f.write_str("the login did not complete in time; call again to repeat it"),
             Self::PkceNotSupported => {
                 f.write_str("the authorization server does not support PKCE with `S256`")
             }
-            Self::RedirectInvalid => f.write_str("the authorization server has redirected without an answer"),
+            Self::RedirectInvalid => {
+                f.write_str("the redirect of the authorization server lacks a parameter, or repeats one")
+            }
             Self::RedirectIssuerMismatch => {
-                f.write_str("the answer is not of the authorization server that was asked")
+                f.write_str("the answer to the login came from another authorization server")
             }
             Self::RedirectStateMismatch => {
-                f.write_str("the answer of the authorization server is to another request")
+                f.write_str("the answer of the authorization server belongs to another login")
             }
             Self::Refused { error, description: None } => {
-                write!(f, "the authorization server refuses: `{error}`")
+                write!(f, "the authorization server refused the request: `{error}`")
             }
             Self::Refused { error, description: Some(description) } => {
-                write!(f, "the authorization server refuses: `{error}`, {description}")
+                write!(f, "the authorization server refused the request: `{error}`, {description}")
             }
-            Self::ResourceMismatch(resource) => write!(f, "the server says that it is `{resource}`"),
-            Self::ScopeInsufficient => f.write_str("the server wants more than the token can be for"),
-            Self::ServerUnknown => f.write_str("the server wants a token, and does not say whose"),
-            Self::Status(url, status) => write!(f, "`{url}` has answered with the status {status}"),
-            Self::TokenInvalid => {
-                f.write_str("the authorization server has issued no token that can be used")
+            Self::ResourceMismatch(resource) => {
+                write!(f, "the metadata of the server describes another server: `{resource}`")
             }
-            Self::TokenRejected => f.write_str("the server does not take the token that was issued for it"),
-            Self::TokenUnbound => f.write_str("the authorization server has not bound the token to a key"),
-            Self::Unreachable(url, error) => write!(f, "`{url}`: {error}"),
+            Self::ScopeInsufficient => f.write_str("the server demands scopes that the client cannot obtain"),
+            Self::ServerUnknown => {
+                f.write_str("the server requires a token but names no authorization server")
+            }
+            Self::Status(url, status) => write!(f, "`{url}` answered with status {status}"),
+            Self::TokenInvalid => f.write_str("the authorization server issued an unusable token"),
+            Self::TokenRejected => f.write_str("the server rejected a token that was just issued for it"),
+            Self::TokenUnbound => {
+                f.write_str("the authorization server issued a token that is not bound to the client's key")
+            }
+            Self::Unreachable(url, error) => write!(f, "cannot reach `{url}`: {error}"),
             Self::UrlTooNear(url) => write!(
                 f,
                 "cannot use `{url}`, which the server or its authorization server has named: it is on this \

@@ -1,5 +1,5 @@
-//! Documents and answers of servers that are not believed yet: each bounded in time and size, and never from
-//! elsewhere than was asked.
+//! Requests to servers that are not trusted yet. Each response is limited in time and size, and redirects
+//! never leave the origin.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use thruway_message::StatusCode;
 use super::error::{OAuthError, quoted};
 use super::url::{HttpUrl, Reach};
 
-/// Asks for documents.
+/// Sends requests for documents and tokens.
 #[derive(Debug)]
 pub(super) struct Fetch {
     client: Client,
-    /// Distance of the MCP server: URLs that it names are not nearer.
+    /// Distance of the MCP server. URLs that it names must not be nearer.
     server: Reach,
 }
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) content: Bytes,
-    /// What the next proof of possession is to say (RFC 9449 §8).
+    /// The nonce for the next proof of possession (RFC 9449 §8).
     pub(super) dpop_nonce: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Fetch {
         Self { client, server }
     }
 
-    /// Returns the same for URLs that the user has configured, which may be on this machine.
+    /// Returns a copy for URLs that the user has configured. Such URLs may be on this machine.
     pub(super) fn for_configured_urls(&self) -> Self {
         Self::new(self.client.clone(), Reach::Machine)
     }
@@ -51,12 +51,12 @@ impl Fetch {
         }
     }
 
-    /// The document at `url`; `None` if there is none.
+    /// Fetches the document at `url`. Returns `None` if it does not exist.
     pub(super) async fn document<T: DeserializeOwned>(&self, url: &HttpUrl) -> Result<Option<T>, OAuthError> {
         let response = self.follow(url).await?;
         match response.status() {
             StatusCode::OK => {}
-            // Who has no time now may have one later.
+            // These statuses are temporary.
             status if matches!(status.as_u16(), 408 | 429) => {
                 return Err(OAuthError::Status(quoted(url.as_str()), status));
             }
@@ -68,7 +68,7 @@ impl Fetch {
         document.map(Some).map_err(|_| OAuthError::DocumentInvalid(quoted(url.as_str())))
     }
 
-    /// Follows redirects that do not lead away from the origin.
+    /// Follows redirects within the origin.
     async fn follow(&self, url: &HttpUrl) -> Result<Response, OAuthError> {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -85,7 +85,7 @@ impl Fetch {
         Err(OAuthError::DocumentInvalid(quoted(url.as_str())))
     }
 
-    /// Sends what may be secret, to nobody but `url`, and reads the answer.
+    /// Sends a request that may contain secrets, without redirects, and reads the response.
     pub(super) async fn post(
         &self,
         url: &HttpUrl,
@@ -112,10 +112,10 @@ async fn collect(url: &HttpUrl, response: Response) -> Result<Bytes, OAuthError>
     content.map_err(|error| OAuthError::Unreachable(quoted(url.as_str()), error))
 }
 
-/// Metadata has a few hundred octets, tokens a few thousand.
+/// Maximum size of a response, in bytes. Metadata has a few hundred bytes, and tokens have a few thousand.
 const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 
-/// Within an origin: to the path with or without a slash at its end, for instance.
+/// Maximum number of redirects within an origin, for example to the path with a trailing slash.
 const REDIRECTS_MAX: usize = 3;
 
 const TIMEOUTS: Timeouts = Timeouts {
@@ -130,8 +130,8 @@ const TIMEOUTS: Timeouts = Timeouts {
 mod tests {
     use super::*;
 
-    /// Other names of this machine than `localhost`, and addresses of the network that the client is in, were
-    /// accepted from any server.
+    /// Regression test: any server could name this machine by names other than `localhost`, or name addresses
+    /// in the network of the client.
     #[test]
     fn a_server_names_no_url_that_is_nearer_than_itself() {
         let admit = |server, url: &str| Fetch::new(Client::new(), server).admit(url).map(drop);
@@ -154,7 +154,7 @@ mod tests {
             assert_eq!(admit(server, url), Err(OAuthError::InsecureUrl(url.into())));
             assert!(admit(server, "nonsense").is_err());
         }
-        // The identity provider that the user has configured was refused too.
+        // Regression test: the identity provider that the user had configured was refused too.
         let configured = Fetch::new(Client::new(), Reach::Internet).for_configured_urls();
         assert!(
             configured.admit("http://127.0.0.1:8080/").is_ok()

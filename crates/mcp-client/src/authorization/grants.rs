@@ -1,4 +1,4 @@
-//! What is given for a token: a login, the client itself, or what somebody else says about either.
+//! The grants: a login, the client's own credentials, or an assertion about the client or its user.
 
 use thruway_message::StatusCode;
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ use super::store::StoredClient;
 use super::token::{Form, TokenResponse, request_token};
 use super::{Grant, IdentityProvider, OAuth};
 
-/// All that a grant is made of.
+/// The data of a token request.
 pub(super) struct Applicant<'a> {
     pub(super) fetch: &'a Fetch,
     pub(super) oauth: &'a OAuth,
@@ -27,7 +27,7 @@ pub(super) struct Applicant<'a> {
 }
 
 impl Applicant<'_> {
-    /// Gets a token.
+    /// Obtains a token.
     pub(super) async fn apply(&self) -> Result<TokenResponse, OAuthError> {
         let form = match &self.oauth.grant {
             Grant::Login(user_agent) => self.log_in(&**user_agent).await?,
@@ -47,7 +47,7 @@ impl Applicant<'_> {
         self.redeem(form).await
     }
 
-    /// Gives a grant for a token.
+    /// Exchanges a grant for a token.
     async fn redeem(&self, mut form: Form) -> Result<TokenResponse, OAuthError> {
         let Parties { resource, metadata, key } = self.parties;
         form.push(("resource", resource.identifier.clone()));
@@ -81,14 +81,14 @@ impl Applicant<'_> {
         request.grant(&redirect, metadata)
     }
 
-    /// What somebody else says about the client or its user, as a grant (RFC 7523 §2.1).
+    /// Returns an assertion about the client or its user as a grant (RFC 7523 §2.1).
     fn bearer(&self, assertion: String) -> Result<Form, OAuthError> {
         self.demand(JWT_BEARER)?;
         Ok(self.with_scope(vec![("grant_type", JWT_BEARER.to_owned()), ("assertion", assertion)]))
     }
 
-    /// Lets an identity provider say who uses the client (RFC 8693, identity assertion JWT authorization
-    /// grant).
+    /// Obtains an assertion about the user from an identity provider (RFC 8693, identity assertion JWT
+    /// authorization grant).
     async fn exchange(&self, provider: &IdentityProvider) -> Result<String, OAuthError> {
         let id_token = (provider.id_token)(self.parties.metadata.issuer.clone()).await;
         let id_token = id_token.map_err(|error| OAuthError::AssertionUnavailable(error.kind()))?;
@@ -125,7 +125,7 @@ impl Applicant<'_> {
     }
 }
 
-/// Whether a server has said that it does not know the client.
+/// `true` if the server has reported that it does not know the client.
 pub(super) fn is_client_unknown(error: &OAuthError) -> bool {
     match error {
         OAuthError::Refused { error, .. } => matches!(&**error, "invalid_client" | "unauthorized_client"),

@@ -1,4 +1,4 @@
-//! Who the client is to an authorization server, and how it proves it (RFC 6749 §2.3, RFC 7523 §2.2).
+//! Client identity and client authentication (RFC 6749 §2.3, RFC 7523 §2.2).
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::error::OAuthError;
 use super::random::{random_text, unix_time};
 use super::server::ServerMetadata;
 
-/// A client that an authorization server knows.
+/// A client that is registered with an authorization server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisteredClient {
     pub(super) id: String,
@@ -22,7 +22,7 @@ pub struct RegisteredClient {
     pub(super) issuer: Option<String>,
 }
 
-/// What the client proves its identity with.
+/// The credential of a client.
 #[derive(Clone)]
 pub(super) enum Secret {
     None,
@@ -30,7 +30,7 @@ pub(super) enum Secret {
     Key(Arc<PrivateKey>),
 }
 
-/// A private key that an authorization server knows the public one of.
+/// A private key. The authorization server knows its public key.
 pub struct PrivateKey {
     algorithm: Algorithm,
     key: EncodingKey,
@@ -38,35 +38,39 @@ pub struct PrivateKey {
 }
 
 impl RegisteredClient {
-    /// A client that proves nothing, as one on everybody's machine cannot.
+    /// Returns a client without a credential, such as a desktop application, which cannot keep a secret.
     pub fn public(id: impl Into<String>) -> Self {
         Self { id: id.into(), secret: Secret::None, issuer: None }
     }
 
-    /// Returns a client with a secret, which the authorization server receives in the header or in the form,
-    /// as its metadata say. Set that server with [`of_issuer`](Self::of_issuer): without it, no token is
-    /// requested, and calls fail with [`OAuthError::IssuerRequired`].
+    /// Returns a client with a secret. The client sends the secret in the header or in the form, as the
+    /// metadata of the authorization server demands.
+    ///
+    /// Name the authorization server with [`of_issuer`](Self::of_issuer). Otherwise the client requests no
+    /// token, and calls fail with [`OAuthError::IssuerRequired`].
     pub fn with_secret(id: impl Into<String>, secret: impl Into<String>) -> Self {
         Self { secret: Secret::Text(secret.into()), ..Self::public(id) }
     }
 
-    /// A client that signs what it says about itself (`private_key_jwt`).
+    /// Returns a client that signs an assertion about itself (`private_key_jwt`).
     pub fn with_private_key(id: impl Into<String>, key: PrivateKey) -> Self {
         Self { secret: Secret::Key(Arc::new(key)), ..Self::public(id) }
     }
 
-    /// Sets the issuer that knows this client. The client identifies itself to no other issuer. Required for
-    /// a client with a secret, because the server could name an issuer of its own, which would receive the
-    /// secret. Default for other clients: the first issuer that the server names. Set it if you do not trust
-    /// the server: its own issuer could receive the code of an issuer that does not name itself in its
-    /// answers (RFC 9207).
+    /// Sets the issuer of this client. The client identifies itself to no other issuer.
+    ///
+    /// A client with a secret must set the issuer. Otherwise the server could name its own issuer, which
+    /// would receive the secret. The default for other clients is the first issuer that the server names. Set
+    /// the issuer as well if you do not trust the server. Otherwise the server could name its own issuer and
+    /// receive an authorization code from another issuer that does not identify itself in its answers (RFC
+    /// 9207).
     #[must_use]
     pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self
     }
 
-    /// Returns `true` if the client has a secret and no issuer, so that the secret must not be sent to any
+    /// Returns `true` if the client has a secret but no issuer. The secret must then not be sent to any
     /// server that the MCP server names.
     pub(super) const fn needs_issuer(&self) -> bool {
         matches!(self.secret, Secret::Text(_)) && self.issuer.is_none()
@@ -74,10 +78,10 @@ impl RegisteredClient {
 }
 
 impl PrivateKey {
-    /// A key in PEM (PKCS #8), for `ES256`, `ES384` or `EdDSA`.
+    /// Parses a private key in PEM (PKCS #8), for `ES256`, `ES384` or `EdDSA`.
     ///
     /// # Errors
-    /// It is none, or for another algorithm.
+    /// The text is not a key for `algorithm`, or the algorithm is unsupported.
     pub fn from_pem(algorithm: &str, pem: &str) -> Result<Self, OAuthError> {
         let (algorithm, key) = match algorithm {
             "ES256" => (Algorithm::ES256, EncodingKey::from_ec_pem(pem.as_bytes())),
@@ -86,18 +90,18 @@ impl PrivateKey {
             _ => return Err(OAuthError::KeyInvalid),
         };
         let key = Self { algorithm, key: key.map_err(|_| OAuthError::KeyInvalid)?, key_id: None };
-        // It signs, or nobody would learn of it before the first login.
+        // A test signature detects an invalid key before the first login.
         key.assertion("", "").map(|_| key)
     }
 
-    /// With the name by which the authorization server knows it.
+    /// Sets the key id that the authorization server uses for the key.
     #[must_use]
     pub fn key_id(mut self, id: impl Into<String>) -> Self {
         self.key_id = Some(id.into());
         self
     }
 
-    /// What the client says about itself to `issuer` (RFC 7523 §3).
+    /// Creates the signed assertion of the client for `issuer` (RFC 7523 §3).
     fn assertion(&self, client_id: &str, issuer: &str) -> Result<String, OAuthError> {
         let now = unix_time();
         let claims = json!({
@@ -109,7 +113,7 @@ impl PrivateKey {
     }
 }
 
-/// A client as one authorization server knows it, and how that wants it proved.
+/// The identity of a client at one authorization server, and its authentication method.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) id: String,
@@ -117,7 +121,7 @@ pub(super) struct Identity {
     pub(super) method: Method,
 }
 
-/// How the client proves its identity at the token endpoint (RFC 7591 §2).
+/// The authentication method at the token endpoint (RFC 7591 §2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Method {
@@ -145,11 +149,10 @@ impl Method {
 }
 
 impl Identity {
-    /// A client with this secret, at a server that has chosen the method, or says in its metadata what it
-    /// supports.
+    /// Creates an identity. Without a `chosen` method, the metadata of the server determines the method.
     pub(super) fn new(id: String, secret: Secret, chosen: Option<Method>, metadata: &ServerMetadata) -> Self {
         let supported = metadata.token_endpoint_auth_methods_supported.as_deref();
-        // RFC 8414 §2: the default.
+        // RFC 8414 §2 defines the default.
         let supports = |method: Method| match supported {
             None => method == Method::ClientSecretBasic,
             Some(supported) => supported.iter().any(|name| name == method.as_str()),
@@ -166,8 +169,8 @@ impl Identity {
         Self { id, secret, method }
     }
 
-    /// Says in a request to the token endpoint of `issuer` who asks: in `form`, or in the header that is
-    /// returned.
+    /// Authenticates a request to the token endpoint of `issuer`. Adds parameters to `form`, or returns the
+    /// value of the `Authorization` header.
     pub(super) fn prove(
         &self,
         issuer: &str,
@@ -178,7 +181,7 @@ impl Identity {
             form.push(("client_assertion", key.assertion(&self.id, issuer)?));
             return Ok(None);
         }
-        // Some servers look for it here, whatever stands in the header.
+        // Some servers require the parameter even if the header has the id.
         form.push(("client_id", self.id.clone()));
         match (&self.secret, self.method) {
             (Secret::Text(secret), Method::ClientSecretBasic) => return Ok(Some(basic(&self.id, secret))),
@@ -189,7 +192,7 @@ impl Identity {
     }
 }
 
-/// Both are encoded as in a form first: RFC 6749 §2.3.1.
+/// Returns the value for HTTP Basic. Both parts are form-encoded first (RFC 6749 §2.3.1).
 fn basic(id: &str, secret: &str) -> String {
     let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
@@ -197,7 +200,7 @@ fn basic(id: &str, secret: &str) -> String {
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// It is used at once, and once.
+/// Lifetime of an assertion. The client uses each assertion once and at once.
 const ASSERTION_SECONDS: u64 = 60;
 
 impl PartialEq for Secret {

@@ -1,5 +1,4 @@
-//! The token of a server where it is kept, which others may share: clients of this process, and other
-//! processes.
+//! The stored token of a server. Other clients and processes may share it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,17 +7,17 @@ use tokio::time::timeout;
 
 use super::store::{StoredToken, TokenLock, TokenStore};
 
-/// What is kept of one server.
+/// The stored token of one server.
 pub(super) struct Kept {
     store: Arc<dyn TokenStore>,
-    /// Under what it is kept.
+    /// The key in the store.
     key: String,
-    /// What was there when it was looked at last. A store that has failed to keep our token still has an
-    /// older one, whose refresh token may have been used: that is no news.
+    /// The token at the last access. If the store failed to save our token, it still has an older one. The
+    /// refresh token of that one may be used up, so it does not count as new.
     seen: Mutex<Option<StoredToken>>,
 }
 
-/// That nobody else renews the token meanwhile, as far as the store can see to it.
+/// Keeps other clients from renewing the token, if the store supports locks.
 pub(super) struct Turn {
     _lock: Option<TokenLock>,
 }
@@ -28,13 +27,13 @@ impl Kept {
         Self { store, key, seen: Mutex::default() }
     }
 
-    /// Waits until nobody else renews the token.
+    /// Waits until no other client renews the token.
     pub(super) async fn take_turn(&self) -> Turn {
-        // Who takes longer has been stopped, and is not waited for any more.
+        // A client that holds the lock for longer has probably crashed.
         Turn { _lock: timeout(TURN_WAIT, self.store.lock(&self.key)).await.ok() }
     }
 
-    /// What has been kept since this was looked at last.
+    /// Returns the stored token if it has changed since the last access.
     pub(super) fn news(&self) -> Option<StoredToken> {
         let stored = self.store.load(&self.key)?;
         let mut seen = self.seen();
@@ -57,5 +56,6 @@ impl Kept {
     }
 }
 
-/// A renewal asks for up to three documents, and for a token twice, each for 20 s at most.
+/// Maximum time to wait for the lock. A renewal requests up to three documents and two tokens, each for at
+/// most 20 s.
 const TURN_WAIT: Duration = Duration::from_secs(100);

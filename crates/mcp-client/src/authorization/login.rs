@@ -1,4 +1,4 @@
-//! A person logs in: the authorization code grant with PKCE (RFC 6749 §4.1, RFC 7636, RFC 9207).
+//! Logins: the authorization code grant with PKCE (RFC 6749 §4.1, RFC 7636, RFC 9207).
 
 use std::io;
 use std::pin::Pin;
@@ -15,46 +15,46 @@ use super::server::ServerMetadata;
 use super::token::Form;
 use super::url::HttpUrl;
 
-/// Somebody logging in.
+/// The future of a login.
 pub type LoggingIn<'a> = Pin<Box<dyn Future<Output = io::Result<String>> + Send + 'a>>;
 
-/// Lets a person log in, in a browser for instance.
+/// Lets a person log in, for example in a browser.
 pub trait UserAgent: Send + Sync + 'static {
-    /// Where the authorization server sends the person back to.
+    /// Returns the URL to which the authorization server redirects after the login.
     ///
     /// # Errors
-    /// There is no place to come back to.
+    /// The user agent cannot receive redirects.
     fn redirect_uri(&self) -> io::Result<String>;
 
-    /// Returns the redirect URI that a client registers with `issuer`, if the client registers itself and the
-    /// issuer does not name itself in its answers (RFC 9207). Default: [`redirect_uri`](Self::redirect_uri).
+    /// Returns the redirect URI that a client registers with `issuer`. Used if the client registers itself
+    /// and the issuer does not identify itself in its answers (RFC 9207). Default:
+    /// [`redirect_uri`](Self::redirect_uri).
     ///
-    /// A URI per issuer tells the answers of issuers apart (RFC 9700 §4.4.2.2). Otherwise, an issuer could
-    /// have the client send it the code of another one. If the two functions return different URIs, the
-    /// client accepts only answers at the redirect URI of their login. So the URL that
-    /// [`log_in`](Self::log_in) returns must then be absolute or begin with its path.
+    /// One URI per issuer separates the answers of different issuers (RFC 9700 §4.4.2.2). Otherwise, an
+    /// issuer could make the client send it the code of another issuer. If the two functions return different
+    /// URIs, the client accepts only answers at the redirect URI of their login. The URL that
+    /// [`log_in`](Self::log_in) returns must then be absolute or start with its path.
     ///
     /// # Errors
-    /// There is no such URI.
+    /// The user agent cannot receive redirects.
     fn redirect_uri_for(&self, issuer: &str) -> io::Result<String> {
         let _ = issuer;
         self.redirect_uri()
     }
 
-    /// Opens `url`, and returns the URL that the person was sent back to, as it is: it is checked by whoever
-    /// asked.
+    /// Opens `url` and returns the URL of the redirect, unchanged. The caller validates that URL.
     ///
     /// # Errors
-    /// The person cannot, or does not want to.
+    /// The person cannot log in, or refuses to.
     ///
     /// # Cancel safety
-    /// Whoever drops the future does not wait any more.
+    /// Dropping the future ends the wait for the login.
     fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a>;
 }
 
-/// What was asked of an authorization server, kept until the answer.
+/// A login request. It is kept until the answer arrives.
 pub(super) struct LoginRequest {
-    /// What is opened.
+    /// The URL to open.
     pub(super) url: String,
     verifier: String,
     state: String,
@@ -87,7 +87,7 @@ impl LoginRequest {
             form.push(("scope", &scope));
         }
         if scopes.contains(OFFLINE_ACCESS) {
-            // OpenID Connect Core 1.0 §11: without it, the scope is ignored.
+            // OpenID Connect Core 1.0 §11: the server ignores the scope without this parameter.
             form.push(("prompt", "consent"));
         }
         let separator = if endpoint.as_str().contains('?') { '&' } else { '?' };
@@ -96,7 +96,7 @@ impl LoginRequest {
         Self { url, verifier, state, redirect_uri: redirect_uri.to_owned(), is_uri_of_issuer: false }
     }
 
-    /// Refuses answers that arrive at another redirect URI, if the user agent has one per issuer.
+    /// Restricts answers to the redirect URI of this login, if the user agent has one URI per issuer.
     pub(super) fn at_uri_of_issuer(self, user_agent: &dyn UserAgent, issuer: &str) -> Self {
         let is_uri_of_issuer = match (user_agent.redirect_uri_for(issuer), user_agent.redirect_uri()) {
             (Ok(own), Ok(shared)) => own != shared,
@@ -105,8 +105,8 @@ impl LoginRequest {
         Self { is_uri_of_issuer, ..self }
     }
 
-    /// The code in the URL that the person was sent back to, as a grant. Nothing in it is believed, not even
-    /// an error, before it is known whose answer it is.
+    /// Returns the code in the redirect as a grant. Checks the origin of the answer before it uses any part
+    /// of it, even an error.
     pub(super) fn grant(self, redirect: &str, metadata: &ServerMetadata) -> Result<Form, OAuthError> {
         let answer = RedirectAnswer::parse(redirect)?;
         if answer.state.as_deref() != Some(&self.state) {
@@ -135,7 +135,7 @@ impl LoginRequest {
     }
 }
 
-/// What an authorization server says by where it sends a person back to (RFC 6749 §4.1.2).
+/// The parameters of a redirect (RFC 6749 §4.1.2).
 #[derive(Default)]
 struct RedirectAnswer {
     code: Option<String>,
@@ -159,7 +159,7 @@ impl RedirectAnswer {
                 "error_description" => &mut answer.error_description,
                 _ => continue,
             };
-            // RFC 6749 §3.1: nothing is said twice.
+            // RFC 6749 §3.1: parameters must not occur twice.
             if place.replace(value.into_owned()).is_some() {
                 return Err(OAuthError::RedirectInvalid);
             }
@@ -167,8 +167,8 @@ impl RedirectAnswer {
         Ok(answer)
     }
 
-    /// `true` unless the answer names another issuer, or none although its issuer says that it always names
-    /// itself (RFC 9207 §2.4). Issuers are compared byte by byte.
+    /// `true` if the answer may come from this issuer (RFC 9207 §2.4). `false` if it names another issuer, or
+    /// none although the issuer declares that it always identifies itself. Issuers are compared byte by byte.
     fn is_from(&self, metadata: &ServerMetadata) -> bool {
         match &self.issuer {
             Some(issuer) => *issuer == metadata.issuer,
@@ -177,7 +177,7 @@ impl RedirectAnswer {
     }
 }
 
-/// What tokens that outlive the person's presence are asked for with.
+/// The scope of refresh tokens, which remain valid while the person is absent.
 pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
 pub(super) const AUTHORIZATION_CODE: &str = "authorization_code";
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A user agent with a redirect URI per issuer.
+    /// A user agent with one redirect URI per issuer.
     struct PerIssuer;
 
     impl UserAgent for PerIssuer {
@@ -243,8 +243,8 @@ mod tests {
         }
     }
 
-    /// The client accepted an answer wherever it arrived. So an issuer could send the person on to another
-    /// issuer that does not name itself in its answers, and receive the code of that one.
+    /// Regression test: the client accepted answers at any URI. An issuer could redirect the person to
+    /// another issuer that does not identify itself in its answers, and receive the code of that issuer.
     #[test]
     fn an_answer_at_the_redirect_uri_of_another_issuer_is_refused() {
         let endpoint = HttpUrl::parse("https://as.example/authorize").unwrap();

@@ -1,4 +1,4 @@
-//! When people log in, and nobody should lose patience.
+//! Times of logins, which do not count toward timeouts.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
-/// How many people are logging in, and when the last one was done.
+/// The number of logins in progress, and the end of the last one.
 #[derive(Default)]
 pub(super) struct Logins(Mutex<State>);
 
@@ -16,7 +16,7 @@ struct State {
     end: Option<Instant>,
 }
 
-/// A person logs in while this lives.
+/// A login in progress. Dropping it ends the login.
 pub(super) struct Login<'a>(&'a Logins);
 
 impl Logins {
@@ -25,7 +25,7 @@ impl Logins {
         Login(self)
     }
 
-    /// Until when somebody was logging in: until now, if somebody is.
+    /// Returns the end of the last login, or the current time during a login.
     pub(super) fn last(&self) -> Option<Instant> {
         let state = self.state();
         if state.count > 0 { Some(Instant::now()) } else { state.end }
@@ -44,15 +44,15 @@ impl Drop for Login<'_> {
     }
 }
 
-/// The authorizers of one [`OAuth`](super::OAuth), by the URLs of their servers. Their type is not named
-/// here, because an authorizer has such a value itself.
+/// The authorizers of one [`OAuth`](super::OAuth), by the URL of their server. The values are untyped,
+/// because an authorizer itself contains this map.
 #[derive(Clone, Default)]
 pub(super) struct Authorizers(Arc<Mutex<ByServerUrl>>);
 
 type ByServerUrl = HashMap<Box<str>, Weak<dyn Any + Send + Sync>>;
 
 impl Authorizers {
-    /// Returns the authorizer for `server_url`. Makes it with `make` if there is none.
+    /// Returns the authorizer for `server_url`. Creates it with `make` if necessary.
     pub(super) fn find_or_make<A: Any + Send + Sync>(
         &self,
         server_url: &str,

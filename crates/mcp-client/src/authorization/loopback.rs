@@ -1,4 +1,4 @@
-//! Login from a terminal: the browser returns to a port of this machine (RFC 8252 §7.3).
+//! Login from a terminal: the browser is redirected to a port of this machine (RFC 8252 §7.3).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, TcpListener as StdTcpListener};
@@ -15,42 +15,41 @@ use tokio::time::timeout;
 
 use super::login::{LoggingIn, UserAgent};
 
-/// Shows the URL of the login to a person, and waits on a port of this machine for the answer.
+/// Shows a person the URL of the login, and waits on a local port for the redirect.
 pub struct LoopbackRedirect {
     open: Box<dyn Fn(&str) + Send + Sync>,
     port: u16,
-    /// Bound when it is first needed.
+    /// Bound at first use.
     listener: Mutex<Option<StdTcpListener>>,
     logins: Arc<Logins>,
 }
 
-/// Logins that wait at the port, and connections to it.
+/// The logins that wait at the port, and its connections.
 #[derive(Default)]
 struct Logins(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Receivers of redirects, by the `state` of their logins; `None` once the redirect is there. Each login
-    /// accepts connections, and any of them may accept the connection of another login's browser.
+    /// Receivers of redirects, by the `state` of their logins. `None` after the redirect has arrived. Each
+    /// login accepts connections, and any of them may accept the connection of another login's browser.
     receivers: HashMap<String, Option<oneshot::Sender<String>>>,
     /// Connections, from the oldest to the newest.
     connections: VecDeque<AbortHandle>,
 }
 
-/// A login that waits for the redirect with its `state`, until this is dropped.
+/// A login that waits for the redirect with its `state`. Dropping it ends the wait.
 struct Login {
     logins: Arc<Logins>,
     state: String,
 }
 
 impl LoopbackRedirect {
-    /// Calls `open` with the URL to be opened: to print it, or to start a browser.
+    /// Creates a user agent. It calls `open` with the URL of each login, to print it or to start a browser.
     pub fn new(open: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { open: Box::new(open), port: 0, listener: Mutex::new(None), logins: Arc::default() }
     }
 
-    /// Port, for authorization servers that know the client by its whole redirect URI. Default: any free
-    /// port.
+    /// Sets the port, for authorization servers that compare the whole redirect URI. Default: any free port.
     #[must_use]
     pub const fn port(mut self, port: u16) -> Self {
         self.port = port;
@@ -93,7 +92,7 @@ impl UserAgent for LoopbackRedirect {
     }
 }
 
-/// Accepts connections until that fails.
+/// Accepts connections until an error occurs. Returns the error.
 async fn accept(listener: &TcpListener, logins: &Arc<Logins>) -> io::Error {
     loop {
         match listener.accept().await {
@@ -101,16 +100,17 @@ async fn accept(listener: &TcpListener, logins: &Arc<Logins>) -> io::Error {
                 let serving = tokio::spawn(timeout(CONNECTION_TIME, serve(stream, logins.clone())));
                 logins.keep(serving.abort_handle());
             }
-            // The peer has closed the connection before it was accepted.
+            // The peer closed the connection before the accept.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => return error,
         }
     }
 }
 
-/// Answers one request. If it is a redirect that a login waits for, passes its target to that login.
+/// Answers one request. Passes a redirect to the login that waits for it.
 async fn serve(mut stream: TcpStream, logins: Arc<Logins>) {
-    // All of the head: a connection that is closed with unread bytes is reset, and the answer may be lost.
+    // Reads the whole head. Closing a socket with unread bytes resets the connection, and the answer may be
+    // lost.
     let mut head = Vec::with_capacity(REQUEST_BYTES_MAX);
     while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") && head.len() < REQUEST_BYTES_MAX {
         if !stream.read_buf(&mut head).await.is_ok_and(|read| read > 0) {
@@ -127,7 +127,7 @@ async fn serve(mut stream: TcpStream, logins: Arc<Logins>) {
         "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
         text.len()
     );
-    // A browser that does not read the answer has logged in all the same.
+    // The login is complete even if the browser does not read the answer.
     let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
     // The end of the last login closes all connections, so the answer is sent first.
@@ -137,19 +137,19 @@ async fn serve(mut stream: TcpStream, logins: Arc<Logins>) {
 }
 
 impl Logins {
-    /// Begins a login, which receives the redirect that has this `state`.
+    /// Starts a login that waits for the redirect with this `state`.
     fn begin(self: &Arc<Self>, state: String) -> (Login, oneshot::Receiver<String>) {
         let (sender, receiver) = oneshot::channel();
         self.state().receivers.insert(state.clone(), Some(sender));
         (Login { logins: self.clone(), state }, receiver)
     }
 
-    /// Returns the receiver of the redirect that has this `state`, once.
+    /// Returns the receiver of the redirect with this `state`, once.
     fn take(&self, state: &str) -> Option<oneshot::Sender<String>> {
         self.state().receivers.get_mut(state)?.take()
     }
 
-    /// Remembers a connection. Closes the oldest one if there are too many.
+    /// Adds a connection. Closes the oldest one if there are too many.
     fn keep(&self, connection: AbortHandle) {
         let mut state = self.state();
         let connections = &mut state.connections;
@@ -177,7 +177,7 @@ impl Drop for Login {
     }
 }
 
-/// Returns the target of a redirect: `GET /callback?… HTTP/1.1`, or a path below it.
+/// Returns the target of a redirect: `GET /callback?… HTTP/1.1`, or a path below `/callback`.
 fn redirect_of(head: &[u8]) -> Option<String> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let target = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?;
@@ -193,8 +193,8 @@ fn state_of(url: &str) -> Option<String> {
 
 const PATH: &str = "/callback";
 
-/// Maximum number of connections. Browsers open connections before they need them, and any program on this
-/// machine can open some. A browser sends its request at once, so it does not become the oldest one.
+/// Maximum number of connections. Browsers open connections in advance, and any local program can open some.
+/// A browser sends its request at once, so its connection does not become the oldest one.
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 const REQUEST_BYTES_MAX: usize = 16 << 10;

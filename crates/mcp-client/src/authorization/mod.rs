@@ -1,22 +1,23 @@
-//! Authorization of clients: OAuth 2.1 as the specification of MCP wants it, with its extensions.
+//! Authorization of clients: OAuth 2.1 as the MCP specification requires it, with its extensions.
 //!
-//! Nothing here knows MCP: a request that a server refuses for want of a token is sent again with one.
+//! This module is independent of MCP messages. It repeats a request that a server refused for lack of a
+//! token.
 
-// what users write
+// configuration
 mod login;
 mod loopback;
 mod identity;
 mod store;
 mod error;
 
-// what servers say
+// responses of servers
 mod url;
 mod challenge;
 mod fetch;
 mod resource;
 mod server;
 
-// from there to a token
+// steps to a token
 mod scopes;
 mod random;
 mod dpop;
@@ -27,7 +28,7 @@ mod grants;
 mod parties;
 mod kept;
 
-// and with it
+// requests with a token
 mod authorizer;
 
 use std::fmt;
@@ -49,21 +50,22 @@ pub use store::{Locking, MemoryTokenStore, StoredToken, TokenLock, TokenStore};
 
 pub(super) use authorizer::{Attempts, Authorizer};
 
-/// How a client gets tokens for its server: who it is, who logs in, and where tokens are kept.
+/// Configures the authorization of a client: its identity, the login, and the storage of tokens.
 ///
-/// Whose tokens the server takes is found out as the specification says: it names its authorization servers,
-/// and these what they support. A token is sent to the URL of the client and to no other. Tokens are renewed
-/// before they end, and extended when the server wants further scopes; each request may cost three of them at
-/// most. A token that the server does not take, fresh as it is, is not replaced by another. Who drops the
-/// future of a call ends a login, but not a renewal. Where the server wants it, tokens are bound to a key
-/// (DPoP). Clients that have clones of the same value share their token.
+/// The client discovers the authorization servers from the metadata of the server, as the specification
+/// requires. It sends a token only to the origin of its own URL. It renews tokens before they expire, and
+/// requests another token if the server demands more scopes. Each request obtains at most three tokens. If
+/// the server refuses a fresh token, the call fails.
+///
+/// Dropping the future of a call ends a login but not a renewal. The client binds tokens to a key (DPoP) if
+/// the server requires this. Clients with clones of the same value share their token.
 ///
 /// ```
 /// use thruway_mcp_client::McpClient;
 /// use thruway_mcp_client::oauth::{LoopbackRedirect, OAuth};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// // A person at a terminal, who opens what is printed in a browser.
+/// // A person at a terminal opens the printed URL in a browser.
 /// let login = OAuth::login(LoopbackRedirect::new(|url| eprintln!("to log in, open {url}")));
 /// let client = McpClient::builder().oauth(login).http("https://mcp.example/mcp");
 /// # }
@@ -81,22 +83,22 @@ pub struct OAuth {
     authorizers: Authorizers,
 }
 
-/// What tokens are given for.
+/// The grant that tokens are obtained with.
 #[derive(Clone)]
 enum Grant {
     /// A person logs in.
     Login(Arc<dyn UserAgent>),
-    /// The client is asked for nothing but who it is.
+    /// The client authenticates itself.
     ClientCredentials,
-    /// Somebody else says who the client is (RFC 7523 §2.1).
+    /// A third party asserts the identity of the client (RFC 7523 §2.1).
     Assertion(Source),
-    /// Somebody else says who uses it.
+    /// A third party asserts the identity of the user.
     Enterprise(IdentityProvider),
 }
 
 impl Grant {
-    /// Under what a token for the server at this URL is kept: what one grant gives is not to be had by
-    /// another. No server has a fragment in its URL.
+    /// Returns the key in the store for the server at this URL. The key depends on the grant, so that one
+    /// grant never uses the token of another. It is appended as a fragment, which server URLs do not have.
     fn store_key(&self, server_url: &str) -> String {
         match self {
             Self::Login(_) => server_url.to_owned(),
@@ -107,11 +109,11 @@ impl Grant {
     }
 }
 
-/// Makes an assertion for an issuer.
+/// Creates an assertion for an issuer.
 type Source = Arc<dyn Fn(String) -> Asserting + Send + Sync>;
 type Asserting = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
 
-/// The identity provider of an enterprise, which decides who may use which server (enterprise-managed
+/// The identity provider of an enterprise. It decides which person may use which server (enterprise-managed
 /// authorization).
 #[derive(Clone)]
 pub struct IdentityProvider {
@@ -121,9 +123,9 @@ pub struct IdentityProvider {
 }
 
 impl IdentityProvider {
-    /// Returns the identity provider with this token endpoint. It knows `client`, which needs no issuer: the
-    /// endpoint alone receives its secret. `id_token` returns the ID token that the provider issued when the
-    /// person logged in.
+    /// Returns the identity provider with this token endpoint. It knows `client`, which needs no issuer,
+    /// because only this endpoint receives its secret. `id_token` returns the ID token that the provider
+    /// issued at the login of the person.
     pub fn new<F>(
         token_endpoint: impl Into<String>,
         client: RegisteredClient,
@@ -138,19 +140,19 @@ impl IdentityProvider {
 }
 
 impl OAuth {
-    /// A person logs in by `user_agent`.
+    /// A person logs in with `user_agent`.
     pub fn login(user_agent: impl UserAgent) -> Self {
         Self::new(Grant::Login(Arc::new(user_agent)), None)
     }
 
-    /// The client acts for itself (client credentials). A client with a secret needs
+    /// The client authenticates itself (client credentials). A client with a secret needs
     /// [`of_issuer`](RegisteredClient::of_issuer).
     pub fn client_credentials(client: RegisteredClient) -> Self {
         Self::new(Grant::ClientCredentials, Some(client))
     }
 
-    /// The client is a workload whose platform says who it is: `assertion` gives a token of the platform for
-    /// the issuer that it is called with (RFC 7523, workload identity federation).
+    /// The client is a workload, and its platform asserts its identity. `assertion` receives an issuer and
+    /// returns a token of the platform for it (RFC 7523, workload identity federation).
     pub fn workload<F>(
         client: RegisteredClient,
         assertion: impl Fn(String) -> F + Send + Sync + 'static,
@@ -162,8 +164,8 @@ impl OAuth {
         Self::new(Grant::Assertion(source), Some(client))
     }
 
-    /// A person has logged in to an identity provider, which says so to the authorization server that knows
-    /// `client`.
+    /// A person has logged in to an identity provider, which asserts this to the authorization server that
+    /// knows `client`.
     pub fn enterprise(client: RegisteredClient, provider: IdentityProvider) -> Self {
         Self::new(Grant::Enterprise(provider), Some(client))
     }
@@ -176,7 +178,7 @@ impl OAuth {
             name: "thruway".to_owned(),
             scopes: Scopes::default(),
             store: Arc::new(MemoryTokenStore::default()),
-            // Clients of several runtimes may ask by it, and a connection belongs to one.
+            // Clients in several runtimes may use it, and a connection belongs to one runtime.
             http: Client::with_config(ClientConfig {
                 pool: PoolConfig { idle_max: 0, ..PoolConfig::default() },
                 ..ClientConfig::default()
@@ -186,52 +188,53 @@ impl OAuth {
         }
     }
 
-    /// The same, to be changed: what it gets is not for clients of what it was.
+    /// Returns the configuration for a change. It shares no tokens with clients of the previous
+    /// configuration.
     fn changed(self) -> Self {
         Self { authorizers: Authorizers::default(), ..self }
     }
 
-    /// Sets the client, if it has been registered. Otherwise it registers itself where that is possible. A
-    /// client with a secret needs [`of_issuer`](RegisteredClient::of_issuer).
+    /// Sets the registered client. Default: the client registers itself if the authorization server permits
+    /// this. A client with a secret needs [`of_issuer`](RegisteredClient::of_issuer).
     #[must_use]
     pub fn client(self, client: RegisteredClient) -> Self {
         Self { client: Some(client), ..self.changed() }
     }
 
-    /// The URL of `https` where the client describes itself, which is then its id for authorization servers
-    /// that support it (client id metadata document).
+    /// Sets the `https` URL of the document that describes the client. Authorization servers with support for
+    /// it use the URL as the client id (client id metadata document).
     #[must_use]
     pub fn metadata_document(self, url: impl Into<String>) -> Self {
         Self { metadata_document: Some(url.into()), ..self.changed() }
     }
 
-    /// What the client is called when it registers itself. Default: this library.
+    /// Sets the name for the registration of the client. Default: the name of this library.
     #[must_use]
     pub fn client_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self.changed() }
     }
 
-    /// Asks for these scopes besides those that the server wants. If it does not say which it wants, these
-    /// are all.
+    /// Requests these scopes in addition to the scopes that the server demands. If scopes are set here, the
+    /// general scopes in the metadata of the server are not requested.
     #[must_use]
     pub fn scopes<'s>(self, scopes: impl IntoIterator<Item = &'s str>) -> Self {
         Self { scopes: Scopes::of(scopes), ..self.changed() }
     }
 
-    /// Keeps tokens elsewhere than in memory.
+    /// Sets the token store. Default: tokens are kept in memory.
     #[must_use]
     pub fn store(self, store: impl TokenStore) -> Self {
         Self { store: Arc::new(store), ..self.changed() }
     }
 
-    /// Asks authorization servers by `client`, which may trust other certificates for instance. It must not
-    /// be one that connects to the same place whatever it is asked.
+    /// Sets the HTTP client for authorization servers, for example to trust other certificates. Do not use a
+    /// client that connects every request to the same address.
     #[must_use]
     pub fn http_client(self, client: Client) -> Self {
         Self { http: client, ..self.changed() }
     }
 
-    /// How long a person may take to log in; the time of a call does not run meanwhile. Default: 5 minutes.
+    /// Sets the time limit of a login. The timeout of a call is suspended during a login. Default: 5 minutes.
     #[must_use]
     pub fn login_timeout(self, timeout: Duration) -> Self {
         Self { login_timeout: timeout, ..self.changed() }

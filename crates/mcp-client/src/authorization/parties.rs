@@ -1,4 +1,4 @@
-//! Who is asked for a token, by whom, and for which server.
+//! Discovery of the parties to a token: the client, its authorization server, and the server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use super::store::{StoredClient, StoredToken};
 use super::url::HttpUrl;
 use super::{Grant, OAuth};
 
-/// The server, its authorization server, and the key that the token is to be bound to.
+/// The server, its authorization server, and the key of bound tokens.
 pub(super) struct Parties {
     pub(super) resource: ProtectedResource,
     pub(super) metadata: ServerMetadata,
     pub(super) key: Option<Arc<DpopKey>>,
 }
 
-/// What is known of authorization servers from before.
+/// Cached data about authorization servers.
 #[derive(Default, Debug)]
 pub(super) struct Known {
-    /// The clients that have registered themselves, by issuer: what one issuer knows is no other's business.
+    /// Clients that registered themselves, by issuer. Issuers must not receive each other's client data.
     clients: HashMap<String, StoredClient>,
-    /// The issuer that knows the client that was registered by hand.
+    /// The issuer of the configured client.
     issuer: Option<String>,
 }
 
 impl Known {
-    /// What is known from a token that was kept.
+    /// Restores the data from a stored token.
     pub(super) fn of(token: Option<&StoredToken>, oauth: &OAuth) -> Self {
         let mut known = Self::default();
         if let Some(token) = token {
             match &oauth.client {
                 Some(_) => known.issuer = Some(token.issuer.clone()),
-                // Who describes itself is not registered.
+                // A client with a metadata document is not registered.
                 None if oauth.metadata_document.as_deref() == Some(&*token.client.id) => {}
                 None => _ = known.clients.insert(token.issuer.clone(), token.client.clone()),
             }
@@ -47,17 +47,18 @@ impl Known {
         known
     }
 
-    /// The id that the issuer has registered.
+    /// Returns the client id that the issuer has registered.
     pub(super) fn registered(&self, issuer: &str) -> Option<String> {
         self.clients.get(issuer).map(|client| client.id.clone())
     }
 
-    /// The issuer does not know the client any more.
+    /// Removes the registration with an issuer that no longer knows the client.
     pub(super) fn forget(&mut self, issuer: &str) {
         self.clients.remove(issuer);
     }
 
-    /// Which of the issuers that the server names is asked. Who is registered with one does not go to others.
+    /// Chooses one of the issuers that the server names. A client that is registered with one issuer does not
+    /// use others.
     fn choose(&mut self, named: &[String], oauth: &OAuth, last: Option<&str>) -> Result<String, OAuthError> {
         let is_named = |issuer: &&str| named.iter().any(|one| one == issuer);
         let first = || named.first().map(String::as_str).ok_or(OAuthError::ServerUnknown);
@@ -76,7 +77,7 @@ impl Known {
         Ok(issuer)
     }
 
-    /// Who the client is to the authorization server.
+    /// Returns the identity of the client at the authorization server. Registers the client if necessary.
     pub(super) async fn client(
         &mut self,
         fetch: &Fetch,
@@ -116,7 +117,7 @@ impl Known {
         let is_bound = parties.key.is_some();
         let registered = register(fetch, metadata, &oauth.name, &own_uri, scopes, is_bound).await;
         let (client, chosen) = match registered {
-            // The server may accept only certain redirect URIs.
+            // The server may accept only registered redirect URIs.
             Err(error) if own_uri != redirect_uri && !error.is_passing() => {
                 register(fetch, metadata, &oauth.name, &redirect_uri, scopes, is_bound).await?
             }
@@ -131,7 +132,7 @@ impl Known {
 }
 
 impl Parties {
-    /// Finds out whom the server at `server` wants to be asked.
+    /// Discovers the authorization server of the server at `server`.
     pub(super) async fn discover(
         fetch: &Fetch,
         server: &HttpUrl,
@@ -153,7 +154,7 @@ impl Parties {
     }
 }
 
-/// Who the client of a stored token is.
+/// Returns the client identity of a stored token.
 pub(super) fn identity_of(token: &StoredToken, oauth: &OAuth, metadata: &ServerMetadata) -> Identity {
     match oauth.client.as_ref().filter(|client| client.id == token.client.id) {
         Some(client) => Identity::new(client.id.clone(), client.secret.clone(), None, metadata),
@@ -166,7 +167,7 @@ fn identity(client: &StoredClient) -> Identity {
     Identity { id: client.id.clone(), secret, method: client.method }
 }
 
-/// Secrets of clients that were registered by hand are not written down here.
+/// Returns the client for storage. Secrets of configured clients are not stored.
 fn stored(identity: &Identity, redirect_uri: Option<String>) -> StoredClient {
     StoredClient {
         id: identity.id.clone(),

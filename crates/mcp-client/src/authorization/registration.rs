@@ -1,4 +1,4 @@
-//! How a client that nobody knows gets to be known: dynamic client registration (RFC 7591).
+//! Dynamic client registration (RFC 7591).
 
 use serde::Deserialize;
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::store::StoredClient;
 use super::token::refusal;
 use super::url::{HttpUrl, Reach};
 
-/// What a server has registered (RFC 7591 §3.2.1).
+/// The response to a registration (RFC 7591 §3.2.1).
 #[derive(Deserialize)]
 struct Registered {
     client_id: String,
@@ -22,8 +22,7 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// Registers a client of this name, which is come back to at `redirect_uri` and asks for no more than
-/// `scopes`.
+/// Registers a client with this name, redirect URI and scopes.
 pub(super) async fn register(
     fetch: &Fetch,
     metadata: &ServerMetadata,
@@ -40,11 +39,11 @@ pub(super) async fn register(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": wanted_method(metadata).as_str(),
-        // OpenID Connect Dynamic Client Registration 1.0 §2: otherwise it would be `web`.
+        // OpenID Connect Dynamic Client Registration 1.0 §2: the default would be `web`.
         "application_type": application_type(redirect_uri),
     });
     if !scopes.is_empty() {
-        // Some servers grant what was registered only.
+        // Some servers grant only registered scopes.
         document["scope"] = json!(scopes.to_string());
     }
     if is_dpop {
@@ -52,7 +51,7 @@ pub(super) async fn register(
     }
     let answer = fetch.post(&url, "application/json", document.to_string(), &[]).await?;
     if !answer.status.is_success() {
-        // Where nobody is, nobody has refused.
+        // An endpoint that does not exist has not refused the client.
         return Err(if metadata.is_assumed { OAuthError::ServerUnknown } else { refusal(&url, &answer) });
     }
     let registered: Registered = serde_json::from_slice(&answer.content)
@@ -68,16 +67,18 @@ pub(super) async fn register(
     Ok((client, chosen))
 }
 
-/// A client on somebody's machine keeps no secret if it needs none.
+/// Returns the authentication method to register. A client on a user's machine uses no secret unless the
+/// server requires one.
 fn wanted_method(metadata: &ServerMetadata) -> Method {
     let supported = metadata.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
     let supports = |method: &Method| supported.iter().any(|name| name == method.as_str());
     let wanted = [Method::None, Method::ClientSecretBasic, Method::ClientSecretPost];
-    // Who does not say what it supports may register a client without a secret all the same.
+    // A server without this metadata may still register a client without a secret.
     wanted.into_iter().find(supports).unwrap_or(Method::None)
 }
 
-/// A redirect to this machine, or to a scheme of an application, is that of a native one.
+/// Returns the application type. A redirect to this machine, or to an application scheme, belongs to a native
+/// application.
 fn application_type(redirect_uri: &str) -> &'static str {
     let is_web = HttpUrl::parse(redirect_uri).is_some_and(|uri| uri.reach() > Reach::Machine);
     if is_web { "web" } else { "native" }

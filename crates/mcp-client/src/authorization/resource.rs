@@ -1,4 +1,4 @@
-//! What a server says about itself: protected resource metadata (RFC 9728).
+//! Metadata of a protected resource (RFC 9728).
 
 use serde::Deserialize;
 
@@ -9,20 +9,20 @@ use super::scopes::Scopes;
 use super::server::null_as_default;
 use super::url::HttpUrl;
 
-/// A server that wants tokens.
+/// A server that requires tokens.
 #[derive(Debug)]
 pub(super) struct ProtectedResource {
-    /// What tokens are asked for (RFC 8707).
+    /// The resource identifier in token requests (RFC 8707).
     pub(super) identifier: String,
-    /// The issuers of its tokens, at least one.
+    /// The issuers of its tokens. Contains at least one.
     pub(super) authorization_servers: Vec<String>,
     pub(super) scopes_supported: Option<Scopes>,
     pub(super) wants_dpop: bool,
-    /// Whether the server has said nothing about itself.
+    /// `true` if the server has no metadata.
     pub(super) is_silent: bool,
 }
 
-/// The document (RFC 9728 §2).
+/// The metadata document (RFC 9728 §2).
 #[derive(Deserialize)]
 struct Document {
     resource: String,
@@ -35,8 +35,8 @@ struct Document {
 }
 
 impl ProtectedResource {
-    /// Asks the server at `server`: where `challenge` says it, or else at its path, or else at its root. One
-    /// that says nothing at all is taken for one of 2025-03-26.
+    /// Discovers the server at `server`. Tries the URL in `challenge`, then the path of the server, then its
+    /// root. A server without metadata is treated as one of 2025-03-26.
     pub(super) async fn discover(
         fetch: &Fetch,
         server: &HttpUrl,
@@ -56,10 +56,12 @@ impl ProtectedResource {
         Ok(Self::of_its_own(server))
     }
 
-    /// Checks that the document is about this server (RFC 9728 §3.3). Its resource is the server's URL, or a
-    /// parent of it if the parent's own well-known URL or that of the host led to the document. At a longer
-    /// well-known URL, another tenant of the same host may have written it. The server's URL without its
-    /// query counts as a parent, because the query may select a tenant.
+    /// Checks that the document describes this server (RFC 9728 §3.3).
+    ///
+    /// The resource must be the URL of the server, or a parent of it. A parent counts only if its own
+    /// well-known URL, or that of the host, led to the document. At a longer well-known URL, another tenant
+    /// of the same host may have written the document. The URL of the server without its query counts as a
+    /// parent, because the query may select a tenant.
     fn validate(document: Document, found_at: &HttpUrl, server: &HttpUrl) -> Result<Self, OAuthError> {
         let is_found_at = |resource: &HttpUrl| {
             let places = [resource.well_known(NAME), server.well_known_of_origin(NAME)];
@@ -84,7 +86,7 @@ impl ProtectedResource {
         })
     }
 
-    /// A server of 2025-03-26, which said nothing about itself: it issues its tokens itself.
+    /// Returns the resource for a server of 2025-03-26, which has no metadata and issues its own tokens.
     fn of_its_own(server: &HttpUrl) -> Self {
         Self {
             identifier: server.without_query(),
@@ -96,7 +98,7 @@ impl ProtectedResource {
     }
 }
 
-/// Where the document is looked for, one after the other.
+/// Returns the URLs of the document, in the order to try.
 fn places(server: &HttpUrl) -> Vec<HttpUrl> {
     let mut places = vec![server.well_known(NAME), server.well_known_of_origin(NAME)];
     places.dedup();
@@ -109,8 +111,9 @@ const NAME: &str = "oauth-protected-resource";
 mod tests {
     use super::*;
 
-    /// A document below the parent's well-known URL was accepted for the parent. So a tenant of a shared host
-    /// could have the client ask for a token for the whole host, and then receive it.
+    /// Regression test: the client accepted a document below the well-known URL of a parent as the parent's
+    /// document. A tenant of a shared host could make the client request a token for the whole host, and then
+    /// receive it.
     #[test]
     fn a_document_is_about_the_resource_whose_url_led_to_it() {
         let is_valid = |resource: &str, found_at: &str, server: &str| {
@@ -147,7 +150,8 @@ mod tests {
         ] {
             assert!(!believed(resource, found_at), "{resource} {found_at}");
         }
-        // Queries were ignored, so a tenant that the query selects could claim the URL of another one.
+        // Regression test: the check ignored queries, so a tenant selected by the query could claim the URL
+        // of another one.
         let (server, tenant) = ("https://a.example/mcp", "https://a.example/mcp?tenant=1");
         for found_at in ["https://b.example/", root, &format!("{root}/mcp"), &format!("{root}/mcp?tenant=1")]
         {

@@ -1,13 +1,13 @@
-//! Scopes: what a token is for (RFC 6749 §3.3).
+//! Scopes: the permissions of a token (RFC 6749 §3.3).
 
 use std::fmt;
 
-/// A set of scopes, in the order in which they were named.
+/// A set of scopes, in their original order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// Reads a list with spaces. What is no scope is left out, and so is what is too much.
+    /// Parses a list separated by spaces. Omits invalid scopes, and scopes beyond the maximum.
     pub(super) fn parse(text: &str) -> Self {
         Self::of(text.split(' '))
     }
@@ -18,7 +18,7 @@ impl Scopes {
         set
     }
 
-    /// Both, without doubles.
+    /// Returns the union of both sets.
     pub(super) fn union(mut self, other: &Self) -> Self {
         other.0.iter().for_each(|scope| self.add(scope));
         self
@@ -51,7 +51,7 @@ impl fmt::Display for Scopes {
     }
 }
 
-/// A server that always demands other scopes does not get more than this.
+/// Maximum number of scopes. It limits a server that keeps demanding other scopes.
 const SCOPES_MAX: usize = 64;
 const SCOPE_BYTES_MAX: usize = 256;
 

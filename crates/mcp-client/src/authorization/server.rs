@@ -1,4 +1,4 @@
-//! What an authorization server says about itself (RFC 8414, OpenID Connect Discovery 1.0).
+//! Metadata of an authorization server (RFC 8414, OpenID Connect Discovery 1.0).
 
 use serde::{Deserialize, Deserializer};
 
@@ -6,7 +6,7 @@ use super::error::{OAuthError, quoted};
 use super::fetch::Fetch;
 use super::url::HttpUrl;
 
-/// The metadata of an authorization server (RFC 8414 §2), of what is needed here.
+/// The used parts of the metadata of an authorization server (RFC 8414 §2).
 #[derive(Clone, Deserialize, Default, Debug)]
 #[serde(default)]
 pub(super) struct ServerMetadata {
@@ -25,18 +25,18 @@ pub(super) struct ServerMetadata {
     #[serde(deserialize_with = "null_as_default")]
     pub(super) client_id_metadata_document_supported: bool,
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// Whether nobody has said any of it.
+    /// `true` if the server has no metadata document.
     #[serde(skip)]
     pub(super) is_assumed: bool,
 }
 
 impl ServerMetadata {
-    /// Asks the authorization server that calls itself `issuer`. It may say nothing about itself if `is_old`.
+    /// Discovers the authorization server `issuer`. The metadata may be missing if `is_old`.
     pub(super) async fn discover(fetch: &Fetch, issuer: &str, is_old: bool) -> Result<Self, OAuthError> {
         let url = fetch.admit(issuer)?;
         for place in places(&url) {
             let Some(metadata) = fetch.document::<Self>(&place).await? else { continue };
-            // Compared as it is written: RFC 8414 §3.3.
+            // The comparison is byte by byte (RFC 8414 §3.3).
             if metadata.issuer != issuer {
                 return Err(OAuthError::IssuerMismatch(quoted(issuer)));
             }
@@ -49,8 +49,8 @@ impl ServerMetadata {
         }
     }
 
-    /// An authorization server of 2025-03-26, which said nothing about itself: its endpoints have fixed
-    /// places.
+    /// Returns the metadata for an authorization server of 2025-03-26 without a document. Its endpoints have
+    /// fixed paths.
     fn without_document(issuer: &HttpUrl) -> Self {
         let at = |path| Some(issuer.at(path).to_string());
         Self {
@@ -58,7 +58,7 @@ impl ServerMetadata {
             authorization_endpoint: at("/authorize"),
             token_endpoint: at("/token"),
             registration_endpoint: at("/register"),
-            // That revision demands it of everybody.
+            // Revision 2025-03-26 requires PKCE of all servers.
             code_challenge_methods_supported: vec![S256.to_owned()],
             is_assumed: true,
             ..Self::default()
@@ -77,13 +77,13 @@ impl ServerMetadata {
         fetch.admit(url.ok_or_else(|| OAuthError::DocumentInvalid(quoted(&self.issuer)))?)
     }
 
-    /// Who does not say it does not support it.
+    /// Fails unless the server declares support for PKCE.
     pub(super) fn demand_pkce(&self) -> Result<(), OAuthError> {
         let is_supported = self.code_challenge_methods_supported.iter().any(|method| method == S256);
         is_supported.then_some(()).ok_or(OAuthError::PkceNotSupported)
     }
 
-    /// Who says nothing of its grants may have any.
+    /// Fails if the server lists its grants without this one. A server without a list may support any grant.
     pub(super) fn demand_grant(&self, grant: &'static str) -> Result<(), OAuthError> {
         match &self.grant_types_supported {
             Some(grants) if grants.iter().all(|one| one != grant) => {
@@ -93,21 +93,21 @@ impl ServerMetadata {
         }
     }
 
-    /// Whether a token can be bound to a key of ours; `None` if that is not said.
+    /// `true` if the server can bind a token to a key of this client. `None` if the metadata do not say.
     pub(super) fn supports_dpop(&self) -> Option<bool> {
         let algorithms = self.dpop_signing_alg_values_supported.as_ref()?;
         Some(algorithms.iter().any(|algorithm| algorithm == "ES256"))
     }
 }
 
-/// Some servers write `null` for what they do not say.
+/// Parses `null` as the default, because some servers write `null` for missing values.
 pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Where the document is looked for, one after the other (2026-07-28, authorization server metadata
+/// Returns the URLs of the document, in the order to try (2026-07-28, authorization server metadata
 /// discovery).
 fn places(issuer: &HttpUrl) -> Vec<HttpUrl> {
     let mut places =
@@ -119,7 +119,7 @@ fn places(issuer: &HttpUrl) -> Vec<HttpUrl> {
 const OAUTH: &str = "oauth-authorization-server";
 const OPENID: &str = "openid-configuration";
 
-/// RFC 7636 §4.3.
+/// The code challenge method of RFC 7636 §4.3.
 const S256: &str = "S256";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is remembered of a server: its token, and what is needed to get the next one.
+//! Storage of tokens, with the data that a renewal needs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,49 +9,51 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::{Method, RegisteredClient};
 
-/// Keeps tokens. They are as good as passwords: whoever writes them down keeps them from others.
+/// Stores tokens. Tokens are as sensitive as passwords, so an implementation that writes them to a file must
+/// protect that file.
 ///
-/// To load and to save is done while a request waits, and should be quick. Who has got a token looks at what
-/// is kept before the next one is asked for: another process that shares the store may have got one.
+/// `load` and `save` run while a request waits, so they should be fast. Before the client requests another
+/// token, it loads the stored one, because another process that shares the store may have obtained a newer
+/// token.
 pub trait TokenStore: Send + Sync + 'static {
-    /// What was kept under this key: the URL of the server, with the grant as its fragment if that is no
-    /// login.
+    /// Returns the token under this key. The key is the URL of the server, with the grant as its fragment
+    /// unless the grant is a login.
     fn load(&self, key: &str) -> Option<StoredToken>;
 
-    /// Keeps a token under this key, instead of the one before.
+    /// Stores a token under this key and replaces the previous one.
     fn save(&self, key: &str, token: &StoredToken);
 
-    /// Waits until nobody else who shares the store renews the token under this key, and keeps others from it
-    /// until what is returned is dropped: most refresh tokens are good for one renewal, and some servers take
-    /// a second one for a theft. Waiting may be given up. Default: nobody is waited for.
+    /// Locks the token under this key against renewal by other clients of the store. Waits for the lock, and
+    /// holds it until the returned value is dropped. Most refresh tokens are valid for one renewal, and some
+    /// servers treat a second use as theft. The client may drop the future. Default: does not lock.
     fn lock<'a>(&'a self, key: &'a str) -> Locking<'a> {
         let _ = key;
         Box::pin(async { Box::new(()) as TokenLock })
     }
 }
 
-/// Others are kept from renewing a token until it is dropped.
+/// A lock on a token. Dropping it releases the lock.
 pub type TokenLock = Box<dyn Send>;
 
-/// Somebody waiting for a [`TokenLock`].
+/// The future of a [`TokenLock`].
 pub type Locking<'a> = Pin<Box<dyn Future<Output = TokenLock> + Send + 'a>>;
 
-/// A token as it is kept: whose it is, for which server, and how it is renewed.
+/// A stored token with its client, its server, and the data for its renewal.
 ///
-/// It is written and read with serde; what is in it is for nobody else.
+/// Serialize and deserialize it with serde. Its fields are private to this library.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredToken {
-    /// Who has issued it.
+    /// The issuer of the token.
     pub(super) issuer: String,
-    /// The server that it is for (RFC 8707).
+    /// The server that accepts the token (RFC 8707).
     pub(super) resource: String,
     pub(super) access_token: String,
-    /// Whether it is bound to `dpop_key`.
+    /// `true` if the token is bound to `dpop_key`.
     pub(super) is_dpop: bool,
-    /// In seconds since the Unix epoch.
+    /// Expiry in seconds since the Unix epoch.
     pub(super) expires_at: Option<u64>,
     pub(super) refresh_token: Option<String>,
-    /// All scopes that were asked for, or granted.
+    /// All requested or granted scopes.
     pub(super) scopes: String,
     pub(super) dpop_key: Option<String>,
     pub(super) client: StoredClient,
@@ -61,29 +63,31 @@ pub struct StoredToken {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredClient {
     pub(super) id: String,
-    /// Of a client that registered itself; other secrets are their owners' to keep.
+    /// The secret of a client that registered itself. Secrets of configured clients are not stored.
     pub(super) secret: Option<String>,
     pub(super) method: Method,
-    /// The redirect URI it has registered.
+    /// The registered redirect URI.
     pub(super) redirect_uri: Option<String>,
-    /// And the scopes.
+    /// The registered scopes.
     pub(super) scopes: String,
 }
 
 impl StoredToken {
-    /// Who has issued it.
+    /// Returns the issuer of the token.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// When it ends, in seconds since the Unix epoch, if that is known.
+    /// Returns the expiry in seconds since the Unix epoch, if known.
     pub const fn expires_at(&self) -> Option<u64> {
         self.expires_at
     }
 
-    /// Returns `true` if the token belongs to `client`, or if no client is named. A token of another client
-    /// is not used. A token of another issuer, or of any issuer if the client must name one and does not, is
-    /// not renewed: that would send the client's secret to the issuer of the token.
+    /// Returns `true` if the token belongs to `client`, or if no client is configured.
+    ///
+    /// The client does not use a token of another client. It also does not use a token of another issuer, or
+    /// any token if `client` must name an issuer and does not. A renewal would send the secret of the client
+    /// to the issuer of the token.
     pub(super) fn is_for(&self, client: Option<&RegisteredClient>) -> bool {
         client.is_none_or(|client| {
             let is_of_issuer = client.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer);
@@ -92,7 +96,7 @@ impl StoredToken {
     }
 }
 
-/// Tokens for as long as the program runs.
+/// Keeps tokens in memory until the process ends.
 #[derive(Default)]
 pub struct MemoryTokenStore {
     tokens: Mutex<HashMap<String, StoredToken>>,

@@ -1,4 +1,4 @@
-//! The token endpoint (RFC 6749 §3.2): a grant for a token.
+//! The token endpoint (RFC 6749 §3.2).
 
 use form_urlencoded::Serializer;
 use serde::Deserialize;
@@ -12,10 +12,10 @@ use super::identity::Identity;
 use super::server::ServerMetadata;
 use super::url::HttpUrl;
 
-/// Parameters of a request.
+/// The form parameters of a request.
 pub(super) type Form = Vec<(&'static str, String)>;
 
-/// A token, as it was issued (RFC 6749 §5.1).
+/// An issued token (RFC 6749 §5.1).
 #[derive(Deserialize)]
 pub(super) struct TokenResponse {
     pub(super) access_token: String,
@@ -26,12 +26,12 @@ pub(super) struct TokenResponse {
     pub(super) refresh_token: Option<String>,
     #[serde(default)]
     pub(super) scope: Option<String>,
-    /// What a token exchange has issued (RFC 8693 §2.2.1).
+    /// The type of token that a token exchange has issued (RFC 8693 §2.2.1).
     #[serde(default)]
     pub(super) issued_token_type: Option<String>,
 }
 
-/// Why there is none (RFC 6749 §5.2).
+/// An error response (RFC 6749 §5.2).
 #[derive(Deserialize)]
 pub(super) struct ErrorResponse {
     pub(super) error: String,
@@ -40,17 +40,17 @@ pub(super) struct ErrorResponse {
 }
 
 impl TokenResponse {
-    /// Whether it is bound to a key.
+    /// `true` if the token is bound to a key.
     pub(super) fn is_dpop(&self) -> bool {
         self.token_type.eq_ignore_ascii_case("dpop")
     }
 
-    /// For how many seconds it can be used. Some servers write a string.
+    /// Returns the lifetime in seconds. Some servers write a string.
     pub(super) fn expires_in(&self) -> Option<u64> {
         self.expires_in.as_u64().or_else(|| self.expires_in.as_str()?.parse().ok())
     }
 
-    /// A token that can be sent in a header: RFC 6750 §2.1.
+    /// Checks that the token can be sent in a header (RFC 6750 §2.1).
     pub(super) fn validate(self, has_key: bool) -> Result<Self, OAuthError> {
         let token = &self.access_token;
         let is_clean = !token.is_empty() && token.bytes().all(|octet| octet.is_ascii_graphic());
@@ -59,7 +59,7 @@ impl TokenResponse {
     }
 }
 
-/// Asks the token endpoint of an authorization server.
+/// Requests a token from an authorization server.
 pub(super) async fn request_token(
     fetch: &Fetch,
     metadata: &ServerMetadata,
@@ -69,7 +69,7 @@ pub(super) async fn request_token(
 ) -> Result<TokenResponse, OAuthError> {
     let url = metadata.token_endpoint(fetch)?;
     let mut nonce = None;
-    // A server that wants a number in the proof says so once, and then has it.
+    // A server that requires a nonce rejects the first proof and sends the nonce.
     for _ in 0..2 {
         let answer = ask(fetch, &url, &metadata.issuer, client, key, nonce.as_deref(), form.clone()).await?;
         if answer.status == StatusCode::OK {
@@ -107,10 +107,10 @@ async fn ask(
     fetch.post(url, FORM, content, &fields).await
 }
 
-/// Why a server has not done what it was asked for.
+/// Converts an error response of a server to an error.
 pub(super) fn refusal(url: &HttpUrl, answer: &Answer) -> OAuthError {
     let status = OAuthError::Status(quoted(url.as_str()), answer.status);
-    // Who is only unwell may say so in the words of a refusal.
+    // A server with a temporary failure may use the error format of a refusal.
     if status.is_passing() {
         return status;
     }

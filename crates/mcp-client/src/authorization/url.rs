@@ -1,4 +1,4 @@
-//! URLs of servers: what may be asked, and what belongs together.
+//! URLs of servers: validation, origin checks, and well-known locations.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,20 +7,20 @@ use std::ops::Deref;
 use thruway_client::Url;
 use thruway_net::{carried_by, is_public};
 
-/// Whether a segment leads elsewhere than it stands: a URL below another must be there for whoever resolves
-/// it, too.
+/// `true` for dot segments. Other programs might resolve a URL that contains one differently.
 fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
-/// The URL of a server in OAuth, which may identify it. The rules are stricter than those of [`Url`].
+/// The URL of a server in OAuth, which may serve as its identifier. The rules are stricter than those of
+/// [`Url`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct HttpUrl(Url);
 
 impl HttpUrl {
-    /// Parses a URL. Returns `None` for fragments, which no identifier of a server has (RFC 8414 §2, RFC 9728
-    /// §1.2), for dot segments, and for characters that RFC 3986 forbids: others might read such a URL
-    /// differently.
+    /// Parses a URL. Returns `None` for fragments, which server identifiers do not have (RFC 8414 §2, RFC
+    /// 9728 §1.2), for dot segments, and for characters that RFC 3986 forbids. Other programs might parse
+    /// such a URL differently.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let is_clean =
             text.bytes().all(|octet| octet.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&octet));
@@ -31,19 +31,19 @@ impl HttpUrl {
         (!url.path().split('/').any(is_dots)).then_some(Self(url))
     }
 
-    /// All but the query.
+    /// Returns the URL without its query.
     pub(super) fn without_query(&self) -> String {
         format!("{}{}", self.origin(), self.path())
     }
 
-    /// `true` if nobody else can read what is sent: the URL is of `https`, or of this machine. For names of
-    /// this machine that do not count, see [`reach`](Self::reach).
+    /// `true` if no third party can read the traffic: the URL is `https`, or on this machine. Some names of
+    /// this machine do not count; [`reach`](Self::reach) recognizes them.
     pub(super) fn is_private(&self) -> bool {
         self.is_protected()
     }
 
-    /// Returns the distance of the host, judged by its name alone: the shortest distance at which some
-    /// resolver finds it. Names that a DNS server resolves count as [`Reach::Internet`].
+    /// Returns the distance of the host, judged by its name alone: the shortest distance that any resolver
+    /// could yield. Names that a DNS server resolves count as [`Reach::Internet`].
     pub(super) fn reach(&self) -> Reach {
         let host = self.host();
         if let Some(address) = self.address() {
@@ -79,27 +79,27 @@ impl HttpUrl {
         self.has_origin_of(other) && is_below
     }
 
-    /// What a `Location` of a response of this one names, if it is a URL or a path from the root.
+    /// Resolves a `Location` header against this URL, if it is a URL or an absolute path.
     pub(super) fn join(&self, location: &str) -> Option<Self> {
         self.0.join(location).ok().and_then(|url| Self::parse(url.as_str()))
     }
 
-    /// A document at the root, about what lies at the path of this one (RFC 8414 §3.1, RFC 9728 §3.1).
+    /// Returns the well-known URL at the root for the path of this URL (RFC 8414 §3.1, RFC 9728 §3.1).
     pub(super) fn well_known(&self, name: &str) -> Self {
         self.at(&format!("/.well-known/{name}{}", self.path().trim_end_matches('/')))
     }
 
-    /// A document at the root, about all of the origin.
+    /// Returns the well-known URL at the root for the whole origin.
     pub(super) fn well_known_of_origin(&self, name: &str) -> Self {
         self.at(&format!("/.well-known/{name}"))
     }
 
-    /// A document below the path of this one (OpenID Connect Discovery 1.0 §4).
+    /// Returns the well-known URL below the path of this URL (OpenID Connect Discovery 1.0 §4).
     pub(super) fn well_known_below(&self, name: &str) -> Self {
         self.at(&format!("{}/.well-known/{name}", self.path().trim_end_matches('/')))
     }
 
-    /// The same origin, and another path.
+    /// Returns the URL with the same origin and another path.
     pub(super) fn at(&self, path: &str) -> Self {
         Self(self.with_target(path).expect("the path consists of parts of valid URLs"))
     }
@@ -113,8 +113,9 @@ impl Deref for HttpUrl {
     }
 }
 
-/// Distance of a host from this machine. A server must not name URLs that are nearer than the server itself:
-/// it could have the client send requests that a firewall keeps from the server (RFC 9728 §7.7).
+/// Distance of a host from this machine. A server must not name URLs that are nearer than the server itself.
+/// Otherwise the server could make the client send requests that a firewall blocks for the server (RFC 9728
+/// §7.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reach {
     /// This machine.
@@ -126,7 +127,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Returns the distance of an address, or of the IPv4 address in it if that is shorter.
+    /// Returns the distance of an address, or of an embedded IPv4 address if that is nearer.
     fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         let own = match address {
@@ -139,7 +140,7 @@ impl Reach {
     }
 }
 
-/// `true` if `label` is a number in decimal, octal or hexadecimal digits. No name in DNS ends with one.
+/// `true` if `label` is a number in decimal, octal or hexadecimal digits. No DNS name ends with such a label.
 fn is_number(label: &str) -> bool {
     match label.strip_prefix("0x") {
         Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -153,7 +154,7 @@ impl fmt::Display for HttpUrl {
     }
 }
 
-/// Longer than what anybody calls a server.
+/// Maximum length of a URL in bytes.
 const URL_BYTES_MAX: usize = 4 << 10;
 
 #[cfg(test)]
@@ -189,8 +190,8 @@ mod tests {
         assert_eq!(HttpUrl::parse(&format!("https://a/{}", "b".repeat(URL_BYTES_MAX))), None);
     }
 
-    /// Only `localhost` and addresses in their usual notation counted as this machine, so a server elsewhere
-    /// could have the client send requests to it under another name.
+    /// Regression test: only `localhost` and addresses in standard notation counted as this machine. A remote
+    /// server could make the client send requests to this machine under another name.
     #[test]
     fn a_host_is_as_near_as_any_resolver_finds_it() {
         for (hosts, reach) in [
@@ -223,8 +224,8 @@ mod tests {
         }
     }
 
-    /// Queries were ignored, so a tenant that the query selects could have the client ask for the token of
-    /// another tenant.
+    /// Regression test: queries were ignored. A tenant selected by the query could make the client request
+    /// the token of another tenant.
     #[test]
     fn a_resource_covers_urls_below_its_path() {
         let covers = |resource: &str, server: &str| url(resource).covers(&url(server));

@@ -1,5 +1,5 @@
-//! A server that the client starts itself, and ends as the specification says: its input is closed, then it
-//! is told to end, then it is killed.
+//! Child processes. The client stops a child as the specification requires: it closes the input, then sends
+//! SIGTERM, then kills the child.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -17,7 +17,8 @@ use super::super::error::McpClientError;
 use super::transport::{Child, Ends, OnStderr, Origin};
 
 impl Origin {
-    /// Starts `command`, whose standard error goes where it says, or to `on_stderr`.
+    /// Starts `command`. Its standard error goes to `on_stderr`, if set, or to the target that the command
+    /// names.
     pub(crate) fn start(
         mut command: Command,
         on_stderr: Option<OnStderr>,
@@ -34,8 +35,8 @@ impl Origin {
         Ok((origin, ends))
     }
 
-    /// Starts another child in the place of one that has died: at once, then after longer and longer pauses,
-    /// then not at all.
+    /// Restarts a child process that has died: at once the first time, then after growing pauses. Stops after
+    /// [`RESTARTS_MAX`] restarts.
     pub(super) async fn start_again(&mut self) -> Result<Ends, McpClientError> {
         if self.started.elapsed() > LIFE_LONG {
             self.restarts = 0;
@@ -68,8 +69,8 @@ impl Origin {
 }
 
 impl Child {
-    /// Waits until it has ended; once its input is closed, which is when `writing` ends, for no longer than
-    /// it may take.
+    /// Waits until the child has exited. The input is closed when `writing` ends. From then on, the child has
+    /// `exit_wait` before SIGTERM, and again before it is killed.
     pub(super) async fn see_out(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
         tokio::select! {
             _ = self.process.wait() => return,
@@ -79,7 +80,7 @@ impl Child {
             return;
         }
         if let Some(pid) = self.process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-            // Its id is its own until it has been waited for.
+            // The process id is not reused before `wait` has returned.
             let _ = kill_process(pid, Signal::TERM);
         }
         if timeout(exit_wait, self.process.wait()).await.is_err() {
@@ -88,7 +89,7 @@ impl Child {
     }
 }
 
-/// Reads what comes, whether or not it is lines, so that the child never waits for it.
+/// Reads the standard error to its end, even if it contains no lines, so that the child never blocks on it.
 async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
     let mut lines = Lines::with_bytes_max(STDERR_LINE_BYTES_MAX);
     while stderr.read_buf(lines.room()).await.is_ok_and(|read| read > 0) {
@@ -105,14 +106,15 @@ async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
     }
 }
 
-/// The longest line of the standard error that is told.
+/// Maximum length of a line of the standard error, in bytes. Longer lines are not passed on.
 const STDERR_LINE_BYTES_MAX: usize = 64 << 10;
 
-/// A child that has lived for so long did not die of how it was started.
+/// Lifetime after which the restart counter is reset.
 const LIFE_LONG: Duration = Duration::from_mins(1);
 
-/// How often a child is started again that dies early.
+/// Maximum number of restarts in a row of a child that dies early.
 const RESTARTS_MAX: u32 = 5;
 
-/// The second time it is started again after twice this, then after twice as long each time.
+/// Base of the pause before a restart. The second restart waits twice as long, and each later one twice as
+/// long as the previous one.
 const PAUSE: Duration = Duration::from_millis(50);

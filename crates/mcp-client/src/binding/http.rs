@@ -1,5 +1,5 @@
-//! Streamable HTTP: each message is a request of its own, whose response is the answer, or a stream of events
-//! that ends with it.
+//! Streamable HTTP: each message is a POST request. The response is the answer, or an event stream that ends
+//! with the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,14 +29,14 @@ impl Http {
         fields: Vec<(String, String)>,
         oauth: Option<OAuth>,
     ) -> Self {
-        // A fragment is for whoever reads the URL: no server has one.
+        // Servers never see the fragment of a URL.
         let url = url.split_once('#').map_or(url, |(before, _)| before);
         let authorizer = oauth.map(|oauth| Authorizer::of(oauth, url));
         let endpoint = Endpoint::new(url, &fields);
         Self { client, url: url.into(), fields, endpoint, stream: ArcSwapOption::empty(), authorizer }
     }
 
-    /// Until when a person was logging in, for whom nobody should lose patience.
+    /// Returns the last time at which a login was in progress. This time does not count toward timeouts.
     pub(super) fn waited_until(&self) -> Option<Instant> {
         self.authorizer.as_ref().and_then(|authorizer| authorizer.waited_until())
     }
@@ -62,14 +62,14 @@ impl Http {
         Ok(Received { answer, session_id })
     }
 
-    /// Sends a message that is not answered.
+    /// Sends a message that has no answer.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<(), McpClientError> {
         let response = self.post(&mut outgoing).await?;
         let status = response.status();
         if !status.is_success() {
             return Err(McpClientError::Status(status));
         }
-        // Read, so that the connection can be used again.
+        // Reads the body, so that the connection can be reused.
         let _ = response.collect(REFUSAL_BYTES_MAX).await;
         Ok(())
     }
@@ -81,13 +81,13 @@ impl Http {
         if let Some(authorizer) = &self.authorizer {
             request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), &self.url, request)?;
         }
-        // Servers may refuse it (405), may have ended the session before (404), and nobody logs in to say
-        // good-bye (401).
+        // Other statuses are ignored. Servers may refuse the request (405), or may have ended the session
+        // before (404). Ending a session is no reason for a login (401).
         request.send().await?;
         Ok(())
     }
 
-    /// Reads what the server says by itself in a session.
+    /// Reads messages of the server outside of responses.
     pub(super) fn listen(
         self: &Arc<Self>,
         conversation: &Arc<Conversation>,
@@ -113,7 +113,7 @@ impl Http {
         self.send_request(Method::Post, &self.url, request).await
     }
 
-    /// Sends a request to `url`, as often as the server wants another token for it.
+    /// Sends a request to `url`, and again after each demand for another token.
     pub(super) async fn send_request<'c>(
         &'c self,
         method: Method<'static>,
@@ -126,7 +126,7 @@ impl Http {
         }
     }
 
-    /// Asks for a stream of events, from after the event `last_event_id` on.
+    /// Requests an event stream, starting after the event `last_event_id`.
     pub(super) async fn get(
         &self,
         field_lines: &FieldLinesBuf,
@@ -150,7 +150,7 @@ impl Http {
         self.endpoint.as_ref().map_err(|error| error.clone().into())
     }
 
-    /// Another place on the same server for messages.
+    /// Returns another URL on the same server as a destination for messages.
     pub(super) fn destination(&self, url: &str) -> Result<Destination, ClientError> {
         destination(url, &self.fields)?.field("Content-Type", "application/json")
     }
@@ -168,14 +168,14 @@ impl Endpoint {
     }
 }
 
-/// Where requests with `fields` go.
+/// Returns a destination that adds `fields` to each request.
 fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, ClientError> {
     fields
         .iter()
         .try_fold(Destination::parse(url)?, |destination, (name, value)| destination.field(name, value))
 }
 
-/// Sends a request with the token that there is, and again as often as the server wants another one.
+/// Sends a request with the current token, and again after each demand for another token.
 async fn send_signed<'c>(
     authorizer: &Arc<Authorizer>,
     method: Method<'static>,
@@ -191,13 +191,13 @@ async fn send_signed<'c>(
         let response = authorizer.sign(&standing, method.as_str(), url, request())?.send().await?;
         let Some(demand) = standing.demand(&response) else { return Ok(response) };
         drop(response);
-        // Apart, so that requests that are not refused carry nothing of it.
+        // Boxed, so that accepted requests do not carry the state of the authorization.
         Box::pin(authorizer.satisfy(&standing, &demand, &mut attempts)).await?;
         standing = authorizer.standing();
     }
 }
 
-/// The answer to request `id`, if the content of `response` is one.
+/// Returns the answer to request `id`, if the body of `response` contains it.
 async fn answer<R: Wanted>(
     conversation: &Arc<Conversation>,
     id: i64,
@@ -215,7 +215,7 @@ async fn answer<R: Wanted>(
     }
     let answer = match json_rpc::parse(&content) {
         Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
-        // The server could not, or would not, read whose answer it is.
+        // The server could not read the id of the request, or rejected the request before reading it.
         Ok(Message::Response(response))
             if response.id.is_none() && !is_end_of_session(status, outgoing) && !is_passing(status) =>
         {
@@ -229,8 +229,8 @@ async fn answer<R: Wanted>(
     answer.map(Read::Raw)
 }
 
-/// Collects the content of a response, which is one message and no stream. JSON lines are recognized by the
-/// first of them: their end may never come.
+/// Collects the body of a response that is one message and not a stream. A first line that is a complete
+/// message shows that the server sends JSON lines, and their end may never come.
 async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Bytes, McpClientError> {
     let mut content = BytesMut::new();
     let mut is_first_line = true;
@@ -265,8 +265,8 @@ fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
     outgoing.has_session && status == StatusCode::NOT_FOUND
 }
 
-/// Whether a server, or whoever is in its place, says that it is not to be had just now. Of 500 that is not
-/// known: what comes with it may be about the request.
+/// `true` if the status indicates a temporary failure of the server or a proxy. This excludes 500, because
+/// its body may be about the request.
 fn is_passing(status: StatusCode) -> bool {
     matches!(
         status,
@@ -278,14 +278,15 @@ fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-/// The call has a deadline of its own.
+/// The call has its own deadline.
 const FOR_EVER: Duration = Duration::MAX;
 
-/// A stream that brings nothing for so long, not even a comment, is asked for again: it may be dead.
+/// Time without any data, even a comment, after which a subscription stream is considered dead and is
+/// reopened.
 const SUBSCRIPTION_SILENCE: Duration = Duration::from_mins(5);
 
-/// How long a server may take to end a session.
+/// Time limit for the request that ends a session.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How much is read of what nobody wants to know.
+/// Maximum number of body bytes to read from a response that is not used.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;

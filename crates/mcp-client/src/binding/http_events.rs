@@ -1,5 +1,5 @@
-//! Streams of events: the one that ends with an answer, and the one on which a server of the legacy era
-//! speaks by itself. Both can be taken up again where they broke, if their events have ids.
+//! Event streams: the stream that ends with an answer, and the legacy stream for messages outside of
+//! responses. Both can be resumed if their events have ids.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,8 +21,7 @@ use super::super::reading::Answer;
 use super::transport::{Http, Outgoing};
 
 impl Http {
-    /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go
-    /// on with it.
+    /// Returns the answer to request `id`, from the events of `response` or of the streams that continue it.
     pub(super) async fn answer_in_events(
         &self,
         conversation: &Arc<Conversation>,
@@ -34,7 +33,7 @@ impl Http {
         let mut last_event_id = String::new();
         let mut budget = conversation.wait_budget();
         loop {
-            // A stream that never pauses lets others have their turns, and the clock be looked at.
+            // Yields on a stream that never pauses, so that other tasks run and timeouts apply.
             consume_budget().await;
             let reason = match events.next().await {
                 Some(Ok(event)) if event.data.is_empty() => continue,
@@ -64,7 +63,7 @@ impl Http {
         }
     }
 
-    /// A stream from where another has broken.
+    /// Opens a stream that continues a broken one.
     async fn resume(
         &self,
         conversation: &Arc<Conversation>,
@@ -75,7 +74,7 @@ impl Http {
         Ok(events_of(conversation, response))
     }
 
-    /// Reads what the server says by itself, until it says that it has nothing to say in this way.
+    /// Reads messages outside of responses, until the server ends this or refuses the stream.
     pub(super) async fn listen_on(self: Arc<Self>, weak: Weak<Conversation>, field_lines: FieldLinesBuf) {
         let mut last_event_id = String::new();
         let mut pause = PAUSE;
@@ -102,14 +101,14 @@ impl Http {
                     }
                     pause = self::pause(&events);
                 }
-                // Who is about to be there has not said that it has none.
+                // A server that is temporarily unavailable has not refused the stream.
                 Err(error) if !was_open && may_come(&error) => drop(conversation),
-                // Who has never had such a stream may just have no other word for it.
+                // Servers without such a stream may return any error status.
                 Err(McpClientError::Status(_)) if !was_open => return,
                 Err(McpClientError::Status(StatusCode::NOT_FOUND)) => {
                     return conversation.renew(&field_lines);
                 }
-                // It may be the event that is not known any more, and the session may be in order.
+                // The server may have forgotten only the event id, while the session is still valid.
                 Err(McpClientError::Status(StatusCode::BAD_REQUEST)) if !last_event_id.is_empty() => {
                     last_event_id.clear();
                     has_missed = true;
@@ -130,24 +129,24 @@ impl Http {
 }
 
 impl Http {
-    /// Ends a session that cannot be used, but that its server has not said to be over, which is 404 in all
-    /// revisions that have sessions: clients that need one no longer should say so (2025-11-25, session
-    /// management).
+    /// Ends a session that is unusable although the server has not reported its end. All revisions with
+    /// sessions report the end with 404. A client should end a session that it no longer needs (2025-11-25,
+    /// session management).
     async fn leave(&self, field_lines: &FieldLinesBuf) {
         if field_lines.field("Mcp-Session-Id").is_some() {
-            // If it is over all the same, nobody minds.
+            // An error means that the session is already over.
             let _ = self.end_session(field_lines.clone()).await;
         }
     }
 }
 
-/// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are
-/// none of.
+/// `true` if a server may open such a stream after this error. A server that returns 501 does not support the
+/// method.
 fn may_come(error: &McpClientError) -> bool {
     error.is_temporary() && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
 }
 
-/// The response, if it is a stream of events.
+/// Returns the response if it is an event stream.
 fn opened_stream(response: Response) -> Result<Response, McpClientError> {
     if kind_of(&response) == Kind::Events && response.status().is_success() {
         Ok(response)
@@ -156,7 +155,7 @@ fn opened_stream(response: Response) -> Result<Response, McpClientError> {
     }
 }
 
-/// Handles what the server says by itself until the stream breaks.
+/// Handles messages outside of responses until the stream breaks.
 async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
     let mut invalid_events = InvalidLines::default();
     let Some(mut budget) = conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
@@ -183,7 +182,7 @@ pub(super) fn events_of(conversation: &Conversation, response: Response) -> Even
     response.events().event_bytes_max(conversation.options.message_bytes_max).refuse_json_lines()
 }
 
-/// The answer to request `id`, if the event is it; anything else is handled.
+/// Handles one event. Returns the answer to request `id` if the event is this answer.
 async fn take(
     conversation: &Arc<Conversation>,
     id: i64,
@@ -197,7 +196,7 @@ async fn take(
     }
 }
 
-/// The answer to request `id`, if one of a batch is it; all others are handled.
+/// Handles a batch. Returns the answer to request `id` if the batch contains it.
 pub(super) async fn take_batch(
     conversation: &Arc<Conversation>,
     id: i64,
@@ -227,9 +226,9 @@ async fn take_one(
         },
         message => {
             if let Some(unsent) = conversation.handle_message(message, Some(id)) {
-                // The client of this request may read as slowly as it likes: it delays only its own call,
-                // whose timeout ends the wait. The server may also send messages for other clients here;
-                // these must not delay the call.
+                // The client of this request may read as slowly as it likes: it delays only its own call. The
+                // timeout of the call ends the wait. The server may also send messages for other clients
+                // here; these must not delay the call.
                 let party = conversation.incoming.party(Some(id));
                 if party.is_some_and(|party| party.is_reader_of(&unsent)) {
                     unsent.deliver().await;
@@ -242,8 +241,7 @@ async fn take_one(
     }
 }
 
-/// How long to wait before a stream is asked for again: as it says itself, but neither in a hurry nor for
-/// ever.
+/// Returns the pause before a stream is reopened: the `retry` value of the stream, within bounds.
 fn pause(events: &Events) -> Duration {
     events.retry().unwrap_or(PAUSE).clamp(PAUSE_MIN, PAUSE_MAX)
 }
@@ -252,12 +250,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// What the content of a response is.
+/// The type of a response body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Json,
     Events,
-    /// One message a line, which no revision knows.
+    /// One message per line. No revision permits this.
     JsonLines,
     Other,
 }
@@ -275,13 +273,13 @@ pub(super) fn kind_of(response: &Response) -> Kind {
     }
 }
 
-/// Logs that the server sends JSON lines, and returns the error that says so.
+/// Logs that the server sends JSON lines, and returns the matching error.
 pub(super) fn framing_invalid() -> McpClientError {
     tracing::warn!("the server sends JSON lines; a response must be one JSON message or an event stream");
     McpClientError::FramingInvalid
 }
 
-/// The media types in use for JSON lines.
+/// Media types in use for JSON lines.
 const JSON_LINES: [&str; 5] = [
     "application/x-ndjson",
     "application/ndjson",

@@ -1,5 +1,5 @@
-//! HTTP with SSE, the binding of revision 2024-11-05: one stream brings everything, and its first event says
-//! where messages are to be sent.
+//! HTTP with SSE, the transport of revision 2024-11-05. One stream carries all messages of the server, and
+//! its first event contains the URL for messages of the client.
 
 use std::sync::{Arc, Weak};
 
@@ -18,7 +18,8 @@ use super::http_events::{Kind, events_of, kind_of};
 use super::transport::{Http, OpenStream, Outgoing, Received};
 
 impl Http {
-    /// Opens the stream of a server that knows no other binding; whether there is one.
+    /// Opens the stream of a server that supports only HTTP with SSE. Returns `false` if the server has no
+    /// such stream.
     pub(super) async fn open_stream(
         self: &Arc<Self>,
         conversation: &Arc<Conversation>,
@@ -43,7 +44,7 @@ impl Http {
         Ok(true)
     }
 
-    /// Sends a request whose answer comes on the stream, through `answer`.
+    /// Sends a request. The answer arrives on the stream and then in `answer`.
     pub(super) async fn exchange_on<R>(
         &self,
         stream: &OpenStream,
@@ -67,7 +68,7 @@ impl Http {
         };
         let response = self.send_request(Method::Post, &stream.url, request).await?;
         let status = response.status();
-        // Read, so that the connection can be used again.
+        // Reads the body, so that the connection can be reused.
         let _ = response.collect(ACKNOWLEDGEMENT_BYTES_MAX).await;
         if status.is_success() { Ok(()) } else { Err(McpClientError::Status(status)) }
     }
@@ -102,14 +103,15 @@ async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Ev
     }
 }
 
-/// Where messages go: on the same server, because nothing that is meant for it is for others.
+/// Returns the URL for messages. Rejects other origins, so that messages and credentials go only to this
+/// server.
 fn message_url(url: &str, endpoint: &str) -> Option<String> {
     let url = Url::for_request(url).ok()?;
     let endpoint = url.join(endpoint).ok().filter(|endpoint| endpoint.has_origin_of(&url))?;
     Some(endpoint.to_string())
 }
 
-/// How much is read of what says that a message was taken.
+/// Maximum number of body bytes to read from an acknowledgment.
 const ACKNOWLEDGEMENT_BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]

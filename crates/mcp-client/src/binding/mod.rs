@@ -1,4 +1,4 @@
-//! How messages get to the server and back. A binding frames and delivers, and knows no meanings.
+//! Transports. A binding frames and delivers messages and does not interpret them.
 
 mod stream;
 mod child;
@@ -26,7 +26,7 @@ impl Binding {
         matches!(self, Self::Stream(_))
     }
 
-    /// Whether answers to all requests come on one stream.
+    /// `true` if answers to all requests arrive on one stream.
     pub(super) fn has_common_stream(&self) -> bool {
         match self {
             Self::Http(http) => http.stream.load().is_some(),
@@ -34,7 +34,8 @@ impl Binding {
         }
     }
 
-    /// Opens the stream of a server that has one for everything (2024-11-05); whether there is such a one.
+    /// Opens the shared stream of a server with HTTP with SSE (2024-11-05). Returns `false` if the server has
+    /// no such stream.
     pub(super) async fn open_stream(&self, conversation: &Arc<Conversation>) -> Result<bool, McpClientError> {
         match self {
             Self::Http(http) => http.open_stream(conversation).await,
@@ -42,7 +43,7 @@ impl Binding {
         }
     }
 
-    /// Until when a person was logging in, for whom nobody should lose patience.
+    /// Returns the last time at which a login was in progress. This time does not count toward timeouts.
     pub(super) fn waited_until(&self) -> Option<Instant> {
         match self {
             Self::Http(http) => http.waited_until(),
@@ -50,8 +51,8 @@ impl Binding {
         }
     }
 
-    /// Sends a request and waits for its answer; on a common stream, it comes through `answer`, which there
-    /// is for that.
+    /// Sends a request and waits for its answer. On a shared stream, the answer arrives in `answer`, which
+    /// must be set.
     pub(super) async fn exchange<R: Wanted>(
         &self,
         conversation: &Arc<Conversation>,
@@ -73,7 +74,7 @@ impl Binding {
         }
     }
 
-    /// Whether the other end of a stream is started again when it has gone.
+    /// `true` if the server is restarted after its stream has ended.
     pub(super) const fn can_reopen(&self) -> bool {
         match self {
             Self::Http(_) => false,
@@ -81,7 +82,7 @@ impl Binding {
         }
     }
 
-    /// Starts the other end of a stream again, if it has gone and can be.
+    /// Restarts the server if its stream has ended.
     pub(super) async fn reopen(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         match self {
             Self::Http(_) => Ok(()),
@@ -89,7 +90,7 @@ impl Binding {
         }
     }
 
-    /// Sends a message that is not answered.
+    /// Sends a message that has no answer.
     pub(super) async fn send(&self, outgoing: Outgoing) -> Result<(), McpClientError> {
         match self {
             Self::Http(http) => match http.stream.load_full() {
@@ -100,16 +101,16 @@ impl Binding {
         }
     }
 
-    /// Sends a message that the server can do without if it does not read.
+    /// Sends an optional message. Drops the message if the server does not read.
     pub(super) async fn try_send(&self, outgoing: Outgoing) {
         match self {
-            // It can do without it in this case too.
+            // Errors are ignored, because the message is optional.
             Self::Http(_) => drop(self.send(outgoing).await),
             Self::Stream(stream) => stream.try_send(outgoing.octets),
         }
     }
 
-    /// Reads what the server says by itself, if that comes on a stream of its own.
+    /// Reads messages outside of responses, if they have their own stream.
     pub(super) fn listen(
         &self,
         conversation: &Arc<Conversation>,
@@ -129,7 +130,7 @@ impl Binding {
         }
     }
 
-    /// Sends nothing more, and waits until a child process has ended.
+    /// Closes the connection and waits until a child process has exited.
     pub(super) async fn close(&self) {
         match self {
             Self::Http(http) => http.stream.store(None),

@@ -1,4 +1,4 @@
-//! A stream of lines each way: a child process, a Unix socket, a server in the same process.
+//! Streams of lines: a child process, a Unix socket, or a server in the same process.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use super::super::error::McpClientError;
 use super::super::invalid_lines::InvalidLines;
 use super::transport::{Ends, Input, Link, Origin, Output, Stream};
 
-/// What is to be driven once there is somebody to tell.
+/// A stream before its tasks run. They start when the conversation exists.
 pub(crate) struct Unstarted {
     ends: Ends,
     messages: mpsc::Receiver<Vec<u8>>,
@@ -33,24 +33,25 @@ impl Stream {
 
     pub(super) async fn send(&self, octets: Vec<u8>) -> Result<(), McpClientError> {
         let link = self.link.load_full();
-        // Whoever waits by now is told when it is lost; what was lost before answers nothing.
+        // Requests that wait at the time of a loss are failed. A request sent after the loss would never be
+        // answered.
         if link.is_lost.load(Ordering::Acquire) {
             return Err(McpClientError::Closed);
         }
         link.outbox.send(octets).await.map_err(|_| McpClientError::Closed)
     }
 
-    /// Sends a message if there is room for it: what a server that does not read can do without.
+    /// Sends an optional message if the queue has capacity.
     pub(super) fn try_send(&self, octets: Vec<u8>) {
         let _is_taken = self.link.load().outbox.try_send(octets);
     }
 
-    /// Whether the other end is started again when it has gone.
+    /// `true` if the server is restarted after its stream has ended.
     pub(super) const fn can_reopen(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// Starts the other end again, if it has gone.
+    /// Restarts the server if its stream has ended.
     pub(super) async fn reopen(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         let Some(origin) = &self.origin else { return Ok(()) };
         let link = self.link.load_full();
@@ -58,7 +59,7 @@ impl Stream {
             return Err(McpClientError::Closed);
         }
         if link.outbox.is_closed() {
-            // What does not read any more is about to end.
+            // A server that no longer reads is about to exit.
             link.ended().await;
         }
         if !link.is_lost.load(Ordering::Acquire) {
@@ -74,7 +75,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends nothing more, and waits until the other end has noticed.
+    /// Closes the output and waits until the stream has ended.
     pub(super) async fn close(&self) {
         let link = self.link.load_full();
         link.closing.send_replace(true);
@@ -92,7 +93,7 @@ impl Link {
         (link, unstarted)
     }
 
-    /// Ready when all is over.
+    /// Resolves when all tasks of the stream have ended.
     async fn ended(&self) {
         let mut over = self.over.clone();
         while over.changed().await.is_ok() {}
@@ -100,7 +101,7 @@ impl Link {
 }
 
 impl Unstarted {
-    /// Begins to read and write, for as long as there is `conversation`.
+    /// Starts to read and write, until `conversation` is dropped.
     pub(crate) fn start(self, conversation: &Arc<Conversation>) {
         let bytes_max = conversation.options.message_bytes_max;
         let Ends { input, output, child, exit_wait } = self.ends;
@@ -115,11 +116,12 @@ impl Unstarted {
             } else {
                 tokio::select! {
                     _ = &mut reading => {}
-                    // Told or dropped, it means the same.
+                    // A closing message and a dropped sender mean the same.
                     _ = closing.changed() => drop(writing.await),
                 }
             }
-            // What it has written is read to its end, unless somebody keeps that open.
+            // Reads the remaining output to its end. A process that keeps the pipe open cannot prolong this
+            // beyond `exit_wait`.
             if !reading.is_finished() && tokio::time::timeout(exit_wait, &mut reading).await.is_err() {
                 reading.abort();
             }
@@ -129,7 +131,7 @@ impl Unstarted {
     }
 }
 
-/// Those who are to know when the other end has gone.
+/// References to the near side of the stream, for the tasks of the stream.
 #[derive(Clone)]
 struct Near {
     conversation: Weak<Conversation>,
@@ -137,8 +139,8 @@ struct Near {
 }
 
 impl Near {
-    /// Nothing comes any more: whoever waits is told. If the other end can be started again, that is done for
-    /// the next request.
+    /// Handles the end of the stream: fails the requests in flight. If the server can be restarted, the next
+    /// request restarts it.
     fn lose(&self) {
         static LIMIT: LogLimit = LogLimit::new();
         let Some(conversation) = self.conversation.upgrade() else { return };
@@ -157,7 +159,7 @@ impl Near {
     }
 }
 
-/// Reads lines until there are no more, or nobody wants them.
+/// Reads lines until the stream ends or the conversation is dropped.
 async fn read(near: Near, mut input: Input, bytes_max: usize) {
     let mut lines = Lines::with_bytes_max(bytes_max);
     let mut invalid_lines = InvalidLines::default();
@@ -168,7 +170,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
         let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next_line() {
             match line {
-                // Whose answer it is shows at its end.
+                // The id is known only at the end of the line.
                 Line::TooLong => {}
                 Line::Passed(Passed::Request(id)) => conversation.refuse_too_large(id),
                 Line::Passed(passed) => conversation.incoming.handle_passed(&passed),
@@ -180,20 +182,19 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
         }
     }
     if let (Some(conversation), Some(Line::Whole(line))) = (near.conversation.upgrade(), lines.rest()) {
-        // What the end has cut off is no message.
+        // A line that was cut off is not a message.
         let _ = conversation.handle_octets(line, &mut budget).await;
     }
     near.lose();
 }
 
-/// Appends the bytes that have arrived; 0 at the end.
+/// Appends the bytes that have arrived. Returns 0 at the end of the stream.
 async fn receive(input: &mut Input, bytes: &mut Vec<u8>) -> io::Result<usize> {
     bytes.reserve(PIPE_BYTES);
     input.read_buf(bytes).await
 }
 
-/// Writes messages until there will be no more: what is there then is written too, if the other end takes it
-/// in time.
+/// Writes messages until the queue is closed. After closing, writes the rest for at most `exit_wait`.
 async fn write(
     mut output: Output,
     messages: mpsc::Receiver<Vec<u8>>,
@@ -202,7 +203,7 @@ async fn write(
 ) {
     let writing = write_all(&mut output, messages, closing.clone());
     let patience = async {
-        // Told or dropped, it means the same.
+        // A closing message and a dropped sender mean the same.
         let _ = closing.changed().await;
         tokio::time::sleep(exit_wait).await;
     };
@@ -210,7 +211,7 @@ async fn write(
         () = writing => {}
         () = patience => {}
     }
-    // A pipe ends when it is dropped.
+    // A pipe is closed when it is dropped.
     let _ = output.shutdown().await;
 }
 
@@ -247,8 +248,8 @@ fn append_line(octets: &mut Vec<u8>, message: &[u8]) {
     octets.push(b'\n');
 }
 
-/// How many messages wait to be written before callers do.
+/// Maximum number of queued messages. Callers wait while the queue is full.
 const MESSAGES_MAX: usize = 64;
 
-/// How much is written at once; a larger buffer is given back.
+/// Target size of one write, in bytes. A larger buffer is released.
 const BATCH_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! The state of the bindings, and messages on their way.
+//! The state of the transports, and messages in transit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,37 +17,37 @@ use tokio::time::Instant;
 use super::super::authorization::Authorizer;
 use super::super::reading::Read;
 
-/// Where messages go.
+/// The transport of a client.
 #[derive(Debug)]
 pub(crate) enum Binding {
-    /// Each by a request of HTTP.
+    /// One HTTP request for each message.
     Http(Arc<Http>),
-    /// All on one stream, one a line.
+    /// One stream for all messages, one message per line.
     Stream(Box<Stream>),
 }
 
-/// A message on its way.
+/// A message to be sent.
 #[derive(Default, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) octets: Vec<u8>,
-    /// Its headers, where there are headers.
+    /// Its headers, if the transport has headers.
     pub(crate) field_lines: FieldLinesBuf,
     pub(crate) purpose: Purpose,
-    /// Whether the answer can be had by a further request, if its stream breaks.
+    /// `true` if another request can fetch the answer after its stream breaks.
     pub(crate) is_resumable: bool,
-    /// Whether it belongs to a session, which may have ended.
+    /// `true` if the message belongs to a session, which may have ended.
     pub(crate) has_session: bool,
 }
 
-/// What a message is for.
+/// The purpose of a message. It determines whether the message may be sent twice.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Purpose {
-    /// It may change something, so that it is sent once.
+    /// May change state, so it is sent once.
     #[default]
     Act,
-    /// It changes nothing, so that it may be sent twice.
+    /// Changes no state, so it may be sent twice.
     Read,
-    /// It changes nothing, and may take for ever until there is something to say.
+    /// Changes no state, and may stay open without limit.
     Subscribe,
 }
 
@@ -75,42 +75,42 @@ impl Purpose {
     }
 }
 
-/// An answer.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Received<R> {
     pub(crate) answer: Read<R>,
-    /// The session that it has begun.
+    /// The id of the session that the answer has started.
     pub(crate) session_id: Option<String>,
 }
 
-/// An MCP endpoint.
+/// The HTTP transport to an MCP endpoint.
 #[derive(Debug)]
 pub(crate) struct Http {
     pub(super) client: Client,
     pub(super) url: Box<str>,
-    /// What every request has besides.
+    /// Additional headers of every request.
     pub(super) fields: Vec<(String, String)>,
-    /// Where requests go, and those that bring a message; why they cannot is said when there is one.
+    /// The destinations of requests. An invalid URL fails the first request.
     pub(super) endpoint: Result<Endpoint, ClientError>,
-    /// The stream that brings everything, from a server that knows no other binding.
+    /// The shared stream of a server that supports only HTTP with SSE.
     pub(super) stream: ArcSwapOption<OpenStream>,
     pub(super) authorizer: Option<Arc<Authorizer>>,
 }
 
-/// An MCP endpoint, ready for requests.
+/// The destinations of requests to an MCP endpoint.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) any: Destination,
     pub(super) post: Destination,
 }
 
-/// A stream that is open.
+/// An open stream of HTTP with SSE.
 #[derive(Debug)]
 pub(crate) struct OpenStream {
-    /// Where messages go.
+    /// The URL for messages.
     pub(super) url: Box<str>,
     pub(super) destination: Destination,
-    /// The task that reads it.
+    /// The task that reads the stream.
     pub(super) reading: AbortHandle,
 }
 
@@ -120,11 +120,11 @@ impl Drop for OpenStream {
     }
 }
 
-/// The near end of a stream, or of one after another if the other end can be started again.
+/// The near end of a stream. A restarted server gets a new link.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(super) link: ArcSwap<Link>,
-    /// What starts the other end again.
+    /// Restarts the server, if possible.
     pub(super) origin: Option<Mutex<Origin>>,
 }
 
@@ -133,11 +133,11 @@ pub(crate) struct Stream {
 pub(super) struct Link {
     /// Messages to be written.
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
-    /// Tells the writer that there will be no more; so does dropping it.
+    /// Notifies the writer that no more messages follow. Dropping the sender has the same effect.
     pub(super) closing: watch::Sender<bool>,
-    /// Whether all is over: closed when it is.
+    /// Closed when all tasks of the stream have ended.
     pub(super) over: watch::Receiver<()>,
-    /// Whether nothing comes from the other end any more.
+    /// `true` if no more messages can arrive from the server.
     pub(super) is_lost: AtomicBool,
 }
 
@@ -147,7 +147,7 @@ pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
 /// Messages of the client.
 pub(crate) type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Both directions, before anything is sent.
+/// Both directions of a stream, before anything is sent.
 pub(crate) struct Ends {
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -155,21 +155,21 @@ pub(crate) struct Ends {
     pub(crate) exit_wait: Duration,
 }
 
-/// Is told each line of what a child process writes to its standard error.
+/// Receives each line that a child process writes to its standard error.
 pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A child process. It is killed if nobody has seen it out.
+/// A child process. Dropping it kills the process.
 pub(crate) struct Child {
     pub(super) process: tokio::process::Child,
 }
 
-/// How a child is started, and how often it was.
+/// The command of a child process, and its restart counter.
 pub(crate) struct Origin {
     pub(super) command: tokio::process::Command,
     pub(super) on_stderr: Option<OnStderr>,
     pub(super) exit_wait: Duration,
     pub(super) started: Instant,
-    /// How often it was started again without having lived for long.
+    /// Number of restarts in a row after a short life.
     pub(super) restarts: u32,
 }
 

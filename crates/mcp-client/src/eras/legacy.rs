@@ -1,4 +1,4 @@
-//! The legacy era: a handshake, then a session, in which the server may ask by requests of its own.
+//! The legacy era: a handshake and a session, in which the server may send requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use super::super::error::McpClientError;
 use super::super::reading::{Read, Wanted};
 use super::spoken::{Call, Legacy, Listening, version_line};
 
-/// Parameters, and what is said about them.
+/// Parameters with metadata.
 #[derive(Serialize)]
 struct WithMeta<'a, P> {
     #[serde(rename = "_meta")]
@@ -30,8 +30,8 @@ struct WithMeta<'a, P> {
 }
 
 impl Legacy {
-    /// Begins a session: in `requested`, or in another revision of this era if the server wants that and
-    /// `is_pinned` does not forbid it.
+    /// Begins a session with the revision `requested`. The server may choose another legacy revision, unless
+    /// `is_pinned`.
     pub(super) async fn initialize(
         conversation: &Arc<Conversation>,
         requested: Revision,
@@ -48,7 +48,7 @@ impl Legacy {
         let mut octets = Vec::new();
         write_request(&mut octets, &Id::Integer(id), methods::INITIALIZE, &params);
         let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
-        // The specification forbids that this one is cancelled.
+        // The specification forbids cancellation of `initialize`.
         let waiter = Waiter {
             patience,
             progress: None,
@@ -81,7 +81,8 @@ impl Legacy {
         Ok(legacy)
     }
 
-    /// Says what was said in a session before. A server that does not want to hear it logs as it likes.
+    /// Sets the log level of the previous session again. Errors are ignored: the server then uses its own
+    /// level.
     async fn log_again(&self, conversation: &Arc<Conversation>, level: LoggingLevel, patience: Patience) {
         let params = SetLevelRequestParams { level, meta: None };
         let call = Call::new(methods::LOGGING_SET_LEVEL, params, patience);
@@ -96,7 +97,7 @@ impl Legacy {
         conversation.send_with(octets, self.field_lines.clone()).await
     }
 
-    /// Sends a request. What the server asks meanwhile is answered where it arrives.
+    /// Sends a request. Questions of the server are answered where they arrive.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
@@ -123,7 +124,7 @@ impl Legacy {
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
     }
 
-    /// A request that has been written.
+    /// Adds the headers and properties of this session to a serialized request.
     pub(super) fn outgoing(&self, octets: Vec<u8>, method: &str) -> Outgoing {
         Outgoing {
             octets,
@@ -134,7 +135,7 @@ impl Legacy {
         }
     }
 
-    /// What the modern era would have said.
+    /// Converts the result of the handshake to a discovery result of the modern era.
     pub(super) fn discover(&self) -> DiscoverResult {
         let mut meta = MetaObject::new();
         if let Ok(info) = serde_json::to_value(&self.result.server_info) {
@@ -148,8 +149,8 @@ impl Legacy {
         }
     }
 
-    /// Reads what the server says by itself, where that comes on a stream of its own and somebody wants to
-    /// hear it.
+    /// Starts the event stream for messages outside of responses (HTTP only), if there is a handler or a
+    /// subscription.
     pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
         let handlers = &conversation.incoming.handlers;
         let is_wanted = handlers.answer.is_some()

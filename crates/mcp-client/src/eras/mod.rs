@@ -1,4 +1,4 @@
-//! How a client speaks: what was agreed upon with the server.
+//! The eras of the protocol: negotiation, and requests in each era.
 
 mod negotiation;
 mod modern;
@@ -23,7 +23,7 @@ pub(super) use spoken::{Call, Spoken};
 pub(super) use thruway_mcp::Era;
 
 impl Spoken {
-    /// Sends a request, and answers what is asked before its result comes.
+    /// Sends a request and answers the questions that precede its result.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
@@ -35,11 +35,11 @@ impl Spoken {
         }
     }
 
-    /// A request that has been written, with what stands around it; `mirrored` are the headers that mirror
-    /// its arguments.
+    /// Adds headers and properties to a serialized request. `mirrored` are the headers that mirror its
+    /// arguments.
     ///
     /// # Errors
-    /// The method cannot stand in a header.
+    /// The method cannot be sent in a header.
     pub(super) fn outgoing(
         &self,
         octets: Vec<u8>,
@@ -53,7 +53,7 @@ impl Spoken {
         }
     }
 
-    /// What the server is and can do.
+    /// Returns the name, version and capabilities of the server.
     pub(super) async fn discover(
         &self,
         conversation: &Arc<Conversation>,
@@ -65,14 +65,14 @@ impl Spoken {
         }
     }
 
-    /// Begins to listen to what the server says by itself, where somebody wants to hear it.
+    /// Starts to receive messages outside of responses, if there is a handler or a subscription.
     pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
         if let Self::Legacy(legacy) = self {
             legacy.begin(conversation);
         }
     }
 
-    /// Tells the server that this was all.
+    /// Ends the session.
     pub(super) async fn end(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         match self {
             Self::Modern(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! The modern era: every request says all about itself, and the server asks by not answering yet.
+//! The modern era: every request is self-contained, and the server asks questions in an interim result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Modern {
         Ok(Self { revision, field_lines, writer, discovered: OnceCell::new() })
     }
 
-    /// Sends a request as often as the server asks before it answers.
+    /// Sends a request, and again after each round of questions, until the server answers.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
@@ -49,13 +49,13 @@ impl Modern {
             };
             match result_type(&answer) {
                 Ok(ResultType::Complete) => {
-                    // What was answered after questions is for these answers.
+                    // A result after questions depends on the answers, so it is not cached.
                     if let Some(key) = key.filter(|_| round == Round::default()) {
                         conversation.cache.keep(key, &answer);
                     }
                     return Ok(Read::Raw(answer));
                 }
-                // Only tools become tasks, for clients that say that they know such.
+                // Only tool calls become tasks, and only if the client supports tasks.
                 Ok(ResultType::Task) if knows_tasks && call.method == methods::TOOLS_CALL => {
                     return Ok(Read::Raw(answer));
                 }
@@ -63,9 +63,7 @@ impl Modern {
                     round = Box::pin(self::answer(conversation, &answer)).await?;
                 }
                 _ => {
-                    return Err(McpClientError::result_invalid(
-                        &"its `resultType` is not one to be expected",
-                    ));
+                    return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));
                 }
             }
         }
@@ -95,14 +93,14 @@ impl Modern {
             queue: call.queue.clone(),
             party: None,
             is_forwarded: false,
-            // Over HTTP, to close the response says it; and a server that does not know the question is not
-            // told more.
+            // Over HTTP, closing the response cancels the request. A server that does not know
+            // `server/discover` gets no cancellation.
             cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
         };
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
     }
 
-    /// A request that has been written; `mirrored` are the headers that mirror its arguments.
+    /// Adds headers to a serialized request. `mirrored` are the headers that mirror its arguments.
     pub(super) fn outgoing(
         &self,
         octets: Vec<u8>,
@@ -117,7 +115,7 @@ impl Modern {
         Ok(Outgoing { octets, field_lines, purpose: Purpose::of_method(method), ..Outgoing::default() })
     }
 
-    /// What the server is and can do; it is asked once.
+    /// Returns the name, version and capabilities of the server. Asks the server once.
     pub(super) async fn discover(
         &self,
         conversation: &Arc<Conversation>,
@@ -132,17 +130,17 @@ impl Modern {
     }
 }
 
-/// Whether a request of this method may be answered by questions.
+/// `true` if the server may answer a request of this method with questions.
 pub fn may_ask(method: &str) -> bool {
     matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
 }
 
-/// Answers what the server asks.
+/// Answers the questions of the server.
 async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round, McpClientError> {
     let questions: InputRequiredResult =
         serde_json::from_str(questions.get()).map_err(|error| McpClientError::result_invalid(&error))?;
     if questions.input_requests.is_none() && questions.request_state.is_none() {
-        return Err(McpClientError::result_invalid(&"it asks for input, and does not say which"));
+        return Err(McpClientError::result_invalid(&"it asks for input but contains no question"));
     }
     let input_responses = match questions.input_requests {
         None => None,
@@ -158,5 +156,5 @@ async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round
     Ok(Round { input_responses, request_state: questions.request_state })
 }
 
-/// Room for an ordinary request.
+/// Initial buffer capacity of a request, in bytes.
 const REQUEST_BYTES: usize = 512;

@@ -1,4 +1,4 @@
-//! Which era a server speaks: it is asked in the modern one, and its refusal tells.
+//! Detection of the era. The client sends a modern request, and the response shows the era of the server.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::super::options::EraChoice;
 use super::spoken::{Legacy, Modern, Spoken};
 
 impl Spoken {
-    /// Agrees with the server upon how to speak.
+    /// Negotiates the era and the revision with the server.
     pub(crate) async fn negotiate(conversation: &Arc<Conversation>) -> Result<Self, McpClientError> {
         match conversation.options.era {
             EraChoice::Modern => Modern::new(conversation, Revision::LATEST).map(Self::Modern),
@@ -22,7 +22,7 @@ impl Spoken {
             }
             EraChoice::Revision(revision) => legacy(conversation, revision, true).await,
             EraChoice::Legacy => legacy(conversation, Revision::LATEST_LEGACY, false).await,
-            // Who has lost a session does not ask again.
+            // A client that has lost its session knows the era of the server.
             EraChoice::Auto if conversation.era.get() == Some(&Era::Legacy) => {
                 legacy(conversation, Revision::LATEST_LEGACY, false).await
             }
@@ -41,24 +41,24 @@ async fn legacy(
         && is_refusal_of_era(status.as_u16())
         && conversation.binding.open_stream(conversation).await?
     {
-        // A server that knows HTTP with SSE only.
+        // The server may support only HTTP with SSE.
         outcome = Legacy::initialize(conversation, requested, is_pinned).await;
     }
     outcome.map(Spoken::Legacy)
 }
 
-/// Asks in the modern era what the server is.
+/// Asks the server for its capabilities with a modern request.
 async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientError> {
     let modern = Modern::new(conversation, Revision::LATEST)?;
     let options = &conversation.options;
     let is_stream = conversation.binding.has_common_stream();
-    // Who does not answer the question is to have time for the handshake.
+    // Leaves time for the legacy handshake if the server does not answer.
     let timeout = if is_stream { options.probe_timeout.min(options.timeout / 2) } else { options.timeout };
     let patience = Patience { timeout, timeout_max: timeout };
     let outcome = modern.discover(conversation, patience).await;
     let was_silent = matches!(outcome, Err(McpClientError::Closed | McpClientError::TimedOut));
     let decision = match outcome {
-        // A server may end at what it does not know.
+        // A legacy server may exit on an unknown request.
         Err(McpClientError::Closed) if conversation.binding.can_reopen() => {
             conversation.binding.reopen(conversation).await?;
             Decision::Legacy(Revision::LATEST_LEGACY)
@@ -70,7 +70,7 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientErro
         Decision::Legacy(revision) => revision,
     };
     match legacy(conversation, revision, false).await {
-        // A server that was slow to start has read by now what it was asked first, and goes by that.
+        // A server that starts slowly has read the first request by now, and treats the connection as modern.
         Err(McpClientError::Server(error))
             if was_silent && error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
         {
@@ -84,15 +84,15 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientErro
     }
 }
 
-/// What follows from the answer.
+/// The protocol to use after the probe.
 #[derive(PartialEq, Eq, Debug)]
 enum Decision {
     Modern,
     Legacy(Revision),
 }
 
-/// How to speak to a server that has answered the probe in this way: any answer that is none of the modern
-/// era is one of the legacy era (2026-07-28, versioning), but for failures that say nothing of it.
+/// Chooses the era from the answer to the probe. Any answer that is not modern indicates a legacy server
+/// (2026-07-28, versioning). Failures that are independent of the era are returned as errors.
 fn decide(
     outcome: Result<&DiscoverResult, McpClientError>,
     is_stream: bool,
@@ -115,8 +115,8 @@ fn decide(
     }
 }
 
-/// Returns `true` if a server that does not know an era answers with this status. Missing credentials and a
-/// lack of time say nothing about the era.
+/// Returns `true` if a server that does not support an era may answer with this status. Missing credentials
+/// and overload are independent of the era.
 pub const fn is_refusal_of_era(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 401 | 403 | 407 | 408 | 429)
 }

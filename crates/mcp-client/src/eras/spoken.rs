@@ -1,4 +1,4 @@
-//! The state of what was agreed upon with the server, in each era, and requests of any era.
+//! The negotiated protocol of each era, and requests of any era.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,26 +14,26 @@ use super::super::deadline::{Patience, Progress};
 use super::super::error::McpClientError;
 use super::super::queue::Queue;
 
-/// What was agreed upon with the server.
+/// The protocol that was negotiated with the server.
 #[derive(Debug)]
 pub(crate) enum Spoken {
     Modern(Modern),
     Legacy(Legacy),
 }
 
-/// The header that says in which revision a message is. Those that do not know it do not mind it.
+/// Returns the header with the revision. Servers that do not know the header ignore it.
 pub(super) fn version_line(revision: Revision) -> Result<FieldLinesBuf, McpClientError> {
     let mut field_lines = FieldLinesBuf::new();
     field_lines.append("MCP-Protocol-Version", revision.as_str()).map_err(ClientError::FieldInvalid)?;
     Ok(field_lines)
 }
 
-/// A request, whatever the era.
+/// A request of any era.
 pub(crate) struct Call<'c, P> {
     pub(crate) method: &'static str,
-    /// What the method's type has besides `_meta`.
+    /// The parameters without `_meta`.
     pub(crate) params: P,
-    /// The tool, prompt or resource that it names.
+    /// The tool, prompt or resource that the request names.
     pub(crate) name: Option<&'c str>,
     /// The headers that mirror its arguments.
     pub(crate) mirrored: FieldLinesBuf,
@@ -44,7 +44,7 @@ pub(crate) struct Call<'c, P> {
 }
 
 impl<P> Call<'_, P> {
-    /// A request that names nothing, and says nothing else.
+    /// Creates a request without a name and without metadata.
     pub(crate) const fn new(method: &'static str, params: P, patience: Patience) -> Self {
         Self {
             method,
@@ -71,7 +71,8 @@ impl Spoken {
         }
     }
 
-    /// Whether a client may make tasks of calls: in one revision it, and not the server, decides.
+    /// `true` if the client may turn calls into tasks. In 2025-11-25, the client decides this. In later
+    /// revisions, the server does.
     pub(crate) const fn lets_calls_be_tasks(&self) -> bool {
         match self {
             Self::Modern(_) => false,
@@ -79,7 +80,7 @@ impl Spoken {
         }
     }
 
-    /// The headers of a message that is no request.
+    /// Returns the headers of a message that is not a request.
     pub(crate) const fn field_lines(&self) -> &FieldLinesBuf {
         match self {
             Self::Modern(modern) => &modern.field_lines,
@@ -88,32 +89,32 @@ impl Spoken {
     }
 }
 
-/// A server of the modern era.
+/// The protocol of a modern server.
 #[derive(Debug)]
 pub(crate) struct Modern {
     pub(super) revision: Revision,
-    /// The headers of a message that is no request.
+    /// The headers of a message that is not a request.
     pub(super) field_lines: FieldLinesBuf,
     pub(super) writer: RequestWriter,
     pub(super) discovered: OnceCell<DiscoverResult>,
 }
 
-/// A session with a server of the legacy era.
+/// A session with a legacy server.
 #[derive(Debug)]
 pub(crate) struct Legacy {
     pub(super) revision: Revision,
     pub(super) result: InitializeResult,
-    /// Whether messages belong to a session by its id.
+    /// `true` if the server has assigned a session id.
     pub(super) has_session: bool,
-    /// The headers of any message of this session.
+    /// The headers of every message in this session.
     pub(super) field_lines: FieldLinesBuf,
-    /// Whether tools may be called as tasks (2025-11-25).
+    /// `true` if tools may be called as tasks (2025-11-25).
     pub(super) has_tasks: bool,
-    /// The task that reads what the server says by itself, over HTTP.
+    /// The task that reads messages outside of responses (HTTP only).
     pub(super) listening: Mutex<Option<Listening>>,
 }
 
-/// Ends the task when it is dropped.
+/// Aborts the task when dropped.
 #[derive(Debug)]
 pub(super) struct Listening(pub(super) AbortHandle);
 

@@ -1,4 +1,4 @@
-//! What the far side has answered, for the near side.
+//! Translation of the server's answers for the client.
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -11,12 +11,12 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, is_cacheable};
 use thruway_mcp_server::backend::Status;
 
-/// Which way an answer goes.
+/// The revisions on both sides of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
-    /// What the client speaks.
+    /// The revision of the client.
     pub(super) near: Revision,
-    /// What the server speaks.
+    /// The revision of the server.
     pub(super) far: Revision,
 }
 
@@ -49,13 +49,13 @@ pub(super) fn write(
     }
 }
 
-/// Returns the error for a request whose method the era of its client does not have.
+/// Returns the error for a method that the era of the client does not have.
 pub(super) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
 }
 
-/// Replaces what the client does not know, and leaves out what the server cannot keep; `None` if nothing has
-/// to be done.
+/// Replaces content that the client's revision does not have, and removes output schemas that the server may
+/// violate. Returns `None` if no change is necessary.
 fn adapt(way: Way, method: &str, answer: &Answer) -> Option<Answer> {
     let is_old = |revision: Revision| !revision.has_structured_output();
     match method {
@@ -79,13 +79,15 @@ fn adapt(way: Way, method: &str, answer: &Answer) -> Option<Answer> {
     }
 }
 
-/// Whether there is structured content that may be no object, as the legacy era wants it.
+/// `true` if the result has structured content that may not be an object. The legacy era permits only
+/// objects.
 fn has_other_structure(answer: &Answer) -> bool {
     answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
 }
 
-/// A list of tools that promise only what `may_be_promised`: servers from before there was structured content
-/// may promise it and do not send it, and clients from before 2026-07-28 know only objects.
+/// Removes output schemas from a list of tools, except those that `may_be_promised` accepts. Servers of
+/// revisions without structured content may declare an output schema without sending such content. Clients
+/// before 2026-07-28 support only objects.
 fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Option<Answer> {
     if !answer.get().contains("\"outputSchema\"") {
         return None;
@@ -107,14 +109,14 @@ fn translate(
     results: &ResultWriter,
     answer: &Answer,
 ) -> Result<(), Error> {
-    let no_object = || Error::internal("the server behind this one has answered with no object");
+    let no_object = || Error::internal("the server behind this bridge sent a result that is not an object");
     if !answer.get().starts_with('{') {
         return Err(no_object());
     }
     let start = output.len();
     match (way.near.era(), way.far.era()) {
         (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
-        // Most have nothing that would have to go.
+        // Most results have no members that must be removed.
         (Era::Modern, Era::Legacy) if !says_more(answer.get()) => {
             results.write(output, ResultType::Complete, cache_of(method), answer, None)?;
             keep_on_line(&mut output[start..]);
@@ -136,7 +138,7 @@ fn translate(
     Ok(())
 }
 
-/// Whether a result may have what is written around it in the modern era.
+/// `true` if a result may already have members that the modern era adds.
 fn says_more(answer: &str) -> bool {
     ["\"_meta\"", "\"resultType\"", "\"ttlMs\"", "\"cacheScope\""].iter().any(|name| answer.contains(name))
 }
@@ -145,23 +147,23 @@ fn is_modern(member: &str) -> bool {
     matches!(member, "resultType" | "ttlMs" | "cacheScope")
 }
 
-/// Within JSON, an end of a line is nothing but space.
+/// Within JSON, line breaks are only white space.
 fn keep_on_line(octets: &mut [u8]) {
     for octet in octets.iter_mut().filter(|octet| matches!(octet, b'\n' | b'\r')) {
         *octet = b' ';
     }
 }
 
-/// Servers of the legacy era do not say how long a result may be kept.
+/// Returns the default caching hint, because legacy servers send none.
 fn cache_of(method: &str) -> Option<CacheHint> {
     is_cacheable(method).then(CacheHint::default)
 }
 
-/// The eras have different codes for a resource that is not there, and only one has one for pages that are to
-/// be visited first.
+/// Translates error codes. The eras have different codes for a missing resource, and only one era has a code
+/// for pages that the user must visit first.
 fn translate_error(way: Way, method: &str, mut error: Error) -> Error {
     if way.near.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
-        // Whoever could be asked to visit them was.
+        // The bridge has already asked the client to visit the pages, if possible.
         error.code = ErrorCode::INTERNAL_ERROR;
     }
     if method != methods::RESOURCES_READ {
@@ -179,18 +181,18 @@ fn translate_error(way: Way, method: &str, mut error: Error) -> Error {
     error
 }
 
-/// An error of the server is an error of the bridge; anything else is one of its own.
+/// Passes on errors of the server, and converts other errors to errors of the bridge.
 pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
         McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
         McpClientError::ArgumentsInvalid => Error::invalid_params("`params` must be an object"),
-        McpClientError::TooManyServers => Error::internal(
-            "there are as many servers behind this one as there may be, all taken by other clients",
-        ),
+        McpClientError::TooManyServers => {
+            Error::internal("other clients use all servers behind this bridge: try again later")
+        }
         McpClientError::TooManyServersOfCaller => Error::internal(
-            "this caller has as many servers behind this one as one caller may have: end a session or a \
+            "this caller has reached its share of the servers behind this bridge: end a session or a \
              subscription, or try again later",
         ),
-        error => Error::internal(format!("the server behind this one: {error}")),
+        error => Error::internal(format!("the server behind this bridge: {error}")),
     }
 }

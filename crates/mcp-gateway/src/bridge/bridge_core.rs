@@ -1,4 +1,4 @@
-//! The state of a bridge: the server behind it in both eras, and the calls that go through it.
+//! The state of a bridge: the server behind it in both eras, and the calls in flight.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::far_side::{FarSide, LegacyFarSide};
 use super::suspended::{CallsInFlight, Suspended};
 use super::upstreams::Connector;
 
-/// The far side of a server.
+/// The state of a bridge.
 pub(super) struct BridgeCore {
-    /// The server for clients of the modern era, in the modern era if it speaks that.
+    /// The server for modern clients. Uses the modern era if the server supports it.
     pub(super) far_side: Arc<FarSide>,
-    /// The server for clients of the legacy era, if it speaks both eras.
+    /// The server for legacy clients, if the server supports both eras.
     pub(super) legacy_far_side: LegacyFarSide,
     pub(super) connector: Connector,
     pub(super) shares_subscriptions: bool,
@@ -25,13 +25,13 @@ pub(super) struct BridgeCore {
 }
 
 impl BridgeCore {
-    /// Returns the era that the server speaks with clients of the modern era.
+    /// Returns the era in which the bridge serves modern clients.
     pub(super) fn era(&self) -> Era {
         self.far_side.era()
     }
 
-    /// Returns the server for clients of `near`. Clients of the legacy era meet it in the legacy era if it
-    /// speaks that: some servers ask their client only there.
+    /// Returns the server for clients of era `near`. Legacy clients use the legacy era if the server supports
+    /// it, because some servers ask their clients questions only there.
     pub(super) fn far_side(&self, near: Era) -> &Arc<FarSide> {
         match near {
             Era::Legacy => self.legacy_far_side.get().unwrap_or(&self.far_side),
@@ -39,8 +39,8 @@ impl BridgeCore {
         }
     }
 
-    /// Returns the server for a session of the legacy era that begins. If the server could not be asked so
-    /// far whether it speaks that era, it is asked for later sessions.
+    /// Returns the server for a new legacy session. If it is still unknown whether the server supports the
+    /// legacy era, starts another attempt to find out, for later sessions.
     pub(super) fn far_side_of_session(self: &Arc<Self>) -> &Arc<FarSide> {
         if self.legacy_far_side.is_undecided() {
             let bridge = self.clone();
@@ -58,12 +58,12 @@ impl BridgeCore {
         [&self.far_side].into_iter().chain(self.legacy_far_side.get())
     }
 
-    /// Returns the capabilities of the server for clients that speak `near`.
+    /// Returns the capabilities of the server for clients with revision `near`.
     pub(super) fn capabilities(&self, near: Revision) -> ServerCapabilities {
         self.far_side(near.era()).capabilities(near)
     }
 
-    /// Begins to hear of lists that change, for clients of the modern era.
+    /// Subscribes to changes of lists, for modern clients.
     pub(super) async fn watch_lists(&self) {
         self.far_side.watch_lists().await;
     }

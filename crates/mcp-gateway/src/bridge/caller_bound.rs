@@ -2,7 +2,7 @@
 //!
 //! The server sees the bridge as one client, so it cannot tell one caller's task or `requestState` from
 //! another's. The bridge seals both before the caller gets them, and opens them when the caller returns them.
-//! It remembers nothing: bridges that stand in for each other only need the same
+//! It stores nothing. Bridges that replace each other only need the same
 //! [`state_key`](thruway_mcp_server::McpServerOptions::state_key).
 
 use serde_json::Value;
@@ -17,11 +17,11 @@ use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, S
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
 
-/// Binds one request to its caller.
+/// Binds the task id and the `requestState` of one request to its caller.
 pub(super) struct CallerBound {
     key: StateKey,
     caller: Caller,
-    /// The task that the request is about, as the caller knows it.
+    /// The task id in the request, as the caller knows it.
     task_id: Option<String>,
     request_state: Option<String>,
 }
@@ -36,12 +36,12 @@ impl CallerBound {
         }
     }
 
-    /// Replaces the task id and the `requestState` that the caller sent by those of the server. `run` is the
+    /// Replaces the task id and the `requestState` of the caller with those of the server. `run` is the
     /// [run](Upstream::run) of the server.
     ///
     /// # Errors
-    /// This caller did not receive them, or received the `requestState` for another request, or the server
-    /// process that worked at the task has ended.
+    /// This caller did not receive them, or received the `requestState` for another request. Or the server
+    /// process of the task has ended.
     pub(super) fn open(&self, onward: &mut Onward, run: &str) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
             let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
@@ -57,11 +57,11 @@ impl CallerBound {
         Ok(())
     }
 
-    /// Replaces the task id and the `requestState` of an answer by sealed ones. `run` is the run of the
+    /// Replaces the task id and the `requestState` of an answer with sealed ones. `run` is the run of the
     /// server before the request was sent.
     ///
     /// # Errors
-    /// The answer is malformed, or it is about a task of a server process that has ended.
+    /// The answer is malformed, or concerns a task of a server process that has ended.
     pub(super) fn seal(
         &self,
         answer: Answer,
@@ -72,8 +72,8 @@ impl CallerBound {
         if self.task_id.is_some() && upstream.run() != run {
             return Err(unknown_task());
         }
-        // Most answers have neither. An answer that escapes the name stays as it is: the bridge refuses such
-        // an id.
+        // Most answers have neither. An answer with an escaped member name is not changed: the bridge later
+        // refuses its ids.
         if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
             return Ok(answer);
         }
@@ -101,27 +101,27 @@ impl CallerBound {
         Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 
-    /// Returns what the `requestState` of a request is bound to. Most requests have none, so it is made when
-    /// it is needed.
+    /// Returns the binding of the `requestState` of a request. Computed on demand, because most requests have
+    /// no `requestState`.
     fn binding(&self, onward: &Onward) -> Result<RequestBinding, McpClientError> {
         let params = Params::parse(Some(&onward.params)).map_err(McpClientError::Server)?;
         Ok(BoundRequest::new(&self.caller, &onward.method, &params).binding())
     }
 
-    /// A task belongs to its caller. It also belongs to the server process: one that is started again may use
-    /// the same id for the task of another caller.
+    /// Returns the binding of a task to its caller and to its server process. A restarted server may use the
+    /// same id for the task of another caller.
     fn task_binding(&self, run: &str) -> RequestBinding {
         RequestBinding::new(self.caller.principal().as_deref(), ["task of a bridge", run, ""], &Value::Null)
     }
 }
 
-/// Returns `true` for the requests about a task that 2026-07-28 has.
+/// Returns `true` for the task requests of 2026-07-28.
 pub(super) fn is_about_tasks(method: &str) -> bool {
     matches!(method, methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL)
 }
 
 fn unknown_task() -> McpClientError {
-    McpClientError::Server(Error::invalid_params("there is no such task of this caller, or it is lost"))
+    McpClientError::Server(Error::invalid_params("this caller has no such task, or the task is lost"))
 }
 
 fn invalid_state() -> McpClientError {

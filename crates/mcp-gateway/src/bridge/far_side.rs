@@ -1,5 +1,5 @@
-//! The server behind a bridge as it appears in one era. A server that speaks both eras appears twice, because
-//! some can do more in the legacy era, such as ask the client in the middle of a call.
+//! The server behind a bridge, in one era. A server that supports both eras has two of these, because some
+//! servers can do more in the legacy era, such as ask the client during a call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,23 +16,23 @@ use tokio::time::{Instant, timeout};
 use super::tasks::{Owner, TasksOfSession};
 use super::upstreams::{Connector, SessionState, Upstreams};
 
-/// The server as it appears in one era.
+/// The server in one era.
 pub(crate) struct FarSide {
     pub(super) revision: Revision,
     pub(super) capabilities: ServerCapabilities,
     pub(super) upstreams: Upstreams,
 }
 
-/// The far side for sessions of the legacy era, of a server that speaks the modern era.
+/// The server for legacy sessions, if the server also supports the modern era.
 pub(super) struct LegacyFarSide {
     side: OnceLock<Arc<FarSide>>,
     probe: Mutex<Probe>,
 }
 
-/// Decides if the server is asked again for the legacy era.
+/// The state of the detection of the legacy era.
 #[derive(Clone, Copy)]
 enum Probe {
-    /// No answer so far. It may be asked after this time.
+    /// No answer so far. The next attempt is due at this time.
     DueAt(Instant),
     Running,
     /// The server has answered, or the operator has chosen the era.
@@ -40,10 +40,10 @@ enum Probe {
 }
 
 impl FarSide {
-    /// Connects to the server in `era` and asks it for its description.
+    /// Connects to the server in `era` and requests its description.
     ///
     /// # Errors
-    /// The server cannot be reached, or does not describe itself in this era.
+    /// The server is unreachable, or does not describe itself in this era.
     pub(super) async fn connect(
         connector: &Connector,
         era: EraChoice,
@@ -57,7 +57,7 @@ impl FarSide {
         match described.await {
             Ok((discovered, revision)) => {
                 if era == EraChoice::Auto {
-                    // The era is known from here on: later connections do not ask again.
+                    // The era is now known, so later connections skip the detection.
                     let is_legacy = revision.era() == Era::Legacy;
                     upstreams.era = if is_legacy { EraChoice::Legacy } else { EraChoice::Modern };
                 }
@@ -72,24 +72,24 @@ impl FarSide {
         }
     }
 
-    /// Returns the counter of the messages that the bridge drops.
+    /// Returns the counter of dropped messages.
     pub(crate) const fn dropped(&self) -> &Arc<DroppedMessages> {
         self.upstreams.dropped()
     }
 
-    /// Returns the era of the far side.
+    /// Returns the era of the server.
     pub(super) const fn era(&self) -> Era {
         self.revision.era()
     }
 
-    /// Returns the capabilities of the server for clients that speak `near`.
+    /// Returns the capabilities of the server for clients with revision `near`.
     pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
         let mut capabilities = self.capabilities.clone();
         capabilities.tasks = capabilities.tasks.filter(|_| self.passes_tasks(near));
         capabilities
     }
 
-    /// Returns `true` if clients that speak `near` know the same tasks as the server, those of 2025-11-25.
+    /// Returns `true` if clients with revision `near` and the server both support the tasks of 2025-11-25.
     fn passes_tasks(&self, near: Revision) -> bool {
         let is_known = near == Revision::R20251125 && self.revision == Revision::R20251125;
         is_known && self.capabilities.has_calls_as_tasks()
@@ -100,14 +100,15 @@ impl FarSide {
         self.capabilities.tasks.as_ref().is_some_and(|tasks| tasks.contains_key("cancel"))
     }
 
-    /// Returns the guard that cancels the tasks of a session when it ends, if its calls may become tasks.
+    /// Returns a guard that cancels the tasks of a session when it ends. Returns `None` if calls cannot
+    /// become tasks.
     pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
         let number = self.upstreams.next_party();
         let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
         self.passes_tasks(near).then(tasks)
     }
 
-    /// Asks the server for notifications about its lists. A server that sends none is left alone.
+    /// Subscribes to changes of lists. Errors are ignored.
     pub(crate) async fn watch_lists(&self) {
         if let Ok(upstream) = self.upstreams.plain().await {
             let _ = upstream.watch_lists().await;
@@ -116,19 +117,19 @@ impl FarSide {
 }
 
 impl LegacyFarSide {
-    /// Returns the state before the server was asked, or for good if `is_asked` is `false`.
+    /// Creates the initial state. If `is_asked` is `false`, the legacy era is never tried.
     pub(super) fn new(is_asked: bool) -> Self {
         let probe = if is_asked { Probe::DueAt(Instant::now()) } else { Probe::Decided };
         Self { side: OnceLock::new(), probe: Mutex::new(probe) }
     }
 
-    /// Returns the far side, if the server speaks the legacy era.
+    /// Returns the server in the legacy era, if supported.
     pub(super) fn get(&self) -> Option<&Arc<FarSide>> {
         self.side.get()
     }
 
-    /// Sends `initialize` to the server, unless it has answered before or is being asked now.
-    /// `server/discover` is no substitute: some servers list only 2026-07-28 there, and accept `initialize`.
+    /// Sends `initialize` to the server, unless the result is known or another attempt is running.
+    /// `server/discover` is no substitute: some servers list only 2026-07-28 there but accept `initialize`.
     pub(super) async fn probe(&self, connector: &Connector, is_on_stream: bool) {
         if !self.begin() {
             return;
@@ -146,8 +147,8 @@ impl LegacyFarSide {
             }
             Err(error) => {
                 tracing::warn!(
-                    "cannot learn whether the server speaks a legacy revision, legacy clients use 2026-07-28 until a \
-                     later attempt succeeds: {error}"
+                    "cannot detect whether the server supports a legacy revision, legacy clients use \
+                     2026-07-28 until a later attempt succeeds: {error}"
                 );
                 false
             }
@@ -165,16 +166,16 @@ impl LegacyFarSide {
         is_due
     }
 
-    /// Returns `true` if the server may have to be asked again.
+    /// Returns `true` if another attempt may be necessary.
     pub(super) fn is_undecided(&self) -> bool {
         !matches!(*self.probe.lock().unwrap_or_else(PoisonError::into_inner), Probe::Decided)
     }
 }
 
-/// State of a bridge for one session.
+/// The state of a bridge for one session.
 #[derive(Debug)]
 pub(super) struct BridgeSession {
-    /// The server as it appears in the era that the session began with.
+    /// The server, in the era at the start of the session.
     pub(super) far_side: Arc<FarSide>,
     pub(super) state: Arc<SessionState>,
 }
@@ -185,14 +186,14 @@ impl BridgeSession {
         session.backend()
     }
 
-    /// Returns the owner of the tasks of the client, if its calls may become tasks.
+    /// Returns the owner of the client's tasks. Returns `None` if calls cannot become tasks.
     pub(super) fn owner(&self) -> Option<&Owner> {
         self.state.owner()
     }
 }
 
 impl BackendSession for BridgeSession {
-    /// Passes a change of the client's roots to the server that is for this session alone.
+    /// Forwards a change of the client's roots, if the session has its own server.
     fn handle_notification(&self, notification: &Notification<'_>) {
         if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
             return;
@@ -207,12 +208,12 @@ impl BackendSession for BridgeSession {
     }
 }
 
-/// Returns `true` if a server that has answered before does not speak the legacy era, and `false` for
-/// failures that may pass.
+/// Returns `true` if the error means that the server does not support the legacy era. Returns `false` for
+/// failures that may be temporary.
 fn is_refusal(error: &McpClientError, is_on_stream: bool) -> bool {
     match error {
         McpClientError::Status(status) => is_refusal_of_era(status.as_u16()),
-        // A child may end, or stay silent, at a method that it does not know.
+        // A child process may exit, or not respond, after a method that it does not know.
         McpClientError::Closed | McpClientError::TimedOut | McpClientError::TooManyRestarts => is_on_stream,
         McpClientError::Server(_)
         | McpClientError::UnsupportedRevision
@@ -228,9 +229,8 @@ impl fmt::Debug for FarSide {
     }
 }
 
-/// Longest time that a server of the modern era may take to accept `initialize`. The bridge starts after
-/// that.
+/// Maximum time for a modern server to accept `initialize`. The start of the bridge waits for this.
 const PROBE_WAIT: Duration = Duration::from_secs(10);
 
-/// Shortest time between two attempts.
+/// Minimum time between two attempts.
 const PROBE_PAUSE: Duration = Duration::from_secs(10);

@@ -1,4 +1,5 @@
-//! Servers for one call at a time: who asks on a stream that several calls share could not be told whom.
+//! Servers for one call at a time. On a stream with several calls, a question of the server does not say
+//! which call it belongs to.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,16 +14,17 @@ use tokio::time::Instant;
 
 use super::upstream::Upstream;
 
-/// For whom a server is: it knows of its client what can be asked, and in the legacy era what was answered.
+/// The client that a server process serves. The server knows the client's capabilities, and in the legacy era
+/// also its answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Lessee {
-    /// Who calls, where that is known: nobody else is told or asked what was meant for them.
+    /// The authenticated caller, if known. Other callers never receive messages of this server.
     pub(super) owner: Option<Arc<str>>,
-    /// What can be asked, as JSON.
+    /// The capabilities of the client, as JSON.
     pub(super) capabilities: Arc<str>,
 }
 
-/// Servers that wait for their next call.
+/// Idle servers.
 #[derive(Debug)]
 pub(super) struct Leases {
     idle: Mutex<Vec<Idle>>,
@@ -36,7 +38,7 @@ struct Idle {
     since: Instant,
 }
 
-/// A server for one call. When it is dropped, the server waits for the next one.
+/// A server for one call. Dropping it makes the server idle again, if the call has completed.
 #[derive(Debug)]
 pub(super) struct Lease {
     upstream: Arc<Upstream>,
@@ -50,7 +52,7 @@ impl Leases {
         Arc::new(Self { idle: Mutex::default(), idle_max })
     }
 
-    /// Takes a server of `lessee` that waits for a call, and counts it against `holder` from now on.
+    /// Takes an idle server of `lessee`, and counts it against `holder` from now on.
     pub(super) fn take(self: &Arc<Self>, lessee: &Lessee, holder: &Holder) -> Option<Lease> {
         self.sweep();
         let mut idle = self.idle();
@@ -64,8 +66,8 @@ impl Leases {
         Lease { upstream, lessee, leases: self.clone(), is_over: false }
     }
 
-    /// Ends those that have waited for too long. The others count against no caller, unless subscriptions
-    /// keep them.
+    /// Ends servers that were idle for too long. The others no longer count against a caller, unless
+    /// subscriptions use them.
     pub(super) fn sweep(&self) {
         let is_useful = |one: &Idle| {
             let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
@@ -76,7 +78,7 @@ impl Leases {
         idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_place());
     }
 
-    /// Ends the one that has waited for longest.
+    /// Ends the server that was idle for the longest time.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
         let unwatched = (0..idle.len()).filter(|place| !idle[*place].is_watched());
@@ -85,7 +87,7 @@ impl Leases {
         }
     }
 
-    /// Returns the number of servers that wait, are kept by subscriptions, and that `is_counted` accepts.
+    /// Returns the number of idle servers that subscriptions use and that `is_counted` accepts.
     pub(super) fn watched(&self, is_counted: impl Fn(&Upstream) -> bool) -> usize {
         self.idle().iter().filter(|one| one.is_watched() && is_counted(&one.upstream)).count()
     }
@@ -100,27 +102,27 @@ impl Leases {
 }
 
 impl Idle {
-    /// Whether somebody else holds it, as subscriptions do.
+    /// `true` if another owner, such as a subscription, uses the server.
     fn is_watched(&self) -> bool {
         Arc::strong_count(&self.upstream) > 1
     }
 }
 
 impl Lease {
-    /// Lets the server be used for a call, and returns it.
+    /// Makes the server idle again, and returns it.
     pub(super) fn give_back(mut self) -> Arc<Upstream> {
         self.is_over = true;
         self.upstream.clone()
     }
 
-    /// Lets the server log for the call, from `level` on.
+    /// Requests log messages from `level` upward.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         self.upstream.log_from(level).await;
     }
 
-    /// Forwards the call, once more if the server wants pages to be visited first and they were. If it comes
-    /// to its end, the server can be used for another one; the server of one that was given up may still be
-    /// about to ask.
+    /// Forwards the call. If the server requires visits to pages and the user accepts, forwards it once more.
+    /// After a completed call, the server becomes idle. After a canceled call it does not, because it may
+    /// still ask questions about that call.
     pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {
         let mut outcome = self.upstream.client.forward(onward).await;
         if let (Err(McpClientError::Server(error)), Some(party)) = (&outcome, &onward.party)
@@ -133,8 +135,8 @@ impl Lease {
     }
 }
 
-/// Asks whoever calls to visit the pages that `error` is about, one after another; whether there are any and
-/// all were visited.
+/// Asks the client to visit the pages that `error` names, one after another. Returns `true` if `error` names
+/// pages and the user accepted all of them.
 async fn has_visited(party: &dyn Party, error: &Error) -> bool {
     let Some(pages) = required_pages(error) else { return false };
     for page in pages {
@@ -148,7 +150,7 @@ async fn has_visited(party: &dyn Party, error: &Error) -> bool {
     true
 }
 
-/// There is no other place that learns that a call was given up.
+/// The destructor makes the server idle, because no other code learns that a call was canceled.
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.is_over && !self.upstream.is_closed() {

@@ -1,4 +1,4 @@
-//! Requests of clients of the legacy era.
+//! Requests of legacy clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use super::suspended::CallInFlight;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
 use super::upstream::Upstream;
 
-/// Forwards a request; `None` if it is answered here.
+/// Forwards a request. Returns `None` if the bridge itself answers the request.
 pub(super) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &LegacyRequest<'_>,
@@ -56,7 +56,7 @@ pub(super) fn handle_request(
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
             if far_side.era() == Era::Modern {
-                // It is said with each request.
+                // Modern requests contain the log level.
                 return None;
             }
             return Some(Reply::Later(Exchange::new(forwarding.log(session), None)));
@@ -86,8 +86,8 @@ pub(super) fn handle_request(
     Some(Reply::Later(exchange))
 }
 
-/// Appends an error to `output`. Over HTTP its status is 200: in the legacy era, 404 tells a client that its
-/// session has ended (2025-11-25, session management).
+/// Appends an error to `output`. Over HTTP its status is 200, because a legacy client treats 404 as the end
+/// of its session (2025-11-25, session management).
 fn refuse(output: &mut Vec<u8>, request: &Request<'_>, error: &Error) -> Reply {
     write_error(output, Some(&request.id), error);
     Reply::Now(Status::Ok)
@@ -97,7 +97,7 @@ fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
     request.method == methods::TOOLS_CALL && params.task.is_some()
 }
 
-/// Remembers what a session wants; `None` if there is none, or it is not said.
+/// Stores the log level of a session. Returns `None` without a session or a valid level.
 fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
     let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
     let session = session?;
@@ -105,7 +105,7 @@ fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<A
     Some(session.clone())
 }
 
-/// What the client said of itself when the session began.
+/// Returns the client's data from the handshake.
 fn sender(session: Option<&Arc<Session>>) -> Sender {
     match session {
         Some(session) => Sender {
@@ -121,12 +121,12 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
     }
 }
 
-/// The client of a session, and where it is told what belongs to one of its requests.
+/// The client of a session, and the response stream of one of its requests.
 pub(super) struct Speaking {
     session: Arc<Session>,
     outbox: Outbox,
     progress_token: Option<RequestId>,
-    /// How long its answers are waited for.
+    /// Time to wait for an answer of the client.
     wait: Duration,
 }
 
@@ -138,27 +138,27 @@ impl Speaking {
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)
     }
 
-    /// Returns the party that its session, and all that the session holds, counts against.
+    /// Returns the caller against which the session and its resources count.
     pub(super) fn holder(&self) -> &Holder {
         self.session.holder()
     }
 
-    /// Whose its tasks are, if its calls may become some.
+    /// Returns the owner of the client's tasks. Returns `None` if calls cannot become tasks.
     pub(super) fn owner(&self) -> Option<&Owner> {
         BridgeSession::of(&self.session).and_then(BridgeSession::owner)
     }
 
-    /// Who is told of a task that the request becomes.
+    /// Returns the receiver of messages about the task that the request may become.
     pub(super) fn listener(&self) -> Listener {
         Listener::new(&self.session, &self.outbox, self.progress_token.clone())
     }
 
-    /// Lets who is told of a task be told here.
+    /// Redirects the messages about a task to this response stream.
     pub(super) fn listen(&self, listener: &mut Listener) {
         listener.listen_on(&self.outbox);
     }
 
-    /// Who is asked and told while the request is handled.
+    /// Returns the party that receives the questions and messages of this request.
     pub(super) fn party(&self, names: Option<Names>, reserved: Option<Arc<Reserved>>) -> Arc<SessionParty> {
         let (session, outbox, wait) = (self.session.clone(), self.outbox.clone(), self.wait);
         Arc::new(SessionParty { session, outbox, wait, names, reserved })
@@ -202,12 +202,14 @@ impl Forwarding {
         &self.far_side.upstreams.tasks
     }
 
-    /// How the client and the server with this number call tasks, if there may be any.
+    /// Returns the mapping of task ids between the client and the server with this number. Returns `None` if
+    /// calls cannot become tasks.
     pub(super) fn names(&self, speaking: &Speaking, server: u64) -> Option<Names> {
         speaking.owner().map(|owner| Names::new(self.tasks().clone(), owner.clone(), server))
     }
 
-    /// Sends the request on, again with what the client has answered if the server asks by its answer.
+    /// Forwards the request. If a modern server asks questions, repeats the request with the answers of the
+    /// client.
     async fn exchange(
         &self,
         upstream: &Arc<Upstream>,
@@ -222,16 +224,15 @@ impl Forwarding {
                 Ok(ResultType::Complete) => return Ok(answer),
                 Ok(ResultType::InputRequired) => onward.round = round(onward, &answer).await?,
                 Ok(ResultType::Task) | Err(_) => {
-                    return Err(McpClientError::result_invalid(
-                        &"its `resultType` is not one to be expected",
-                    ));
+                    return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));
                 }
             }
         }
         Err(McpClientError::TooManyRounds)
     }
 
-    /// Lets the server log what the session wants to be told, besides what others want that it is there for.
+    /// Requests the log messages that the session wants, in addition to those for other sessions of the
+    /// server.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => match BridgeSession::of(&session) {
@@ -243,12 +244,12 @@ impl Forwarding {
         self.write(methods::LOGGING_SET_LEVEL, outcome.map(|()| empty_object()))
     }
 
-    /// Lets the server of the session tell of changes of a resource, or tell no more.
+    /// Subscribes to changes of a resource, or unsubscribes.
     async fn watch(self, subscribes: bool, uri: String) -> (Vec<u8>, Status) {
         let outcome = match (&self.session, subscribes) {
             (None, _) => Err(McpClientError::Server(Error::new(
                 ErrorCode::INVALID_REQUEST,
-                "there is no session to subscribe in",
+                "cannot subscribe without a session",
             ))),
             (Some(session), false) => {
                 session.subscription.remove(&Change::Resource(uri.as_str().into()));
@@ -276,7 +277,7 @@ impl Forwarding {
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
-                // Another subscription to the same may have failed meanwhile.
+                // A concurrent failed subscription to the same resource may have removed the entry.
                 session.subscription.add(change);
                 watches.insert(uri, watch);
                 Ok(())
@@ -307,7 +308,7 @@ impl Forwarding {
     }
 }
 
-/// What the server asks by its answer.
+/// The questions in an answer of a modern server.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Questions {
@@ -323,11 +324,11 @@ struct EmbeddedRequest {
     params: Option<Box<RawValue>>,
 }
 
-/// Asks the client what the server asks by its answer, one after another. Returns what the next round brings.
+/// Asks the client the questions in `answer`, one after another. Returns the members for the next round.
 async fn round(onward: &Onward, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
-    let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked");
+    let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
     let mut responses = b"{".to_vec();
     for (name, question) in questions.input_requests {
         let party = onward.party.as_ref().ok_or_else(|| McpClientError::QuestionFailed(nobody()))?;
@@ -343,5 +344,5 @@ async fn round(onward: &Onward, answer: &Answer) -> Result<Vec<u8>, McpClientErr
     Ok(round)
 }
 
-/// How often a server may ask before it answers.
+/// Maximum number of question rounds before the server must answer.
 const ROUNDS_MAX: usize = 32;

@@ -1,4 +1,4 @@
-//! Log messages of a server that belong to no call, on their way to the clients that want them.
+//! Routing of log messages outside of calls to the clients that request them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,27 +14,27 @@ use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
 use super::messages::one_line;
 use super::tasks::{TaskNames, is_related_to_task};
 
-/// The clients that want the log messages of one server, also those that belong to no call.
+/// The clients that request the log messages of one server, including messages outside of calls.
 #[derive(Default, Debug)]
 pub(super) struct LogListeners(Mutex<State>);
 
 #[derive(Default, Debug)]
 struct State {
-    /// By their places in memory: nothing else is there while they are.
+    /// By memory address, which is unique while the listener exists.
     all: HashMap<usize, LogListener>,
-    /// Number of listeners at which those that have gone are removed.
+    /// Number of listeners that triggers the removal of dropped ones.
     sweep_at: usize,
 }
 
 #[derive(Clone, Debug)]
 enum LogListener {
-    /// A session of the legacy era, and the names of its tasks.
+    /// A legacy session, and the mapping of its task ids.
     Session(Weak<Session>, Option<Arc<dyn TaskNames>>),
-    /// A subscription of the modern era that asks for messages from a level on.
+    /// A modern subscription that requests messages from a level upward.
     Subscription(Weak<LogInbox>, LoggingLevel),
 }
 
-/// A log message, as far as a bridge reads it.
+/// The parsed part of a log message.
 struct LogMessage<'n> {
     level: LoggingLevel,
     params: &'n RawValue,
@@ -47,7 +47,7 @@ impl LogListeners {
         self.state().add(place, LogListener::Session(Arc::downgrade(session), names));
     }
 
-    /// Adds a subscription of the modern era. Returns its log messages.
+    /// Adds a modern subscription. Returns the inbox for its log messages.
     pub(super) fn subscribe(&self, level: LoggingLevel) -> Arc<LogInbox> {
         let inbox = Arc::new(LogInbox::default());
         let place = Arc::as_ptr(&inbox).addr();
@@ -55,20 +55,19 @@ impl LogListeners {
         inbox
     }
 
-    /// Adds the listeners of a server that this server replaces.
+    /// Copies the listeners of the server that this server replaces.
     pub(super) fn copy_from(&self, gone: &Self) {
         let all = gone.state().all.clone();
         self.state().all.extend(all);
     }
 
-    /// Returns the lowest level that any listener wants.
+    /// Returns the lowest level that a listener requests.
     pub(super) fn finest(&self) -> Option<LoggingLevel> {
         self.state().all.values().filter_map(LogListener::level).min()
     }
 
-    /// Returns the handler for log messages of a server that several clients use. It delivers a message only
-    /// if no call is in flight: otherwise the message may belong to the call of one client, and it does not
-    /// say which one.
+    /// Returns the log handler for a server that several clients use. It delivers a message only if no call
+    /// is in flight. During a call, the message may belong to one client, but it does not say which one.
     pub(super) fn handler(self: &Arc<Self>, dropped: &Arc<DroppedMessages>) -> OnLog {
         let (listeners, dropped) = (self.clone(), dropped.clone());
         Arc::new(move |notification, origin| {
@@ -81,7 +80,8 @@ impl LogListeners {
         })
     }
 
-    /// Passes a message to all that want it. Returns the number of older messages that were dropped.
+    /// Delivers a message to all listeners that request its level. Returns the number of older messages that
+    /// were dropped.
     fn deliver(&self, message: &LogMessage<'_>) -> u64 {
         let listeners: Vec<_> = self.state().all.values().cloned().collect();
         let is_of_task = is_related_to_task(message.params);
@@ -123,7 +123,7 @@ impl State {
 }
 
 impl LogListener {
-    /// Returns the level from which on the listener wants messages; `None` if it has gone.
+    /// Returns the minimum level that the listener requests, or `None` if the listener was dropped.
     fn level(&self) -> Option<LoggingLevel> {
         match self {
             Self::Session(session, _) => session.upgrade()?.log_level(),
@@ -143,7 +143,7 @@ impl<'n> LogMessage<'n> {
     }
 }
 
-/// Returns the handler for log messages of a server that serves one session only.
+/// Returns the log handler for a server that serves only one session.
 pub(super) fn handler_of_session(
     session: &Arc<Session>,
     names: Option<impl TaskNames + 'static>,
@@ -169,5 +169,5 @@ const DURING_CALLS: &str = "calls are in flight, so it is unknown to which clien
 const OF_OWN_REQUEST: &str =
     "a log message came with the response to a request of the bridge, so it may be about any client";
 
-/// Number of listeners at which those that have gone are removed for the first time.
+/// Number of listeners that triggers the first removal of dropped ones.
 const SWEEP_MIN: usize = 64;

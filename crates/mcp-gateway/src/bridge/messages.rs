@@ -1,4 +1,4 @@
-//! What is said to a client before its answer.
+//! Messages to a client before the answer to its request.
 
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Notification, Request, write_notification};
@@ -10,8 +10,8 @@ use thruway_mcp_client::forwarding::{Onward, Unsent, empty_object};
 use super::outbox::Outbox;
 use super::tasks::stripped;
 
-/// Forwards a report of progress, under the token that the client has chosen. Returns it if the client has to
-/// read first.
+/// Forwards a progress report under the progress token of the client. Returns the report if the client has to
+/// read other messages first.
 pub(super) fn report(
     outbox: &Outbox,
     token: &RequestId,
@@ -23,8 +23,8 @@ pub(super) fn report(
     outbox.send(message)
 }
 
-/// Forwards a log message if the client wants messages of its level. Returns it if the client has to read
-/// first.
+/// Forwards a log message if the client requests its level. Returns the message if the client has to read
+/// other messages first.
 pub(super) fn log(
     outbox: &Outbox,
     wanted: Option<LoggingLevel>,
@@ -33,7 +33,7 @@ pub(super) fn log(
     outbox.send(log_message(wanted, notification)?)
 }
 
-/// Writes a log message for a client; `None` if the client does not want messages of its level.
+/// Writes a log message for a client. Returns `None` if the client does not request its level.
 pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notification<'_>) -> Option<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Leveled {
@@ -49,12 +49,12 @@ pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notificat
     Some(message)
 }
 
-/// The same on one line.
+/// Returns the same JSON on one line.
 pub(super) fn one_line(json: &RawValue) -> Box<RawValue> {
     members::one_line(json.to_owned())
 }
 
-/// The request, for the far side. No task is made of it, whatever it says.
+/// Converts a request of a client for forwarding. Removes a request for a task.
 pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
     let meta = &params.meta;
     let has_meta = meta.progress_token.is_some()
@@ -81,7 +81,7 @@ pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
     }
 }
 
-/// What a request names.
+/// Returns the tool, prompt, resource or task that a request names.
 fn name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     match method {
         methods::TOOLS_CALL | methods::PROMPTS_GET => params.name.as_deref(),

@@ -1,13 +1,13 @@
-//! Bridges: servers whose requests are answered by another one, elsewhere and perhaps in the other era.
+//! Bridges: MCP servers that forward all requests to another server, which may support another era.
 //!
-//! The near side is an [`McpServer`], with all its bindings; the far side is an [`McpClient`]. What is
-//! forwarded stays the octets that it is, but for the id, the progress token, and what the eras say
-//! differently.
+//! Toward the client, a bridge is an [`McpServer`] with all its transports. Toward the server, it is an
+//! [`McpClient`]. A bridge forwards the bytes of a message unchanged, except for the id, the progress token,
+//! and the differences between the eras.
 
 mod options;
 mod bridge_core;
 
-// where requests go
+// connections to the server
 mod far_side;
 mod upstream;
 mod upstreams;
@@ -55,21 +55,22 @@ use upstreams::{Connector, Near, SessionState};
 
 pub use options::BridgeOptions;
 
-/// A server that passes all requests to another server. Clones are the same bridge. It serves its clients as
-/// any [`McpServer`] does.
+/// A server that forwards all requests to another server. Clones share one bridge. It serves clients like any
+/// [`McpServer`].
 #[derive(Clone, Debug)]
 pub struct Bridge {
     server: McpServer,
     core: Arc<BridgeCore>,
 }
 
-/// The backend of the server of a bridge.
+/// The backend of the MCP server of a bridge.
 #[derive(Debug)]
 struct BridgeBackend(Arc<BridgeCore>);
 
 impl Bridge {
-    /// Connects to a server. `connect` makes a client of it each time one is needed: here, to learn what the
-    /// server offers in each era, and again when the server has gone or is needed for one client alone.
+    /// Connects to a server. `connect` creates a client each time the bridge needs one. The bridge first
+    /// learns what the server offers in each era. It connects again after the server has gone, or for a
+    /// server process that serves only one client.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,14 +83,15 @@ impl Bridge {
     /// # Ok(()) }
     /// ```
     ///
-    /// Clients and servers of different eras understand each other: sessions, subscriptions, progress, log
-    /// messages and questions are translated. A server on one stream, such as a child process, that asks
-    /// while it handles requests of several clients gets an error, because it does not say which client it
-    /// asks. Clients that can be asked have a server for themselves: in the legacy era for a session, in the
-    /// modern era for a call.
+    /// The bridge translates between eras: sessions, subscriptions, progress, log messages and questions.
+    ///
+    /// A server on a stream, such as a child process, does not say which client its question is for. If it
+    /// asks while it handles requests of several clients, the bridge rejects the question. Therefore clients
+    /// that can answer questions get their own server process: a legacy client for a session, a modern client
+    /// for a call.
     ///
     /// # Errors
-    /// The server cannot be reached, or does not describe itself.
+    /// The server is unreachable, or does not describe itself.
     pub async fn connect(
         options: BridgeOptions,
         connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
@@ -124,29 +126,29 @@ impl Bridge {
         Ok(Self { server, core })
     }
 
-    /// Returns the server that clients talk to.
+    /// Returns the server that clients connect to.
     pub const fn server(&self) -> &McpServer {
         &self.server
     }
 
-    /// Disconnects from the servers. The bridge connects again if there are further requests.
+    /// Disconnects from the server. The bridge connects again for later requests.
     pub async fn close(&self) {
         for far_side in self.core.far_sides() {
             far_side.upstreams.close().await;
         }
     }
 
-    /// Returns the number of messages that the bridge has dropped: messages that a client did not read, such
-    /// as progress, log messages and the status of tasks, and log messages of which it is unknown who may see
-    /// them. The log has the reasons.
+    /// Returns the number of messages that the bridge has dropped. These are progress, log messages and task
+    /// status that a client did not read, and log messages with an unknown recipient.
+    /// The log has the reasons.
     pub fn dropped_messages(&self) -> u64 {
         self.core.dropped.count()
     }
 
-    /// Waits until no call is being forwarded, but no longer than `within`, and disconnects from the servers
-    /// for good: further requests are refused.
+    /// Waits until no call is being forwarded, but at most for `within`. Then disconnects from the server
+    /// permanently and refuses further requests.
     pub async fn drain(&self, within: Duration) {
-        // Calls that are not answered by then are cut off.
+        // Remaining calls are cut off.
         let _ = timeout(within, self.core.calls.none()).await;
         for far_side in self.core.far_sides() {
             far_side.upstreams.end().await;
@@ -182,7 +184,8 @@ impl Backend for BridgeBackend {
         NewSession { capabilities, state: Some(Box::new(state)) }
     }
 
-    /// Refuses such headers: the tools are those of another server, and clients of this era do not send them.
+    /// Refuses `Mcp-Param-*` headers. The bridge does not know the tools, and legacy clients do not send such
+    /// headers.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, _: &Params<'_>) -> Result<(), Error> {
         thruway_mcp::modern::refuse_param_headers(headers)
     }
@@ -204,7 +207,7 @@ impl Backend for BridgeBackend {
     }
 }
 
-/// What the server says that it is.
+/// Returns the name and version of the server.
 fn info_of(discovered: &DiscoverResult) -> Implementation {
     let meta = discovered.meta.as_ref();
     let info = meta.and_then(|meta| meta.get(meta_keys::SERVER_INFO)).cloned();

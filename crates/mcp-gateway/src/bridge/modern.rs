@@ -1,4 +1,4 @@
-//! Requests of clients of the modern era.
+//! Requests of modern clients.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(super) fn handle_request(
     if caller_bound::is_about_tasks(&request.method)
         && let Err(error) = require_tasks(params)
     {
-        // The server would say the same of a task that it knows; here, ids are looked at first.
+        // The server would also refuse such a request. The bridge checks first, because it looks up task ids
+        // itself.
         return Reply::error(output, &request.id, &error);
     }
     let bytes = match core.hold_bytes_of(caller, request, params) {
@@ -95,7 +96,8 @@ pub(super) fn handle_request(
     }
 }
 
-/// What the client can be asked, if the server asks by requests. Servers may offer more to such clients.
+/// Returns the capabilities of the client, if a legacy server may ask it questions. Servers may offer more to
+/// such clients.
 fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
     if bridge.era() == Era::Modern {
         return Ok(None);
@@ -126,16 +128,16 @@ struct Forwarding {
     core: Arc<ServerCore>,
     bridge: Arc<BridgeCore>,
     id: RequestId,
-    /// The party that the call counts against.
+    /// The caller that the call counts against.
     holder: Holder,
-    /// The bytes of its parameters, as long as it goes on.
+    /// The memory share of the parameters, held during the call.
     bytes: Option<Arc<Share>>,
     _call: CallInFlight,
 }
 
 impl Forwarding {
-    /// Forwards it to the server that all clients share. A server of the modern era asks by its answer; the
-    /// answer is forwarded as it is but for what is bound to the caller.
+    /// Forwards the request to the shared server. A modern server asks questions in its answer. The bridge
+    /// forwards the answer unchanged, except for the values bound to the caller.
     async fn plain(self, mut onward: Onward, listener: Listener, bound: CallerBound) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         if !listener.is_deaf() {
@@ -163,7 +165,8 @@ impl Forwarding {
         bound.seal(upstream.client.forward(onward).await?, onward, &run, &upstream)
     }
 
-    /// Forwards it to a server that knows what the client can be asked, and must not ask now.
+    /// Forwards the request to a server that knows the client's capabilities. This method permits no
+    /// questions.
     async fn apart(self, lessee: Lessee, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
@@ -174,7 +177,7 @@ impl Forwarding {
         self.write(&onward.method, outcome)
     }
 
-    /// Forwards it to a server that may ask.
+    /// Forwards the request to a server that may ask questions.
     async fn asking(
         self,
         lessee: Lessee,
@@ -191,7 +194,7 @@ impl Forwarding {
         }
     }
 
-    /// Continues a call that the client answers questions of. The headers of this request must match the
+    /// Continues a call after the client has answered questions. The headers of this request must match the
     /// arguments too; otherwise the call is canceled.
     async fn drive_on(self, ongoing: Ongoing, onward: Onward, bound: BoundRequest) -> (Vec<u8>, Status) {
         if onward.param_headers.is_none() {
@@ -207,7 +210,7 @@ impl Forwarding {
         }
     }
 
-    /// Waits for the answer, or asks the client to come back with answers of its own.
+    /// Waits for the answer, or returns the questions of the server to the client.
     async fn drive(self, mut ongoing: Ongoing, bound: BoundRequest) -> (Vec<u8>, Status) {
         match ongoing.next().await {
             Step::Done(outcome) => self.write(bound.method(), outcome),
@@ -242,7 +245,7 @@ impl Forwarding {
         (output, status)
     }
 
-    /// A server for one call, which logs from `log_level` on.
+    /// Returns a server for one call, and requests log messages from `log_level` upward.
     async fn lease(&self, lessee: Lessee, log_level: Option<LoggingLevel>) -> Result<Lease, McpClientError> {
         let lease = self.bridge.far_side.upstreams.lease(lessee, &self.holder).await?;
         if let Some(level) = log_level {
@@ -251,7 +254,7 @@ impl Forwarding {
         Ok(lease)
     }
 
-    /// From which level on a server that does not hear it with the request is to log.
+    /// Returns the log level that must be set in advance, because legacy requests do not contain it.
     fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
         let is_to_be_asked =
             self.bridge.era() == Era::Legacy && self.bridge.far_side.capabilities.logging.is_some();
@@ -266,17 +269,16 @@ impl Forwarding {
 /// A client that subscribes.
 struct Subscriber {
     caller: Caller,
-    /// Its capabilities as JSON, if the server may ask it.
+    /// Its capabilities as JSON, if the server may ask it questions.
     capabilities: Option<String>,
-    /// The level from which on it wants log messages that belong to no call.
+    /// Minimum level of the log messages outside of calls that it requests.
     log_level: Option<LoggingLevel>,
 }
 
-/// Starts a subscription at the server that will handle the calls of the client, or at the server that all
-/// clients share.
+/// Starts a subscription at the server process for the calls of this client, or at the shared server.
 ///
 /// # Errors
-/// The client does not say correctly what it can be asked.
+/// The capabilities in the request are invalid.
 pub(super) fn listen(
     bridge: &Arc<BridgeCore>,
     incoming: &ModernRequest<'_>,
@@ -292,10 +294,10 @@ pub(super) fn listen(
 }
 
 impl BridgeCore {
-    /// Subscribes to the notifications of the server that `filter` names.
+    /// Subscribes to the notifications in `filter`.
     ///
     /// # Errors
-    /// There is no capacity for the server that would send them, or it cannot be reached.
+    /// The bridge has no capacity for another server, or the server is unreachable.
     async fn subscribe(
         &self,
         subscriber: &Subscriber,
@@ -353,18 +355,18 @@ async fn upstream_of_subscription(
     }
 }
 
-/// Returns the level from which on a subscription wants log messages that belong to no call. Servers of the
-/// modern era send none: there, a log message belongs to a request (2026-07-28, logging).
+/// Returns the minimum level of the log messages outside of calls that a subscription requests. Modern
+/// servers send none, because a modern log message belongs to a request (2026-07-28, logging).
 fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
     let has_logs = bridge.era() == Era::Legacy && bridge.far_side.capabilities.logging.is_some();
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 
-/// Subscribes to the log messages of the server that belong to no call, from `level` on. Returns the server
-/// too: the subscription keeps it running.
+/// Subscribes to the log messages of the server outside of calls, from `level` upward. Also returns the
+/// server, which the subscription keeps running.
 ///
 /// # Errors
-/// The server has no capacity, or cannot be reached.
+/// The bridge has no capacity for another server, or the server is unreachable.
 async fn watch_logs(
     bridge: &BridgeCore,
     subscriber: &Subscriber,
@@ -380,5 +382,5 @@ async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str, holder: &Holder) -> 
     upstream?.watch(uri, holder).await.ok()
 }
 
-/// Room for what stands around a result.
+/// Estimated size of a response without its result, in bytes.
 const ENVELOPE_BYTES: usize = 512;

@@ -1,7 +1,7 @@
-//! Calls of clients of the modern era, and what they are asked and told meanwhile.
+//! Calls of modern clients to a legacy server.
 //!
-//! A server of the legacy era asks by a request, in the middle of a call that goes on. A client of the modern
-//! era is asked by an answer: the call goes on without it, until it comes back with what it was asked.
+//! A legacy server asks questions with requests during a call. A modern client receives the questions in an
+//! answer. The call continues without the client, until the client returns with its answers.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,25 +23,26 @@ use super::leases::Lease;
 use super::messages;
 use super::outbox::Outbox;
 
-/// Who is asked and told while a call goes on.
+/// Receives the questions and messages of a call.
 pub(super) struct ModernParty {
     key: u64,
-    /// Where questions go, if any can be asked.
+    /// The queue for questions, if the client can answer any.
     questions: Option<mpsc::Sender<Asked>>,
     listener: Mutex<Listener>,
 }
 
-/// The request that is open, if one is.
+/// The open request of the client, if any.
 #[derive(Default)]
 pub(super) struct Listener {
     outbox: Option<Outbox>,
     progress_token: Option<RequestId>,
     log_level: Option<LoggingLevel>,
-    /// Counts messages that arrive after the client was asked and before it comes back, if it wants messages.
+    /// Counts messages that arrive between a question and the return of the client, if the client requests
+    /// messages.
     suspended: Option<Arc<DroppedMessages>>,
 }
 
-/// A question, and who waits for its answer.
+/// A question, and the receiver of its answer.
 pub(super) struct Asked {
     question: Question,
     answer: oneshot::Sender<RawAnswer>,
@@ -53,27 +54,28 @@ struct Question {
     params: Option<Box<RawValue>>,
 }
 
-/// A call that goes on by itself. Dropping it gives the call up.
+/// A call that runs in its own task. Dropping it cancels the call.
 pub(super) struct Ongoing {
     task: JoinHandle<Result<Answer, McpClientError>>,
     questions: mpsc::Receiver<Asked>,
-    /// What the client has been asked and has not answered.
+    /// The questions that the client has not answered.
     asked: BTreeMap<String, Asked>,
     last: u32,
     party: Arc<ModernParty>,
-    /// The bytes of the parameters that it was begun with.
+    /// The memory share of the parameters of the first request.
     _bytes: Option<Arc<Share>>,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 pub(super) enum Step {
     Done(Result<Answer, McpClientError>),
-    /// There are questions that the client has not answered.
+    /// The client has not answered all questions.
     Asks,
 }
 
 impl Listener {
-    /// The request with these parameters, and what it is told, if it wants to be told anything.
+    /// Returns the listener for a request, and the messages for its response. Without a progress token or a
+    /// log level, there are no messages.
     pub(super) fn of(
         params: &Params<'_>,
         dropped: &Arc<DroppedMessages>,
@@ -88,12 +90,12 @@ impl Listener {
         (Self { outbox: Some(outbox), progress_token, log_level, suspended: None }, Some(messages))
     }
 
-    /// From which level on it wants log messages, if it wants any.
+    /// Returns the minimum level of log messages that the client requests.
     pub(super) const fn log_level(&self) -> Option<LoggingLevel> {
         self.log_level
     }
 
-    /// The same client between two requests: it can be told nothing.
+    /// Closes the response between two requests. The client receives no messages in the meantime.
     fn suspend(&mut self) {
         let suspended = self.outbox.take().map(|outbox| outbox.dropped());
         *self = Self { suspended: suspended.or(self.suspended.take()), ..Self::default() };
@@ -105,19 +107,19 @@ impl Listener {
         }
     }
 
-    /// Whether it wants to be told nothing.
+    /// `true` if the client requests no messages.
     pub(super) const fn is_deaf(&self) -> bool {
         self.outbox.is_none()
     }
 }
 
 impl ModernParty {
-    /// Somebody who cannot be asked.
+    /// Creates a party that cannot answer questions.
     pub(super) fn new(key: u64, listener: Listener) -> Arc<Self> {
         Arc::new(Self { key, questions: None, listener: Mutex::new(listener) })
     }
 
-    /// Lets whoever sent `onward` be told, as this.
+    /// Makes this party receive the progress and messages of `onward`.
     pub(super) fn speak_for(self: &Arc<Self>, onward: &mut Onward) {
         let party = self.clone();
         onward.progress = Some(reporting(Arc::new(move |params| {
@@ -153,11 +155,11 @@ impl Party for ModernParty {
         let question = Question { method: method.into(), params: params.map(messages::one_line) };
         let questions = self.questions.clone();
         Box::pin(async move {
-            let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked");
+            let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
             let (answer, answered) = oneshot::channel();
             let questions = questions.ok_or_else(nobody)?;
             questions.send(Asked { question, answer }).await.map_err(|_| nobody())?;
-            answered.await.map_err(|_| Error::internal("the client has not answered"))?
+            answered.await.map_err(|_| Error::internal("the client did not answer"))?
         })
     }
 
@@ -176,7 +178,7 @@ impl Party for ModernParty {
 }
 
 impl Ongoing {
-    /// Begins a call in a server that is there for it alone.
+    /// Begins a call on its own server process.
     pub(super) fn begin(
         key: u64,
         lease: Lease,
@@ -192,13 +194,13 @@ impl Ongoing {
         Self { task, questions, asked: BTreeMap::new(), last: 0, party, _bytes: bytes }
     }
 
-    /// Goes on until there is an answer, or a question.
+    /// Runs until the call has an answer or a question.
     pub(super) async fn next(&mut self) -> Step {
         loop {
             while let Ok(asked) = self.questions.try_recv() {
                 self.note(asked);
             }
-            // What the server has given up nobody has to answer.
+            // The server has canceled these questions.
             self.asked.retain(|_, asked| !asked.answer.is_closed());
             if !self.asked.is_empty() {
                 return Step::Asks;
@@ -219,17 +221,17 @@ impl Ongoing {
         self.asked.insert(format!("question-{}", self.last), asked);
     }
 
-    /// What the client is asked, each question by the name that its answer will have.
+    /// Returns the open questions, each under the name for its answer.
     pub(super) fn questions(&self) -> BTreeMap<&str, impl Serialize + '_> {
         self.asked.iter().map(|(name, asked)| (name.as_str(), &asked.question)).collect()
     }
 
-    /// Closes the response that messages went to. The client opens another one when it comes back.
+    /// Closes the response for messages. The client opens another one when it returns.
     pub(super) fn suspend(&self) {
         self.party.listener().suspend();
     }
 
-    /// Goes on with what the client brings. What it does not answer is asked again.
+    /// Continues with the answers of the client. Questions without an answer are asked again.
     pub(super) fn resume(&mut self, params: &Params<'_>, listener: Listener) -> Result<(), Error> {
         let responses = params.input_responses.map_or("{}", RawValue::get);
         let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses)
@@ -237,7 +239,7 @@ impl Ongoing {
         self.party.listen(listener);
         for (name, response) in responses {
             if let Some(asked) = self.asked.remove(&name) {
-                // Who has stopped to wait has another answer by now.
+                // The send fails if the server has canceled the question.
                 let _ = asked.answer.send(Ok(messages::one_line(&response)));
             }
         }
@@ -246,11 +248,11 @@ impl Ongoing {
 }
 
 impl Drop for Ongoing {
-    /// There is no other place that learns that nobody waits any more.
+    /// Cancels the call, because no other code learns that the caller stopped waiting.
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// How many questions of one call wait to be asked.
+/// Maximum number of queued questions of one call.
 const QUESTIONS_MAX: usize = 16;

@@ -5,45 +5,48 @@ use std::time::Duration;
 use thruway_mcp_client::McpClientOptions;
 use thruway_mcp_server::McpServerOptions;
 
-/// Options of a [bridge](crate::Bridge::connect), with defaults that suit most.
+/// Options of a [bridge](crate::Bridge::connect). The defaults suit most uses.
 #[derive(Clone, Debug)]
 pub struct BridgeOptions {
-    /// Options of the connections to the server. Default: a call may take 5 minutes from its beginning or its
-    /// last progress on, and an hour in all. With [`EraChoice::Auto`], clients of each era meet the server in
-    /// their own era if the server speaks it: some servers can ask their client in the legacy era only.
-    /// Choose an era to avoid the second connection.
-    pub client: McpClientOptions,
-    /// How the near side serves. What the server says of itself is that of the far side. Default: sessions of
-    /// the legacy era end after 10 minutes without use. The `state_key` seals tasks and `requestState` of
-    /// 2026-07-28 for the caller that received them: bridges that stand in for each other need the same.
-    pub server: McpServerOptions,
-    /// Whether each session of the legacy era has a server of its own, such as a child process. Default: only
-    /// those whose clients can be asked; the others share one.
-    pub has_server_per_session: bool,
-    /// Whether subscriptions of the modern era stand at the server that all share, also those of clients that
-    /// can be asked. Default: these stand at the server that handles the client's calls, which knows what the
-    /// calls have changed, and which the subscription keeps for that client: one for each that is authorized,
-    /// and for all others one for each set of capabilities.
-    pub shares_subscriptions: bool,
-    /// Maximum number of servers that are for one session or one call alone. Default: 32; beyond, sessions
-    /// are refused, and calls and subscriptions wait for a while; if all are kept by sessions and
-    /// subscriptions, they are refused too. Over HTTP, the modern era is refused with 503.
+    /// Options of the connections to the server. Default: 5 minutes from the start of a call or its last
+    /// progress report, and 1 hour in total.
     ///
-    /// A caller may have as many of them as it leaves for others: half if it is the only one. The same is
-    /// true for [`questions_max`](Self::questions_max), [`tasks_max`](Self::tasks_max), and the resources
-    /// that clients watch (10,000 for each server). Callers are the same as for sessions: a token, an address
-    /// or a network (see [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)). Programs
-    /// on the same machine may have all. Increase the limits if many users share one token or one address.
+    /// With [`EraChoice::Auto`](thruway_mcp_client::EraChoice::Auto), the bridge connects in both eras if the
+    /// server supports both. Each client then uses its own era, because some servers ask questions only in
+    /// the legacy era. Choose an era to avoid the second connection.
+    pub client: McpClientOptions,
+    /// Options toward the clients. Name and instructions come from the server. Default: legacy sessions end
+    /// after 10 minutes without use.
+    ///
+    /// The `state_key` seals tasks and `requestState` of 2026-07-28 for the caller that received them.
+    /// Bridges that share clients need the same key.
+    pub server: McpServerOptions,
+    /// Gives each legacy session its own server, such as a child process. Default: only sessions of clients
+    /// that can answer questions get one, and all others share one server.
+    pub has_server_per_session: bool,
+    /// Makes all modern subscriptions use the shared server. Default: the subscription of a client that can
+    /// answer questions uses the server for the calls of this client. That server knows the changes that the
+    /// calls have made. The subscription keeps it running: one server for each authorized client, and one for
+    /// each set of capabilities of all other clients.
+    pub shares_subscriptions: bool,
+    /// Maximum number of servers that serve only one session or one call. Default: 32. Beyond this, new
+    /// sessions are refused, and calls and subscriptions wait for a while. If sessions and subscriptions
+    /// occupy all servers, calls are refused too. Modern requests over HTTP then get 503.
+    ///
+    /// A caller may use as many servers as it leaves for others: half of them if it is the only one. The same
+    /// rule applies to [`questions_max`](Self::questions_max), [`tasks_max`](Self::tasks_max), and watched
+    /// resources (10,000 for each server). A caller is a token, an address or a network, as for sessions (see
+    /// [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)). Programs on the same
+    /// machine may use all. Increase the limits if many users share one token or one address.
     pub servers_max: usize,
-    /// How long a call of the legacy era waits for the answers of a client of the modern era. Default: 5
-    /// minutes.
+    /// Time that a legacy call waits for the answers of a client. Default: 5 minutes.
     pub question_wait: Duration,
-    /// How many calls may wait for such answers. Default: 1000; beyond, they fail.
+    /// Maximum number of calls that wait for such answers. Default: 1000. Beyond this, calls fail.
     pub questions_max: usize,
-    /// How many tasks of 2025-11-25 are remembered. Default: 10000; beyond, calls that would become tasks are
-    /// refused, unless one of the same client has ended, which then is forgotten.
+    /// Maximum number of tasks of 2025-11-25 that the bridge tracks. Default: 10000. Beyond this, the bridge
+    /// forgets a finished task of the same client, or refuses the call.
     pub tasks_max: usize,
-    /// Of these, the tasks of one client. Default: 100.
+    /// Maximum number of tracked tasks of one client. Default: 100.
     pub tasks_per_client_max: usize,
 }
 

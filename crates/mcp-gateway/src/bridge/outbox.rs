@@ -1,4 +1,4 @@
-//! Messages of a server on their way to the client of a bridge whose request they belong to.
+//! Delivery of a server's messages to the client of the related request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use thruway_mcp_server::backend::{DroppedMessages, Said};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// Messages that wait until the client of one request reads them. Their number and their bytes are limited.
+/// The unread messages for one request. Their number and their total size are limited.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Outbox {
     sender: mpsc::Sender<Said>,
@@ -27,15 +27,15 @@ pub(in crate::bridge) struct WeakOutbox {
 
 #[derive(Debug)]
 struct Shared {
-    /// A permit for each byte that may wait.
+    /// One permit for each byte of queued messages.
     bytes: Arc<Semaphore>,
-    /// `true` after the reader gave up waiting, until the client reads again.
+    /// `true` after the reader of the stream stopped waiting, until the client reads again.
     is_stalled: AtomicBool,
     dropped: Arc<DroppedMessages>,
 }
 
-/// A message for an outbox that is full. The reader of the server's stream waits until it is delivered, and
-/// reads no further meanwhile.
+/// A message for a full outbox. The reader of the server's stream waits for its delivery and reads nothing in
+/// the meantime.
 #[derive(Debug)]
 struct WaitingMessage {
     outbox: Outbox,
@@ -51,8 +51,8 @@ impl Outbox {
         (Self { sender, shared }, messages)
     }
 
-    /// Sends a message, or returns it if the outbox is full. A message for a request that has ended is
-    /// discarded: its client does not wait for it.
+    /// Sends a message, or returns it if the outbox is full. Discards a message for a request that has ended,
+    /// because its client no longer waits.
     pub(in crate::bridge) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
         let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
         let (Ok(bytes), Ok(place)) = (bytes, self.sender.try_reserve()) else {
@@ -64,17 +64,17 @@ impl Outbox {
         None
     }
 
-    /// Returns the channel, for questions: these wait for their turn in any case.
+    /// Returns the channel for questions. Questions always wait in line.
     pub(in crate::bridge) const fn sender(&self) -> &mpsc::Sender<Said> {
         &self.sender
     }
 
-    /// Returns the number by which unsent messages name the reader of this outbox.
+    /// Returns the number that identifies the reader of this outbox in unsent messages.
     pub(in crate::bridge) fn reader(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// Returns the counter of the bridge.
+    /// Returns the counter of dropped messages.
     pub(in crate::bridge) fn dropped(&self) -> Arc<DroppedMessages> {
         self.shared.dropped.clone()
     }
@@ -83,8 +83,8 @@ impl Outbox {
         WeakOutbox { sender: self.sender.downgrade(), shared: self.shared.clone() }
     }
 
-    /// Waits until there is capacity for a message, and sends it. If the request ends meanwhile, drops and
-    /// counts the message: its client did not read the messages before it in time.
+    /// Waits until there is capacity for a message, and sends it. If the request ends first, drops and counts
+    /// the message, because the client did not read in time.
     async fn send_when_read(&self, message: Vec<u8>) {
         let bytes = self.shared.bytes.clone().acquire_many_owned(permits(&message));
         let sending = async {
@@ -107,7 +107,7 @@ impl WeakOutbox {
         Some(Outbox { sender: self.sender.upgrade()?, shared: self.shared.clone() })
     }
 
-    /// Returns the counter for messages that have no request to go to.
+    /// Returns the counter of dropped messages.
     pub(in crate::bridge) fn dropped(&self) -> &DroppedMessages {
         &self.shared.dropped
     }
@@ -122,7 +122,7 @@ impl UnsentMessage for WaitingMessage {
         Box::pin(async move { self.outbox.send_when_read(self.message).await })
     }
 
-    /// A client that has used up such a limit gets no further time until it reads again.
+    /// A client that has exhausted the limit gets no more time until it reads again.
     fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let Outbox { shared, .. } = &self.outbox;
@@ -136,15 +136,15 @@ impl UnsentMessage for WaitingMessage {
     }
 }
 
-/// Returns the number of permits for a message. The largest messages take all.
+/// Returns the number of permits for a message. The largest messages take all permits.
 fn permits(message: &[u8]) -> u32 {
     u32::try_from(message.len()).unwrap_or(BYTES_MAX).min(BYTES_MAX)
 }
 
-/// Number of messages of one request that wait for its client.
+/// Maximum number of unread messages of one request.
 const MESSAGES_MAX: usize = 4096;
 
-/// Number of their bytes; one larger message may wait alone.
+/// Maximum size of the unread messages in bytes. One larger message may wait alone.
 const BYTES_MAX: u32 = 1 << 20;
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
         (outbox, messages, dropped)
     }
 
-    /// A message for an outbox that three of them fill.
+    /// A message of a third of the outbox's capacity.
     fn message() -> Vec<u8> {
         vec![b'x'; BYTES_MAX as usize / 3]
     }
@@ -170,7 +170,7 @@ mod tests {
         outbox.send(message()).expect("it should be full")
     }
 
-    /// Such a message was dropped at once, and nobody learned of it.
+    /// Regression test: such a message was dropped at once, without a notice.
     #[tokio::test(start_paused = true)]
     async fn the_stream_of_one_client_waits_until_that_client_reads() {
         let (outbox, mut messages, dropped) = outbox();
@@ -198,7 +198,7 @@ mod tests {
         }
         assert!(began.elapsed() < 2 * WAIT_MAX, "{:?}", began.elapsed());
         assert_eq!(dropped.count(), 1001);
-        // Another client that does not read cannot use the time up again soon.
+        // Another client that does not read cannot use the budget again soon.
         let (other, _unread, _) = self::outbox();
         budget.deliver(fill(&other)).await;
         assert!(began.elapsed() < 2 * WAIT_MAX, "{:?}", began.elapsed());
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!((messages.len(), dropped.count()), (3, 0));
     }
 
-    /// A message that its client had not read when the request ended was dropped, but not counted.
+    /// Regression test: a message that was unread when its request ended was dropped, but not counted.
     #[tokio::test(start_paused = true)]
     async fn a_request_that_has_ended_is_not_waited_for() {
         let (outbox, messages, dropped) = outbox();
@@ -228,7 +228,7 @@ mod tests {
         drop(messages);
         WaitBudget::new(false).deliver(unsent).await;
         assert_eq!(dropped.count(), 1);
-        // The client does not wait for a message that comes later, so that one is no loss.
+        // The client does not wait for later messages, so dropping one is no loss.
         assert!(outbox.send(message()).is_none());
         assert_eq!(dropped.count(), 1);
     }

@@ -1,4 +1,5 @@
-//! The client of a session of the legacy era, which is asked and told what a server behind a bridge says.
+//! The client of a legacy session, which answers questions and receives messages of the server behind a
+//! bridge.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,20 +20,20 @@ use super::messages;
 use super::outbox::Outbox;
 use super::tasks::{Names, Reserved, TaskNames as _};
 
-/// The client of a session, asked and told on the stream of one of its requests.
+/// The client of a session, reached on the response stream of one of its requests.
 pub(super) struct SessionParty {
     pub(super) session: Arc<Session>,
     pub(super) outbox: Outbox,
-    /// How long an answer is waited for.
+    /// Time to wait for an answer of the client.
     pub(super) wait: Duration,
-    /// How the client and the server call tasks, if there may be any.
+    /// The mapping of task ids. `None` if calls cannot become tasks.
     pub(super) names: Option<Names>,
-    /// The place of the task that the request is to become.
+    /// The reserved entry of the task that the request may become.
     pub(super) reserved: Option<Arc<Reserved>>,
 }
 
 impl Party for SessionParty {
-    /// The place of the session in memory is nobody else's for as long as it is there.
+    /// Returns the memory address of the session, which is unique while the session exists.
     fn key(&self) -> u64 {
         Arc::as_ptr(&self.session).addr() as u64
     }
@@ -43,11 +44,11 @@ impl Party for SessionParty {
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         if !can_answer(&self.session.client_capabilities(), method) {
-            // The question may belong to a call of another client, which has given that call up.
+            // The question may belong to a canceled call of another client.
             let reason = "the client does not have the capability for this request";
             return Box::pin(async move { Err(Error::new(ErrorCode::METHOD_NOT_FOUND, reason)) });
         }
-        // Not the session: it may end meanwhile.
+        // Does not hold the session, which may end in the meantime.
         let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.sender().clone(), self.wait);
         Box::pin(ask(
             question(method, params, self.names.as_ref()),
@@ -71,30 +72,30 @@ impl Party for SessionParty {
         unsent.reader() == self.outbox.reader()
     }
 
-    /// Closes the stream of the client too, if it knows how to come back: neither side keeps a connection
-    /// open meanwhile.
+    /// Closes the response stream of the client too, if its revision supports a reconnect. Neither side then
+    /// keeps a connection open.
     fn disconnect(&self, retry: Duration) {
         if self.session.revision.primes_event_streams() {
-            // Nothing is lost if the outbox is full: the stream just stays open.
+            // If the outbox is full, the stream only stays open longer.
             let _ = self.outbox.sender().try_send(Said::Disconnect(retry));
         }
     }
 
     fn hear(&self, answer: &Answer) {
         if let Some(reserved) = &self.reserved {
-            // Whoever waits for the answer is told what is wrong with it.
+            // The caller that waits for the answer receives the error.
             let _ = reserved.settle(answer);
         }
     }
 }
 
-/// The client of a session, asked what belongs to none of its requests: on the stream on which the server
-/// speaks by itself.
+/// The client of a session, for questions outside of its requests. They go to the event stream of the
+/// session.
 pub(super) struct AbsentParty {
     pub(super) session: Weak<Session>,
-    /// How long an answer is waited for.
+    /// Time to wait for an answer of the client.
     pub(super) wait: Duration,
-    /// How the client and the server call tasks, if there may be any.
+    /// The mapping of task ids. `None` if calls cannot become tasks.
     pub(super) names: Option<Names>,
 }
 
@@ -124,8 +125,9 @@ impl Party for AbsentParty {
     }
 }
 
-/// Tells the client of a session that the user is done with a page (`notifications/elicitation/complete`),
-/// which only clients of 2025-11-25 know. Other notifications do not cross.
+/// Notifies the client of a session that the user has completed a page
+/// (`notifications/elicitation/complete`). Only 2025-11-25 has this notification. The bridge forwards no
+/// other notifications here.
 pub(super) fn tell_aside(session: &Session, method: &str, params: &JsonObject, dropped: &DroppedMessages) {
     if method != methods::NOTIFICATIONS_ELICITATION_COMPLETE || session.revision != Revision::R20251125 {
         return;
@@ -148,14 +150,15 @@ async fn ask(
 ) -> RawAnswer {
     let question = question?;
     let answered = timeout(wait, pending.ask(&question, &outbox)).await;
-    let mut answer = answered.map_err(|_| Error::internal("the client has not answered in time"))??;
+    let mut answer =
+        answered.map_err(|_| Error::internal("the client did not answer before the timeout"))??;
     if let Some(names) = names {
         names.answered(&mut answer);
     }
     to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
 }
 
-/// `true` if the client has said that it answers such requests.
+/// `true` if the client has declared the capability to answer such requests.
 fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     match method {
         methods::ELICITATION_CREATE => capabilities.elicitation.is_some(),
@@ -165,15 +168,16 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     }
 }
 
-/// The question, as the client knows it. No task is to be made of its answer: servers were not told that it
-/// can be.
+/// Converts a question for the client. Removes a request for a task, because the bridge does not declare this
+/// capability to servers.
 fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);
     let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "no such question"))?;
     let told = params.and_then(|params| names?.told(params));
     let params = serde_json::from_str(told.as_deref().or(params).map_or("{}", RawValue::get));
-    let mut params: Value = params.map_err(|_| Error::invalid_params("the question is too deep"))?;
+    let mut params: Value =
+        params.map_err(|_| Error::invalid_params("the parameters of the question are nested too deeply"))?;
     if let Some(params) = params.as_object_mut() {
         params.shift_remove("task");
     }

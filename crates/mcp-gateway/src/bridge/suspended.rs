@@ -1,4 +1,4 @@
-//! Calls that wait for their clients to come back with answers.
+//! Calls that wait for the answers of their clients.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::ongoing::Ongoing;
 
-/// Calls that wait, by what their clients were given to bring back.
+/// The waiting calls, by the `requestState` of their clients.
 pub(super) struct Suspended {
     calls: Mutex<HashMap<Box<str>, Call>>,
     places: Arc<Shares>,
@@ -22,13 +22,13 @@ pub(super) struct Suspended {
 
 struct Call {
     ongoing: Ongoing,
-    /// Whose call it is, and of what.
+    /// The caller and the request that the call is bound to.
     binding: RequestBinding,
     _timer: Timer,
     _place: Share,
 }
 
-/// Gives a call up that was waited for too long, unless this is dropped before.
+/// Cancels a call after the time limit. Dropping it stops the timer.
 struct Timer(AbortHandle);
 
 impl Suspended {
@@ -36,16 +36,16 @@ impl Suspended {
         Arc::new(Self { calls: Mutex::default(), places: Shares::new(max), wait })
     }
 
-    /// How long a client may take to answer.
+    /// Returns the time that a client has for its answer.
     pub(super) const fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// Keeps a call of `holder` until its client comes back, for so long as it may take. Returns what the
-    /// client is to bring.
+    /// Stores a call of `holder` until its client returns or the time limit passes. Returns the
+    /// `requestState` for the client.
     ///
     /// # Errors
-    /// Too many calls wait, or too many of `holder`.
+    /// Too many calls are waiting, in total or of `holder`.
     pub(super) fn put(
         self: &Arc<Self>,
         ongoing: Ongoing,
@@ -54,9 +54,9 @@ impl Suspended {
     ) -> Result<Box<str>, Error> {
         let place = self.places.take(holder, 1).map_err(|refusal| {
             Error::internal(match refusal {
-                NoShare::Full => "too many calls wait for answers of their clients: try again later",
+                NoShare::Full => "too many calls are waiting for answers of clients: try again later",
                 NoShare::HolderHasShare => {
-                    "too many calls of this caller wait for its answers: answer some, then try again"
+                    "too many calls of this caller are waiting for its answers: answer some, then try again"
                 }
             })
         })?;
@@ -72,10 +72,10 @@ impl Suspended {
         Ok(state)
     }
 
-    /// The call, if it is this one's: to others, it is not there.
+    /// Removes and returns a call, if `binding` matches its caller and request.
     ///
     /// # Errors
-    /// There is no such call, or it was waited for too long.
+    /// The call does not exist, belongs to another caller or request, or has expired.
     pub(super) fn take(&self, state: &str, binding: &RequestBinding) -> Result<Ongoing, Error> {
         let mut calls = self.calls();
         let is_its = calls.get(state).is_some_and(|call| call.binding == *binding);
@@ -100,7 +100,7 @@ impl Drop for Timer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallsInFlight(Arc<watch::Sender<usize>>);
 
-/// A call is being forwarded for as long as this is there.
+/// Counts one call. Dropping it decrements the count.
 #[derive(Debug)]
 pub(super) struct CallInFlight(CallsInFlight);
 
@@ -110,9 +110,9 @@ impl CallsInFlight {
         CallInFlight(self.clone())
     }
 
-    /// Ready when there is none.
+    /// Waits until no call is in flight.
     pub(super) async fn none(&self) {
-        // It fails only if the sender goes, which is here.
+        // Cannot fail, because the sender lives here.
         let _ = self.0.subscribe().wait_for(|calls| *calls == 0).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One server behind a bridge.
+//! One server connection of a bridge.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,34 +16,34 @@ use tokio::time::Instant;
 
 use super::logs::LogListeners;
 
-/// One server behind a bridge: for all, for one session, or for one call at a time.
+/// One server connection: shared, for one session, or for one call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
-    /// What tells it apart from others.
+    /// The unique number of the server.
     number: u64,
-    /// Distinguishes it from upstreams of other bridges and of earlier runs of this one.
+    /// Distinguishes the server from servers of other bridges and of earlier runs of this bridge.
     nonce: Box<str>,
-    /// Watched resources, by their URIs.
+    /// Watched resources, by URI.
     watches: Mutex<HashMap<Box<str>, WatchedResource>>,
-    /// Tells of lists that change, once somebody wants to know.
+    /// The subscription to changes of lists, once requested.
     lists: Mutex<Watched>,
-    /// The level of log messages that the server was asked for (legacy era).
+    /// The requested log level (legacy era).
     log_level: tokio::sync::Mutex<Option<LoggingLevel>>,
     pub(super) log_listeners: Arc<LogListeners>,
-    /// The place of a server that is for one client alone.
+    /// The share of a server that serves only one client.
     place: Mutex<Option<Share>>,
     is_alone: bool,
-    /// Who tells of roots takes turns here.
+    /// Serializes notifications about roots.
     roots: tokio::sync::Mutex<()>,
-    /// Somebody is about to tell.
+    /// `true` while a notification is pending.
     roots_are_due: AtomicBool,
     since: Instant,
 }
 
-/// A subscription, once it stands: who wants it too waits for that, and nobody else does.
+/// A subscription, possibly still being set up. Concurrent users of the same subscription wait for it.
 type Watched = Arc<OnceCell<Subscription>>;
 
-/// Keeps a server telling of a resource, for one caller.
+/// A caller's subscription to a resource. Dropping the last one unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Watch {
     upstream: Arc<Upstream>,
@@ -52,11 +52,11 @@ pub(crate) struct Watch {
     watched: Watched,
 }
 
-/// A resource that is watched.
+/// A watched resource.
 #[derive(Debug)]
 struct WatchedResource {
     watched: Weak<OnceCell<Subscription>>,
-    /// The callers that watch it, each with the number of its watches; empty only if all have gone.
+    /// The callers that watch the resource, with their number of watches. Empty only after all have gone.
     watchers: HashMap<Holder, usize>,
 }
 
@@ -89,13 +89,13 @@ impl Upstream {
         })
     }
 
-    /// What tells it apart from others.
+    /// Returns the unique number of the server.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns the name of the server process, which no other process has; empty for a server over HTTP, of
-    /// which nobody knows the process.
+    /// Returns the unique name of the server process. Returns an empty string over HTTP, where the process is
+    /// unknown.
     pub(super) fn run(&self) -> String {
         if self.client.is_on_stream() {
             format!("{}-{}", self.nonce, self.client.losses())
@@ -104,34 +104,34 @@ impl Upstream {
         }
     }
 
-    /// Whether it has gone for good.
+    /// `true` if the server is permanently closed.
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
-    /// How long it has been there.
+    /// Returns the time since the connection.
     pub(super) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Makes room for another one, whoever still holds this one.
+    /// Releases the share of this server, even while the server is in use.
     pub(super) fn make_room(&self) {
         drop(self.place().take());
     }
 
-    /// Returns `true` for a server that is for one client alone and counts against `holder`.
+    /// Returns `true` for a server that serves only one client and counts against `holder`.
     pub(super) fn is_of(&self, holder: &Holder) -> bool {
         self.place().as_ref().is_some_and(|place| place.holder() == Some(holder))
     }
 
-    /// Counts a server that waits for its next call against no caller.
+    /// Stops counting an idle server against its caller.
     pub(super) fn keep_place(&self) {
         if let Some(place) = self.place().as_mut() {
             place.keep();
         }
     }
 
-    /// Counts a server that has waited against `holder`; `false` if the holder has its share already.
+    /// Counts an idle server against `holder`. Returns `false` if the holder has reached its share.
     pub(super) fn give_place_to(&self, holder: &Holder) -> bool {
         self.place().as_mut().is_none_or(|place| place.give_to(holder).is_ok())
     }
@@ -140,7 +140,8 @@ impl Upstream {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells that the client's roots have changed, once for all who say so meanwhile.
+    /// Notifies the server that the client's roots have changed. Combines changes that occur while a
+    /// notification is pending.
     pub(super) fn tell_of_roots(self: Arc<Self>) {
         if self.roots_are_due.swap(true, Ordering::AcqRel) {
             return;
@@ -148,23 +149,23 @@ impl Upstream {
         tokio::spawn(async move {
             let _turn = self.roots.lock().await;
             self.roots_are_due.store(false, Ordering::Release);
-            // A server that is gone asks when it is there again.
+            // A server that has gone asks for the roots after its restart.
             let _ = self.client.roots_changed().await;
         });
     }
 
-    /// Takes over the log level and the listeners of `gone`, which this server replaces: clients do not
-    /// repeat what they want.
+    /// Copies the log level and the listeners of `gone`, which this server replaces. Clients do not repeat
+    /// their requests.
     pub(super) fn log_as(&self, gone: &Self) {
         self.log_listeners.copy_from(&gone.log_listeners);
         self.client.log_as(&gone.client);
     }
 
-    /// Asks for the log messages that any listener wants: each is told what it wants itself.
+    /// Requests the log messages for all listeners. Each listener receives only its own levels.
     pub(super) async fn log_for_listeners(&self) -> Result<(), McpClientError> {
         let mut asked = self.log_level.lock().await;
         let finest = self.log_listeners.finest();
-        // Sessions that have said nothing want what is usual.
+        // Sessions without a log level get the usual one.
         let finest = if self.is_alone { finest } else { finest.min(Some(LoggingLevel::Info)) };
         match finest {
             Some(level) if *asked != finest => self.ask_for_logs(&mut asked, level).await,
@@ -172,8 +173,8 @@ impl Upstream {
         }
     }
 
-    /// Asks for log messages from `level` on, unless more are asked for. A server that does not want to sends
-    /// what it likes, and no call waits for what somebody else asks.
+    /// Requests log messages from `level` upward, unless a lower level is already requested. Ignores errors,
+    /// and does not wait while another call changes the level.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         let Ok(mut asked) = self.log_level.try_lock() else { return };
         if asked.is_none_or(|asked| level < asked) {
@@ -192,7 +193,7 @@ impl Upstream {
         Ok(())
     }
 
-    /// Hears of changes of a resource for `holder`, as long as what is returned is kept.
+    /// Subscribes to changes of a resource for `holder`, until the returned value is dropped.
     pub(crate) async fn watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, McpClientError> {
         let watch = self.begin_watch(uri, holder).map_err(McpClientError::Server)?;
         let filter = SubscriptionFilter {
@@ -203,10 +204,10 @@ impl Upstream {
         Ok(watch)
     }
 
-    /// Notes that `holder` watches a resource, together with others that watch the same one.
+    /// Registers `holder` as a watcher of a resource, which it may share with others.
     ///
     /// # Errors
-    /// Too many resources are watched, by all callers or by `holder`.
+    /// Too many resources are watched, in total or by `holder`.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
         let mut resources = self.watches();
         let standing = resources.get_mut(uri).and_then(|resource| {
@@ -225,7 +226,7 @@ impl Upstream {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of lists that change for as long as this is there.
+    /// Subscribes to changes of lists for the lifetime of this server.
     pub(super) async fn watch_lists(&self) -> Result<(), McpClientError> {
         let filter = SubscriptionFilter {
             tools_list_changed: Some(true),
@@ -247,14 +248,14 @@ impl Upstream {
 }
 
 impl Drop for Upstream {
-    /// There is no other place that learns that nobody uses it any more, and a server over HTTP does not
-    /// notice by itself.
+    /// Closes the connection, because no other code learns that the server is unused. A server over HTTP does
+    /// not notice this.
     fn drop(&mut self) {
         self.client.close_apart();
     }
 }
 
-/// Adds a resource that `holder` is the first to watch.
+/// Adds a resource with `holder` as its first watcher.
 fn begin_watched(
     resources: &mut HashMap<Box<str>, WatchedResource>,
     uri: &str,
@@ -264,7 +265,7 @@ fn begin_watched(
     let held = resources.values().filter(|resource| resource.watchers.contains_key(holder)).count();
     check_share(holder, held, resources.len(), 1, WATCHES_MAX).map_err(|refusal| {
         Error::internal(match refusal {
-            NoShare::Full => "too many resources are watched: try again later",
+            NoShare::Full => "too many resources are watched by all callers: try again later",
             NoShare::HolderHasShare => {
                 "this caller watches too many resources: end a subscription, then try again"
             }
@@ -280,7 +281,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut watches = self.upstream.watches();
         let Some(resource) = watches.get_mut(&self.uri) else { return };
-        // It may have been replaced by a new subscription to the same resource.
+        // A new subscription to the same resource may have replaced the entry.
         if !std::ptr::eq(resource.watched.as_ptr(), Arc::as_ptr(&self.watched)) {
             return;
         }
@@ -293,7 +294,7 @@ impl Drop for Watch {
     }
 }
 
-/// Whether it tells, or will: one that has ended does not.
+/// `true` if the subscription is active or being set up.
 fn is_useful(watched: &Watched) -> bool {
     watched.get().is_none_or(|subscription| subscription.end().is_none())
 }
@@ -304,10 +305,10 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// How long a server may take to say that it will log so: other sessions wait for that.
+/// Maximum time for a server to change its log level. Other sessions wait for this.
 const LOGS_WAIT: Duration = Duration::from_secs(10);
 
-/// How many resources of one server are watched, whoever wants it; more are refused.
+/// Maximum number of watched resources of one server, by all callers.
 const WATCHES_MAX: usize = 10_000;
 
 #[cfg(test)]
@@ -319,7 +320,7 @@ mod tests {
         Holder::new(Some(name.to_owned()), None)
     }
 
-    /// One caller could watch as many resources as one server may have watched.
+    /// Regression test: one caller could use up the watched resources of a server.
     #[test]
     fn one_caller_leaves_watched_resources_for_others() {
         let mut resources = HashMap::new();

@@ -1,4 +1,4 @@
-//! The servers behind a bridge: the one that all share, and those that are for one session or one call alone.
+//! The servers behind a bridge: the shared server, and the servers for one session or one call.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,20 +22,21 @@ use super::session_party::{self, AbsentParty};
 use super::tasks::{Names, Owner, Tasks, TasksMax, TasksOfSession};
 use super::upstream::{Upstream, Watch};
 
-/// Makes a client of the far side.
+/// Connects a client to the server.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
 
-/// The near side, for the far side to tell what changes.
+/// The MCP server of the bridge, which receives changes from the servers behind it.
 pub(super) type Near = Arc<OnceLock<Weak<ServerCore>>>;
 
-/// Makes far sides. All of them share the limit of [`servers_max`](BridgeOptions::servers_max).
+/// Creates connections to the server in each era. All of them share the limit
+/// [`servers_max`](BridgeOptions::servers_max).
 pub(super) struct Connector {
     pub(super) options: BridgeOptions,
     pub(super) connect: Connect,
     pub(super) near: Near,
     pub(super) places: Arc<Shares>,
     pub(super) dropped: Arc<DroppedMessages>,
-    /// `true` once no server may be started any more.
+    /// `true` once no more servers may be started.
     pub(super) is_ending: Arc<AtomicBool>,
 }
 
@@ -43,34 +44,35 @@ pub(super) struct Connector {
 pub(super) struct Upstreams {
     connect: Connect,
     options: McpClientOptions,
-    /// How the far side speaks, once it is known.
+    /// The era of the server, once known.
     pub(super) era: EraChoice,
     has_server_per_session: bool,
-    /// How long the client of a session may take to answer.
+    /// Time that the client of a session has for an answer.
     question_wait: Duration,
     near: Near,
-    /// What is told of tasks goes here.
+    /// Receives task notifications.
     pub(super) tasks: Arc<Tasks>,
     dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
-    /// When the shared one was connected to last; held while that is done.
+    /// Time of the last connection of the shared server. Locked during a connection attempt.
     connecting: tokio::sync::Mutex<Option<Instant>>,
-    /// Those of sessions, to be seen out.
+    /// The servers of sessions, which must be closed at the end.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
     leases: Arc<Leases>,
-    /// Places for servers that are for one session or one call alone.
+    /// Shares for servers that serve only one session or one call.
     places: Arc<Shares>,
     servers_max: usize,
     last_party: AtomicU64,
-    /// How long those for one client alone are kept that are not used, and whether somebody looks after that.
+    /// Time after which an unused server for one client is closed. `is_swept` is `true` once the task for
+    /// this runs.
     idle: Duration,
     is_swept: AtomicBool,
-    /// No server is started any more.
+    /// `true` once no more servers may be started.
     is_ending: Arc<AtomicBool>,
 }
 
 impl Upstreams {
-    /// Returns the servers in `era`. None is connected to so far.
+    /// Creates the servers in `era`, without a connection.
     pub(super) fn new(connector: &Connector, era: EraChoice) -> Self {
         let options = &connector.options;
         Self {
@@ -99,12 +101,12 @@ impl Upstreams {
         &self.dropped
     }
 
-    /// What tells those apart on whose behalf something is forwarded.
+    /// Returns a unique number for a server or a party.
     pub(super) fn next_party(&self) -> u64 {
         self.last_party.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The first server, by which the far side is known.
+    /// Connects to the first server, which describes itself.
     pub(super) fn connect_first(&self) -> Result<Arc<Upstream>, McpClientError> {
         self.connect_to_share()
     }
@@ -116,18 +118,18 @@ impl Upstreams {
         Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
     }
 
-    /// Returns `true` if the server is at the other end of a stream, such as a child process.
+    /// Returns `true` if the server is connected by a stream, such as a child process.
     pub(super) fn are_on_stream(&self) -> bool {
         self.shared.load().as_ref().is_some_and(|upstream| upstream.client.is_on_stream())
     }
 
-    /// Shares `upstream`.
+    /// Makes `upstream` the shared server.
     pub(super) fn put(&mut self, upstream: Arc<Upstream>) {
         self.shared.store(Some(upstream));
         *self.connecting.get_mut() = Some(Instant::now());
     }
 
-    /// The server that all share, whose clients cannot be asked.
+    /// Returns the shared server, for clients that cannot answer questions.
     pub(super) async fn plain(&self) -> Result<Arc<Upstream>, McpClientError> {
         if let Some(upstream) = self.usable() {
             return Ok(upstream);
@@ -153,7 +155,8 @@ impl Upstreams {
         self.shared.load_full().filter(|upstream| !upstream.is_closed())
     }
 
-    /// Returns the server for the requests of a session: its own, if its client can be asked.
+    /// Returns the server for the requests of a session. A session gets its own server if its client can
+    /// answer questions.
     pub(super) async fn of_session(
         &self,
         session: &Arc<Session>,
@@ -168,17 +171,18 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    /// Adds a session to those that hear the log messages of `upstream`.
+    /// Adds a session to the log listeners of `upstream`.
     fn listen_to_logs(&self, upstream: &Upstream, session: &Arc<Session>, state: &SessionState) {
         upstream.log_listeners.add_session(session, self.names(state, upstream.number()));
     }
 
-    /// Returns the names of the tasks between the client of a session and a server, if there may be any.
+    /// Returns the mapping of task ids between the client of a session and a server. Returns `None` if calls
+    /// cannot become tasks.
     fn names(&self, state: &SessionState, server: u64) -> Option<Names> {
         state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), server))
     }
 
-    /// Lets the server log for a session, besides other sessions.
+    /// Requests log messages for a session, in addition to those for other sessions.
     pub(super) async fn log_for(
         &self,
         upstream: &Upstream,
@@ -189,7 +193,7 @@ impl Upstreams {
         upstream.log_for_listeners().await
     }
 
-    /// The server that is this session's alone. One that has gone for good is replaced, but not in a hurry.
+    /// Returns the server of this session alone. Replaces a closed server after a pause.
     fn own_of(&self, session: &Arc<Session>, state: &SessionState) -> Result<Arc<Upstream>, McpClientError> {
         let mut own = state.upstream();
         match &*own {
@@ -228,8 +232,8 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    /// Takes a place for one more server of `holder`. If there are too many servers, one that waits for its
-    /// next call makes room, but not if the holder has its share.
+    /// Takes a share for another server of `holder`. If the limit is reached, ends an idle server, unless the
+    /// holder has reached its share.
     fn place_for(&self, holder: &Holder) -> Result<Share, NoShare> {
         self.leases.sweep();
         match self.places.take(holder, 1) {
@@ -241,7 +245,7 @@ impl Upstreams {
         }
     }
 
-    /// The server that will handle the next call of `lessee`, which counts against `holder`.
+    /// Returns the server for the next call of `lessee`. The server counts against `holder`.
     pub(super) async fn next_leased(
         &self,
         lessee: Lessee,
@@ -250,7 +254,7 @@ impl Upstreams {
         Ok(self.lease(lessee, holder).await?.give_back())
     }
 
-    /// A server for one call of `lessee`, which counts against `holder`.
+    /// Returns a server for one call of `lessee`. The server counts against `holder`.
     pub(super) async fn lease(&self, lessee: Lessee, holder: &Holder) -> Result<Lease, McpClientError> {
         let until = Instant::now() + LEASE_WAIT;
         let place = loop {
@@ -264,7 +268,7 @@ impl Upstreams {
             if self.are_all_kept(refusal, holder) || Instant::now() >= until {
                 return Err(too_many(refusal));
             }
-            // A server that begins to wait for calls keeps its place, and gives no notice.
+            // A server that becomes idle keeps its share and sends no notification, so poll.
             let _ = timeout(LEASE_LOOK, self.places.released()).await;
         };
         let said = serde_json::from_str(&lessee.capabilities);
@@ -276,8 +280,8 @@ impl Upstreams {
         Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(place), listeners)))
     }
 
-    /// Returns `true` if sessions and subscriptions keep all servers that are for one client alone, or all of
-    /// `holder` if these are too many: then no call that ends makes room.
+    /// Returns `true` if sessions and subscriptions occupy all servers that serve only one client, or all
+    /// servers of `holder` if these are the limit. Then the end of a call frees no server.
     fn are_all_kept(&self, refusal: NoShare, holder: &Holder) -> bool {
         let (max, holder) = match refusal {
             NoShare::Full => (self.servers_max, None),
@@ -289,7 +293,7 @@ impl Upstreams {
         of_sessions.filter(|upstream| is_counted(upstream)).count() + self.leases.watched(is_counted) >= max
     }
 
-    /// Ends what has not been used for too long, even if nobody comes any more.
+    /// Starts the task that closes unused servers and sessions, also without further requests.
     fn sweep_from_now_on(&self) {
         if self.is_swept.swap(true, Ordering::Relaxed) {
             return;
@@ -327,7 +331,7 @@ impl Upstreams {
         (self.connect)(builder.options(options))
     }
 
-    /// Returns the builder of client `number`, which passes changes and log messages to all that want them.
+    /// Returns a client builder that forwards changes and log messages to all interested clients.
     fn telling_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
         let on_log = listeners.handler(&self.dropped);
@@ -340,13 +344,13 @@ impl Upstreams {
         })
     }
 
-    /// Sees all servers out, and starts none any more.
+    /// Closes all servers, and starts no more.
     pub(super) async fn end(&self) {
         self.is_ending.store(true, Ordering::Release);
         self.close().await;
     }
 
-    /// Sees all servers out.
+    /// Closes all servers.
     pub(super) async fn close(&self) {
         let of_sessions =
             std::mem::take(&mut *self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner));
@@ -355,17 +359,17 @@ impl Upstreams {
             self.shared.swap(None).into_iter().chain(of_sessions).chain(self.leases.end_all()).collect();
         let closing = all.iter().map(|upstream| tokio::spawn(upstream.client.clone().close()));
         for closed in closing.collect::<Vec<_>>() {
-            // What has failed has ended too.
+            // A failed task has also ended.
             let _ = closed.await;
         }
     }
 }
 
-/// Lets a session hear from `upstream` what it heard from another one, which has gone. Nobody knows what was
-/// missed.
+/// Renews the subscriptions of a session at `upstream`, which replaces another server. Reports everything as
+/// changed, because changes may have been missed.
 fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
-    // All are of the same one.
+    // All subscriptions are at the same server.
     if watches.values().next().is_none_or(|watch| watch.is_of(upstream)) {
         return;
     }
@@ -375,7 +379,7 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
     tokio::spawn(async move {
         let watching = async {
             for uri in gone.into_keys() {
-                // Where it is not there any more, there is nothing to tell either.
+                // A resource that no longer exists has no changes.
                 if let Ok(watch) = upstream.watch(&uri, session.holder()).await {
                     state.watches().insert(uri, watch);
                 }
@@ -384,13 +388,13 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
         };
         tokio::select! {
             () = watching => {}
-            // A server that hangs keeps no session.
+            // A server that does not respond must not keep the session alive.
             () = session.ended() => {}
         }
     });
 }
 
-/// What the server of one session tells by itself is told to that one.
+/// Forwards notifications of a session's own server to that session.
 fn tell_session(
     session: &Arc<Session>,
     dropped: &Arc<DroppedMessages>,
@@ -428,34 +432,34 @@ fn too_many(refusal: NoShare) -> McpClientError {
     }
 }
 
-/// Whether there is anything that a server could ask.
+/// `true` if a server may ask the client any questions.
 pub(super) const fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }
 
-/// A server that has gone for good is not connected to more often than this.
+/// Minimum time between two connections to a server that has closed.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often is looked for what has not been used for too long, at most.
+/// Minimum time between two searches for unused servers.
 const SWEEP_MIN: Duration = Duration::from_millis(50);
 
-/// How long a call waits for a server of its own.
+/// Maximum time that a call waits for its own server.
 const LEASE_WAIT: Duration = Duration::from_secs(30);
 
-/// How often it looks whether one has become free.
+/// Polling interval for a free server.
 const LEASE_LOOK: Duration = Duration::from_millis(50);
 
-/// State of a bridge for one session, apart from the far side. The order of the fields matters: when the
-/// session ends, the bridge cancels its tasks before it closes the server of the session.
+/// The state of a bridge for one session, except for the server of its era. The order of the fields matters:
+/// at the end of the session, the bridge cancels the tasks before it closes the session's server.
 #[derive(Debug)]
 pub(super) struct SessionState {
-    /// `true` once the server that sessions share knows that the session wants log messages.
+    /// `true` once the shared server knows that the session requests log messages.
     hears_logs: AtomicBool,
-    /// Cancels the tasks of 2025-11-25 of the client.
+    /// Cancels the client's tasks of 2025-11-25.
     tasks: Option<TasksOfSession>,
-    /// The server that is for this session alone, if it has one.
+    /// The server of this session alone, if any.
     upstream: Mutex<Option<Arc<Upstream>>>,
-    /// Subscriptions to resources, by their URIs.
+    /// Subscriptions to resources, by URI.
     watches: Mutex<HashMap<String, Watch>>,
 }
 
@@ -465,12 +469,12 @@ impl SessionState {
         Self { hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
     }
 
-    /// Returns the owner of the tasks of the client, if its calls may become tasks.
+    /// Returns the owner of the client's tasks. Returns `None` if calls cannot become tasks.
     pub(super) fn owner(&self) -> Option<&Owner> {
         self.tasks.as_ref().map(TasksOfSession::owner)
     }
 
-    /// Returns the server that is for this session alone.
+    /// Returns the server of this session alone.
     pub(super) fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -480,7 +484,7 @@ impl SessionState {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns `true` the first time only: the server that sessions share then gets to know the session.
+    /// Returns `true` the first time only. The shared server then adds the session to its log listeners.
     pub(super) fn begins_to_hear_logs(&self) -> bool {
         !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! The examples, used as their users' clients use them, in both eras.
+//! Runs the examples as their clients would, in both eras.
 
-#[expect(dead_code, reason = "`main` is called by those who run an example")]
+#[expect(dead_code, reason = "only a run of the example calls `main`")]
 mod programs;
 
 use axum::body::Body;
@@ -19,7 +19,7 @@ use programs::{
     signed_in, words,
 };
 
-/// A client of each era, with a user who says yes to everything.
+/// Returns a client of each era. Their user accepts every question.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
     let client = || {
         let yes = json!({"action": "accept", "content": {"sure": true}});
@@ -51,8 +51,8 @@ async fn a_client_asks_and_is_asked() {
     assert_eq!((tools, &*answer), (vec!["ask".to_owned()], "Hello, Ada!"));
 }
 
-/// A server that wants tokens, and beside it an authorization server that gives one to a program with the
-/// right secret.
+/// A server that requires tokens, and an authorization server that issues one to a program with the right
+/// secret.
 fn guarded_with_issuer() -> Router {
     use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, VerifyToken, schema::Tool};
     use thruway_server::{FieldLinesBuf, Request, Response};
@@ -221,7 +221,7 @@ async fn an_axum_application_is_an_mcp_server_too() {
 
 #[test]
 fn only_callers_with_a_token_are_served() {
-    // An Ed25519 key in PKCS #8: a fixed head, and 32 octets.
+    // An Ed25519 key in PKCS #8: a fixed header and 32 bytes.
     let mut der = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20".to_vec();
     der.extend([7; 32]);
     let key = EncodingKey::from_ed_der(&der);

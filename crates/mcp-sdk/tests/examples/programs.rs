@@ -1,4 +1,4 @@
-//! The examples themselves.
+//! The examples.
 
 #[path = "../../examples/asking_a_server.rs"]
 pub(crate) mod asking_a_server;

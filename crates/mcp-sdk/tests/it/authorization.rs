@@ -1,4 +1,4 @@
-//! Endpoints that ask for tokens.
+//! Endpoints that require tokens.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{ElicitRequestFormParams, Tool};
@@ -8,7 +8,7 @@ use thruway_mcp_sdk::{
 
 use crate::http::{Message, Session, Site, request};
 
-/// Tokens that say whose they are: `name/scope,scope`.
+/// Verifies tokens that contain their identity: `name/scope,scope`.
 pub(crate) struct Plain;
 
 impl VerifyToken for Plain {
@@ -51,7 +51,8 @@ fn bearing(message: Message, token: &str) -> Message {
     message.with_field("Authorization", &format!("Bearer {token}"))
 }
 
-/// The content was waited for, and up to 4 MiB of it kept, before anybody asked whose it was.
+/// Regression test: the server waited for the body, and stored up to 4 MiB of it, before it checked the
+/// token.
 #[tokio::test(start_paused = true)]
 async fn those_without_a_token_are_refused_before_their_content_is_there() {
     let mut octets = call("whoami").to_octets();

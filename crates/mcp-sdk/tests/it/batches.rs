@@ -1,4 +1,4 @@
-//! Batches, which 2025-03-26 alone has.
+//! Batches, which only 2025-03-26 permits.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ async fn what_takes_time_is_answered_one_by_one() {
 
 #[tokio::test(start_paused = true)]
 async fn handlers_of_a_batch_may_ask() {
-    // Their questions were thrown away, and they waited until their time was over.
+    // Regression test: the questions were discarded, and the calls waited for their timeouts.
     let (site, session) = start().await;
     let batch = json!([request(1, "tools/call", &tool("ask_roots")), request(2, "tools/call", &tool("ask"))]);
     let mut exchange = site.open(&session.post(&batch));
@@ -81,7 +81,7 @@ async fn a_request_of_a_batch_can_be_cancelled_and_ids_are_used_once() {
     assert_eq!(running.count(), 0);
 }
 
-/// The requests of a batch that were still handled when its session ended got no answer.
+/// Regression test: requests of a batch that were in progress when the session ended got no answer.
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_answered_when_its_session_ends() {
     let (server, _running) = with_hanging(server());

@@ -1,4 +1,4 @@
-//! A server with something of each kind.
+//! A server with an offer of each kind.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use thruway_mcp_sdk::{
 };
 use tokio::sync::Notify;
 
-/// How many handlers are running: those that were dropped before their end run no more.
+/// Number of running handlers. A handler that was dropped early does not count.
 #[derive(Clone, Default)]
 pub(crate) struct Running(Arc<AtomicUsize>);
 
@@ -47,7 +47,7 @@ pub(crate) struct Echo {
     pub(crate) message: String,
 }
 
-/// A server with something of each kind.
+/// Returns a server with an offer of each kind.
 pub(crate) fn server() -> McpServer {
     server_with(McpServerOptions::default())
 }
@@ -115,7 +115,7 @@ fn name_in(result: &ElicitResult) -> String {
     name.unwrap_or("nobody").to_owned()
 }
 
-/// What a client answers to whatever it is asked.
+/// Returns the answer of a client to any question.
 pub(crate) fn answer(method: &str, _: &Value) -> Value {
     match method {
         "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
@@ -127,7 +127,7 @@ pub(crate) fn answer(method: &str, _: &Value) -> Value {
     }
 }
 
-/// Everything a client can be asked.
+/// All capabilities of a client.
 pub(crate) fn capabilities() -> Value {
     json!({"elicitation": {"form": {}}, "sampling": {}, "roots": {}})
 }
@@ -160,7 +160,7 @@ fn media() -> Vec<ContentBlock> {
     ]
 }
 
-/// Adds a tool `hang` that never returns, and tells whether it runs.
+/// Adds a tool `hang` that never returns. Also returns the counter of running handlers.
 pub(crate) fn with_hanging(server: McpServer) -> (McpServer, Running) {
     let running = Running::default();
     let ours = running.clone();
@@ -174,7 +174,7 @@ pub(crate) fn with_hanging(server: McpServer) -> (McpServer, Running) {
     (server, running)
 }
 
-/// Adds a tool `wait` that returns when the gate is opened, once for each time.
+/// Adds a tool `wait`. Each notification of the gate lets one call return.
 pub(crate) fn with_waiting(server: McpServer) -> (McpServer, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     let ours = gate.clone();
@@ -189,12 +189,12 @@ pub(crate) fn with_waiting(server: McpServer) -> (McpServer, Arc<Notify>) {
     (server, gate)
 }
 
-/// A call of a tool without arguments.
+/// Returns the parameters of a tool call without arguments.
 pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "arguments": {}})
 }
 
-/// The text of a result's first content.
+/// Returns the text of the first content block of a result.
 pub(crate) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }

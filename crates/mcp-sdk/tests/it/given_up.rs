@@ -1,5 +1,4 @@
-//! Questions that a server of the legacy era gives up: whoever was asked is not left with them, behind
-//! bridges either.
+//! Questions that a legacy server cancels. The user's dialogs close, also behind bridges.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -14,8 +13,8 @@ use tokio::time::timeout;
 use crate::client::misbehaving::on_stream_with;
 use crate::http::{self, Message};
 
-/// A server whose tool asks `first` and `second`. It gives `first` up when its tools are listed, or when
-/// `second` is answered, with which the call ends.
+/// A server with a tool that asks `first` and `second`. It cancels `first` when its tools are listed, or when
+/// `second` is answered, which ends the call.
 fn fickle(builder: McpClientBuilder) -> McpClient {
     let call = AtomicI64::default();
     on_stream_with(builder, move |message| {
@@ -54,7 +53,7 @@ async fn bridge() -> Bridge {
     Bridge::connect(options, |builder| Ok(fickle(builder))).await.unwrap()
 }
 
-/// Tells when it is opened, and when it is closed.
+/// Reports when a dialog opens and closes.
 struct Dialog(mpsc::UnboundedSender<&'static str>);
 
 impl Drop for Dialog {
@@ -63,7 +62,7 @@ impl Drop for Dialog {
     }
 }
 
-/// A client whose user answers nothing, and what is seen of dialogs.
+/// A client with a user that does not answer. Also returns the events of its dialogs.
 fn hesitating() -> (McpClientBuilder, mpsc::UnboundedReceiver<&'static str>) {
     let (dialogs, seen) = mpsc::unbounded_channel();
     let capabilities = ClientCapabilities::default().with_elicitation();
@@ -77,7 +76,7 @@ fn hesitating() -> (McpClientBuilder, mpsc::UnboundedReceiver<&'static str>) {
     (builder, seen)
 }
 
-/// The dialog stayed open until somebody answered, for nobody.
+/// Regression test: the dialog stayed open until the user answered in vain.
 #[tokio::test]
 async fn a_question_that_the_server_gives_up_is_not_answered_any_more() {
     let bridge = bridge().await;
@@ -95,7 +94,7 @@ async fn a_question_that_the_server_gives_up_is_not_answered_any_more() {
     bridge.close().await;
 }
 
-/// It was asked again and again, and the call did not end without its answer.
+/// Regression test: the question was repeated, and the call did not end without its answer.
 #[tokio::test]
 async fn clients_of_the_modern_era_need_not_answer_what_is_given_up() {
     let bridge = bridge().await;

@@ -1,4 +1,4 @@
-//! Handlers that take their time, fail, or never return.
+//! Handlers that are slow, fail, or never return.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn a_client_that_leaves_a_stream_takes_its_handler_with_it() {
     let mut exchange = site.open(&Message::modern("tools/call", params.clone()));
     assert_eq!(exchange.next_message().await["method"], "notifications/progress");
     exchange.leave();
-    // Nobody has taken what the gate lets through, so the next one does.
+    // No call has used this notification of the gate, so the next one does.
     gate.notify_one();
     let messages = site.send(&Message::modern("tools/call", params)).await.messages();
     assert_eq!(text(&messages[1]["result"]), "waited");
@@ -60,7 +60,8 @@ async fn a_handler_that_never_returns_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_said_before_the_answer_is_never_lost() {
-    // A task may only do so much at a time; a handler that had used that up lost what it said last.
+    // Regression test: tokio limits the work of a task. A handler that had used up this budget lost its last
+    // message.
     let server =
         McpServer::new("busy", "1").tool(Tool::new("busy"), |_: Nothing, context: Context| async move {
             for step in 0..10 {

@@ -12,7 +12,7 @@ pub(crate) struct Site {
     scene: Scene,
 }
 
-/// A request by POST, or another method.
+/// A request, by POST or another method.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) method: &'static str,
@@ -25,7 +25,7 @@ pub(crate) struct Message {
 pub(crate) struct Exchange {
     client: Client,
     received: Vec<u8>,
-    /// What has been read of the content, without the framing.
+    /// The received body, without the framing.
     content: Vec<u8>,
     head: Option<String>,
     is_complete: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Response {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Event {
     pub(crate) id: Option<String>,
-    /// `None` if there are no data.
+    /// `None` if the event has no data.
     pub(crate) message: Option<Value>,
 }
 
@@ -53,22 +53,22 @@ impl Site {
         Self { scene: Scene::new(server.endpoint()) }
     }
 
-    /// Begins a drain.
+    /// Starts a drain.
     pub(crate) fn drain(&self) {
         self.scene.drain();
     }
 
-    /// The same with an endpoint that is set up already, or several.
+    /// Creates a site from a configured endpoint, or from several.
     pub(crate) fn of(endpoint: impl Handler) -> Self {
         Self { scene: Scene::new(endpoint) }
     }
 
-    /// Sends a message on a connection of its own.
+    /// Sends a message on its own connection.
     pub(crate) fn open(&self, message: &Message) -> Exchange {
         self.open_with(&message.to_octets())
     }
 
-    /// The same for octets, to which others may be [added](Exchange::send).
+    /// Sends bytes. The caller may [add](Exchange::send) more.
     pub(crate) fn open_with(&self, octets: &[u8]) -> Exchange {
         let mut client = self.scene.connect();
         client.send(octets);
@@ -80,7 +80,7 @@ impl Site {
         self.open(message).response().await
     }
 
-    /// The result of a request of the modern era.
+    /// Returns the result of a modern request.
     pub(crate) async fn call(&self, method: &str, params: Value) -> Value {
         let response = self.send(&Message::modern(method, params)).await;
         assert_eq!(response.status, 200, "{}", response.text());
@@ -89,25 +89,25 @@ impl Site {
         message["result"].take()
     }
 
-    /// The status and the code of the error that a message is answered with.
+    /// Returns the status and the error code of the response to a message.
     pub(crate) async fn refused(&self, message: &Message) -> (u16, i64) {
         let response = self.send(message).await;
         (response.status, response.error_code())
     }
 
-    /// Lets everything be done that can be done now, without a client doing anything.
+    /// Lets the server run until it is idle.
     pub(crate) async fn settle() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
 impl Message {
-    /// A request of the modern era, with the headers that mirror it.
+    /// A modern request, with the headers that mirror it.
     pub(crate) fn modern(method: &str, params: Value) -> Self {
         Self::modern_with(method, params, &json!({}))
     }
 
-    /// The same of a client that can do something.
+    /// A modern request of a client with these capabilities.
     pub(crate) fn modern_with(method: &str, params: Value, capabilities: &Value) -> Self {
         let params = with_meta(params, capabilities);
         let name = match method {
@@ -126,7 +126,7 @@ impl Message {
         message
     }
 
-    /// Any message, with what every one needs.
+    /// Any message, with the required headers.
     pub(crate) fn post(message: &Value) -> Self {
         Self::post_octets(message.to_string())
     }
@@ -145,12 +145,12 @@ impl Message {
         message.with_field("Host", "localhost").with_field("Accept", "text/event-stream")
     }
 
-    /// The same for another target.
+    /// Changes the target.
     pub(crate) fn to(self, target: impl Into<String>) -> Self {
         Self { target: target.into(), ..self }
     }
 
-    /// The same with another field, in the place of those with the same name.
+    /// Replaces all fields with this name.
     pub(crate) fn with_field(mut self, name: &str, value: &str) -> Self {
         self = self.without_field(name);
         self.fields.push((name.to_owned(), value.to_owned()));
@@ -162,7 +162,7 @@ impl Message {
         self
     }
 
-    /// The request. The length is told unless a transfer coding is.
+    /// Returns the bytes of the request. Adds the length unless there is a transfer coding.
     pub(crate) fn to_octets(&self) -> Vec<u8> {
         let mut octets = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.fields {
@@ -177,7 +177,7 @@ impl Message {
     }
 }
 
-/// Parameters with what every request of the modern era says.
+/// Adds the required metadata of a modern request to parameters.
 pub(crate) fn with_meta(mut params: Value, capabilities: &Value) -> Value {
     let meta = params.as_object_mut().unwrap().entry("_meta").or_insert_with(|| json!({}));
     meta["io.modelcontextprotocol/protocolVersion"] = Revision::LATEST.as_str().into();
@@ -191,7 +191,7 @@ impl Exchange {
         self.client.send(octets);
     }
 
-    /// Takes in what has arrived.
+    /// Takes the received bytes.
     pub(crate) fn advance(&mut self) {
         self.received.extend(self.client.received_octets());
         if self.head.is_none()
@@ -222,7 +222,7 @@ impl Exchange {
         }
     }
 
-    /// Waits until `done` finds what it looks for.
+    /// Waits until `done` returns a value.
     pub(crate) async fn until<T>(&mut self, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
         for _ in 0..STEPS_MAX {
             self.advance();
@@ -240,14 +240,14 @@ impl Exchange {
         Response { status: head[9..12].parse().unwrap(), head, content: self.content }
     }
 
-    /// The same, when something has been done after all that could be done before.
+    /// Waits until the server is idle, runs `action`, and returns the response.
     pub(crate) async fn response_after(self, action: impl FnOnce()) -> Response {
         Site::settle().await;
         action();
         self.response().await
     }
 
-    /// The next event of a stream; `None` at its end. Comments are passed over.
+    /// Returns the next event of a stream, or `None` at its end. Skips comments.
     pub(crate) async fn next_event(&mut self) -> Option<Event> {
         self.until(|exchange| match exchange.take_event() {
             Some(event) => Some(Some(event)),
@@ -256,7 +256,7 @@ impl Exchange {
         .await
     }
 
-    /// The message of the next event.
+    /// Returns the message of the next event.
     pub(crate) async fn next_message(&mut self) -> Value {
         loop {
             if let Some(message) = self.next_event().await.expect("the stream has ended").message {
@@ -265,7 +265,7 @@ impl Exchange {
         }
     }
 
-    /// The lines of the next event.
+    /// Returns the lines of the next event.
     pub(crate) async fn next_lines(&mut self) -> String {
         self.until(|exchange| {
             let end = find(&exchange.content, b"\n\n")?;
@@ -274,7 +274,7 @@ impl Exchange {
         .await
     }
 
-    /// The next event, if it is there.
+    /// Returns the next event, if it has arrived.
     pub(crate) fn take_event(&mut self) -> Option<Event> {
         loop {
             let end = find(&self.content, b"\n\n")?;
@@ -285,23 +285,23 @@ impl Exchange {
         }
     }
 
-    /// The head of the response, once it is there.
+    /// Waits for the head of the response.
     pub(crate) async fn head(&mut self) -> String {
         self.until(|exchange| exchange.head.clone()).await
     }
 
-    /// Breaks the connection off.
+    /// Resets the connection.
     pub(crate) fn leave(mut self) {
         self.client.reset();
         assert!(self.client.is_closed());
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub(crate) const fn client(&mut self) -> &mut Client {
         &mut self.client
     }
 
-    /// Whether nothing of a response has come.
+    /// `true` if no byte of a response has arrived.
     pub(crate) fn is_pending(&mut self) -> bool {
         self.advance();
         self.head.is_none()
@@ -326,13 +326,13 @@ impl Response {
         std::str::from_utf8(&self.content).unwrap()
     }
 
-    /// The one message that is the content.
+    /// Returns the message in the body.
     pub(crate) fn message(&self) -> Value {
         assert_eq!(self.field("content-type"), Some("application/json"), "{}", self.head);
         serde_json::from_slice(&self.content).unwrap()
     }
 
-    /// The messages of a stream of events.
+    /// Returns the messages of an event stream.
     pub(crate) fn messages(&self) -> Vec<Value> {
         assert!(self.head.contains("text/event-stream"), "{}\n{}", self.head, self.text());
         self.text().split("\n\n").filter_map(Event::parse).filter_map(|event| event.message).collect()
@@ -342,7 +342,7 @@ impl Response {
         self.message()["error"]["code"].as_i64().unwrap_or_default()
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
@@ -353,13 +353,13 @@ fn find(octets: &[u8], what: &[u8]) -> Option<usize> {
     octets.windows(what.len()).position(|window| window == what)
 }
 
-/// Where the endpoint is.
+/// Path of the endpoint.
 const MCP: &str = "/mcp";
 
 /// A minute of virtual time.
 const STEPS_MAX: usize = 60_000;
 
-/// A session of the legacy era, as its client knows it.
+/// A legacy session, as its client knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) id: Option<String>,
@@ -367,7 +367,7 @@ pub(crate) struct Session {
 }
 
 impl Site {
-    /// Begins a session of a client that can be asked everything.
+    /// Starts a session of a client that can answer all questions.
     pub(crate) async fn initialize(&self, revision: &str) -> Session {
         self.initialize_with(revision, &json!({"elicitation": {}, "sampling": {}, "roots": {}})).await
     }
@@ -403,7 +403,7 @@ impl Session {
         message
     }
 
-    /// Any message in this session.
+    /// Returns any message in this session.
     pub(crate) fn post(&self, message: &Value) -> Message {
         self.identify(Message::post(message))
     }
@@ -416,7 +416,7 @@ impl Session {
         self.post(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
     }
 
-    /// The stream of what the server says by itself.
+    /// Returns the request for the stream of messages outside of responses.
     pub(crate) fn get(&self) -> Message {
         self.identify(Message::without_content("GET"))
     }
@@ -425,7 +425,7 @@ impl Session {
         self.identify(Message::without_content("DELETE"))
     }
 
-    /// The result of a request.
+    /// Returns the result of a request.
     pub(crate) async fn call(&self, site: &Site, method: &str, params: Value) -> Value {
         let response = site.send(&self.request(1, method, &params)).await;
         assert_eq!(response.status, 200, "{}", response.text());
@@ -435,7 +435,7 @@ impl Session {
     }
 }
 
-/// A request without anything around it.
+/// Returns a request as JSON.
 pub(crate) fn request(id: impl Into<Value>, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
 }

@@ -1,4 +1,4 @@
-//! The client in the same process, and connections of Unix domain sockets.
+//! The client in the same process, and connections over Unix domain sockets.
 
 use serde_json::json;
 use thruway_mcp_sdk::{McpServer, Revision};
@@ -65,7 +65,7 @@ async fn a_connection_that_is_over_leaves_nothing_behind() {
         client.finish().await;
         assert_eq!(client.receive().await, None);
     }
-    // Neither connection holds the server, and with it what it offers, any more.
+    // No connection holds the server or its handlers any more.
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     drop(server);
     assert_eq!(std::sync::Arc::strong_count(&before), 1);

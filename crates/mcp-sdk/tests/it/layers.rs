@@ -10,7 +10,7 @@ use thruway_mcp_sdk::{
 
 use crate::fixtures::{Nothing, server, text, tool};
 
-/// What layers saw, in order.
+/// The events that layers have seen, in order.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -23,7 +23,7 @@ impl Diary {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// A layer that writes down what it sees before and after a call.
+    /// Returns a layer that records events before and after a call.
     fn layer(&self, name: &'static str) -> impl Layer {
         let diary = self.clone();
         move |call: &Call<'_>, next: Next<'_>| {

@@ -106,7 +106,7 @@ async fn what_a_revision_does_not_know_is_put_into_other_words() {
     }
 }
 
-/// Calls a tool and answers what it asks; the messages of the stream.
+/// Calls a tool and answers its questions. Returns the messages of the stream.
 async fn converse(site: &Site, session: &Session, params: &Value) -> Vec<Value> {
     let mut exchange = site.open(&session.request("call", "tools/call", params));
     let mut messages = Vec::new();
@@ -222,7 +222,7 @@ async fn a_change_is_told_on_one_stream_only() {
         }
         assert_eq!(told, 1, "round {round}");
     }
-    // What the one that is left is told is everything.
+    // The remaining stream receives all messages.
     let [mut left, gone] = streams;
     gone.leave();
     assert!(server.remove_tool("echo"));

@@ -13,7 +13,7 @@ fn numbered(page_entries: usize, count: usize) -> McpServer {
     (0..count).fold(server, |server, n| server.tool(Tool::new(format!("tool-{n}")), |_: Nothing| ""))
 }
 
-/// The names on each page.
+/// Returns the names on each page.
 async fn pages(server: &McpServer) -> Vec<Vec<String>> {
     let site = Site::new(server);
     let mut params = json!({});
@@ -43,7 +43,7 @@ async fn pages_together_are_the_list() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_without_entries_have_one_at_least() {
-    // They divided by zero.
+    // Regression test: a page size of zero caused a division by zero.
     assert_eq!(pages(&numbered(0, 2)).await.len(), 2);
 }
 

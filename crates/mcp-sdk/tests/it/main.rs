@@ -1,6 +1,7 @@
-//! Servers as their clients see them: over HTTP, with connections in memory and virtual time, and on streams.
+//! Tests of servers from the view of clients: over HTTP with in-memory connections and virtual time, and on
+//! streams.
 //!
-//! Time stands still while there is something to do; where a test waits, it goes on by itself, at once.
+//! The virtual clock stands still while a task can run. It advances at once when all tasks wait.
 
 // tools
 mod fixtures;
@@ -17,7 +18,7 @@ mod authorization;
 mod subscriptions;
 mod tasks;
 
-// what servers offer, in both eras
+// offers of servers, in both eras
 mod lists;
 mod tools;
 mod tool_attribute;
@@ -30,21 +31,21 @@ mod resumption;
 mod batches;
 mod sse;
 
-// the same in applications of others
+// endpoints in other applications
 mod tower;
 
 // streams
 mod stdio;
 mod in_memory;
 
-// the other side
+// clients
 mod client;
 
-// between
+// bridges
 mod bridge;
 mod pages;
 mod given_up;
 
-// anything at all, and what it costs
+// random messages, and memory use
 mod mutations;
 mod memory;

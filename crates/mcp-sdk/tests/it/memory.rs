@@ -1,6 +1,7 @@
-//! What clients cost the heap while they are idle, and that requests leave nothing behind.
+//! Heap use of idle clients, and leaks of requests.
 //!
-//! Each thread counts for itself, and each test has one, so that tests do not count each other.
+//! Each thread has its own counter, and each test has its own thread, so tests do not count each other's
+//! memory.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::McpServerOptions;
@@ -17,7 +18,7 @@ fn bytes_in_use() -> usize {
     usize::try_from(held_bytes()).unwrap()
 }
 
-/// How much more is in use for each of `count` than before.
+/// Returns the additional memory in use, in bytes for each of `count`.
 fn bytes_each(before: usize, count: usize) -> usize {
     bytes_in_use().saturating_sub(before) / count
 }
@@ -34,7 +35,7 @@ async fn an_idle_session_takes_less_than_two_kilobytes() {
     assert!(each < 2 << 10, "{each} octets");
 }
 
-/// As values, the capabilities of a client took up to 35 times what was sent.
+/// Regression test: parsed capabilities of a client took up to 35 times their size on the wire.
 #[tokio::test(start_paused = true)]
 async fn a_session_keeps_no_more_than_its_client_has_sent() {
     let site = Site::new(&server());
@@ -48,8 +49,8 @@ async fn a_session_keeps_no_more_than_its_client_has_sent() {
     assert!(each < 44 << 10, "{each} octets");
 }
 
-/// The arguments of legacy requests were kept for questions of the modern era, and the answers of clients as
-/// values. Handlers outlive the connections of legacy clients.
+/// Regression test: the arguments of legacy requests were kept for modern questions, and answers of clients
+/// were kept parsed. Handlers outlive the connections of legacy clients.
 #[tokio::test(start_paused = true)]
 async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
     let (server, running) = with_hanging(server());
@@ -74,8 +75,8 @@ async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
     drop(waiting);
 }
 
-/// A session kept the last event of each stream whatever its size, for half an hour, and no limit counted it:
-/// 30 sessions that had sent a batch with a large answer took 176 MB.
+/// Regression test: a session kept the last event of each stream for half an hour, without a limit on its
+/// size. 30 sessions with a batch and a large answer took 176 MB.
 #[tokio::test(start_paused = true)]
 async fn the_events_that_sessions_keep_are_limited() {
     let options = McpServerOptions { in_flight_bytes_max: 1 << 20, ..McpServerOptions::default() };
@@ -106,7 +107,7 @@ async fn the_events_that_sessions_keep_are_limited() {
     }
     let more = bytes_in_use().saturating_sub(before);
     assert!(more < (1 << 20) + (30 << 12), "{more} bytes");
-    // Requests have a limit of their own, and what fits can still be asked for again.
+    // Requests have a separate limit, and events within the limit can still be requested.
     let again = |session: &Session| session.get().with_field("Last-Event-ID", "1-0");
     let kept = site.send(&again(&sessions[0])).await.messages();
     assert_eq!(kept[0][0]["id"], 1);
@@ -146,12 +147,12 @@ async fn over_http_that_includes_the_connection() {
             before = bytes_in_use();
         }
     }
-    // What the test's client keeps is counted too.
+    // The memory of the test's client counts too.
     let each = bytes_each(before, 2000);
     assert!(each < 4 << 10, "{each} octets");
 }
 
-/// Calls everything once.
+/// Calls each tool once.
 async fn call_everything(site: &Site, session: &Session) {
     let mut with_progress = tool("progress");
     with_progress["_meta"] = json!({"progressToken": 1});
@@ -183,7 +184,7 @@ async fn call_everything(site: &Site, session: &Session) {
 async fn requests_leave_nothing_behind() {
     let site = Site::new(&server());
     let session = site.initialize("2025-11-25").await;
-    // Until as many streams are remembered as there may be.
+    // Until the maximum number of streams is stored.
     for _ in 0..50 {
         call_everything(&site, &session).await;
     }

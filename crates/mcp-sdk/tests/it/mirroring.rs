@@ -1,4 +1,4 @@
-//! Headers that mirror the body, and those that do not.
+//! Headers that mirror the body, and headers that do not.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -62,8 +62,8 @@ async fn arguments_must_be_mirrored_where_the_schema_says_so() {
     }
 }
 
-/// What a value cannot hold was taken for no arguments at all, for which there are no headers; the handler,
-/// whose type passes over unknown members, read the mirrored one all the same.
+/// Regression test: arguments that do not fit into a JSON value were treated as absent, so no headers were
+/// required. But the handler ignored unknown members and read the mirrored argument.
 #[tokio::test(start_paused = true)]
 async fn arguments_that_cannot_be_compared_are_refused() {
     let site = Site::new(&mirroring());
@@ -76,8 +76,8 @@ async fn arguments_that_cannot_be_compared_are_refused() {
     }
 }
 
-/// Legacy requests were not compared with their headers: a gateway that decides by headers could be bypassed
-/// with an older revision.
+/// Regression test: legacy requests were not compared with their headers. A client could bypass a gateway
+/// that filters by headers with an older revision.
 #[tokio::test(start_paused = true)]
 async fn legacy_requests_are_compared_with_the_headers_that_they_have() {
     let site = Site::new(&mirroring());
@@ -130,8 +130,8 @@ async fn header_names_have_no_case_and_values_do() {
 
 #[tokio::test(start_paused = true)]
 async fn only_names_and_arguments_are_ever_encoded() {
-    // An intermediary decides by `Mcp-Method` as it stands; had we decoded it, it would have let anything
-    // through.
+    // An intermediary reads `Mcp-Method` without decoding. If the server decoded it, any method could pass
+    // the intermediary.
     let site = Site::new(&server());
     let message = Message::modern("tools/call", tool("progress"));
     let encoded = message.clone().with_field("Mcp-Method", "=?base64?dG9vbHMvY2FsbA==?=");
@@ -153,7 +153,7 @@ async fn a_header_that_stands_twice_is_refused() {
     }
 }
 
-/// Requests in which everything that can be mirrored is.
+/// Returns requests that mirror everything possible.
 fn mirrored() -> Vec<Message> {
     vec![
         Message::modern("server/discover", json!({})),
@@ -166,7 +166,7 @@ fn mirrored() -> Vec<Message> {
     ]
 }
 
-/// Another text: an octet changed, dropped or added.
+/// Returns a text with one byte changed, removed or added.
 fn changed(text: &str, random: &mut Random) -> String {
     let mut octets = text.as_bytes().to_vec();
     let place = random.below(octets.len());
@@ -196,7 +196,7 @@ async fn whatever_header_is_changed_the_request_is_refused() {
             message.fields[place].1 = changed(&value, &mut random);
         }
         let response = site.send(&message).await;
-        // To change the revision in the header alone is a mismatch all the same.
+        // A changed revision in the header alone is also a mismatch.
         assert_eq!((response.status, response.error_code()), (400, -32020), "{name} {message:?}");
     }
 }
@@ -214,7 +214,7 @@ async fn whatever_the_body_says_instead_the_request_is_refused() {
         let pointers: Vec<_> =
             pointers.into_iter().filter(|pointer| body.pointer(pointer).is_some()).collect();
         let pointer = pointers[random.below(pointers.len())];
-        // Arguments are mirrored only where the name is that of the tool that says so.
+        // Arguments are mirrored only for the tool with the declaration.
         let value = body.pointer_mut(pointer).unwrap();
         *value = match &*value {
             Value::String(text) => changed(text, &mut random).into(),

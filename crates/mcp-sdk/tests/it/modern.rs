@@ -132,7 +132,7 @@ async fn an_answer_is_one_json_object_unless_the_handler_speaks_first() {
         }
         json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
     };
-    // What goes back is passed over.
+    // Progress that decreases is skipped.
     assert_eq!(messages[0], progress(1.0, json!("one")));
     assert_eq!(messages[1], progress(2.0, Value::Null));
     assert_eq!(messages[2], progress(3.0, json!("three")));

@@ -1,4 +1,4 @@
-//! Messages with mistakes at random places: whatever comes, the server answers and goes on.
+//! Messages with random errors: the server answers each one and continues.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::LocalClient;
@@ -41,7 +41,7 @@ fn messages() -> Vec<Value> {
     ]
 }
 
-/// Changes some octets, or puts another value into the place of one.
+/// Changes some bytes, or replaces a value.
 fn mutate(message: &Value, random: &mut Random) -> Vec<u8> {
     let mut message = message.clone();
     for _ in 0..random.below(3) {

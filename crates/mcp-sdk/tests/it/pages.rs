@@ -1,5 +1,5 @@
-//! Servers of 2025-11-25 that refuse calls until the user has visited pages: to clients of their own
-//! revision, and behind bridges.
+//! Servers of 2025-11-25 that refuse calls until the user has visited pages, with direct clients and behind
+//! bridges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::client::sites::Told;
 
 const PAGES: [&str; 2] = ["https://example.com/a", "https://example.com/b"];
 
-/// A server that refuses so many calls, and counts all.
+/// A server that refuses the first `refusals` calls, and counts all calls.
 fn refusing(builder: McpClientBuilder, refusals: usize, calls: &Arc<AtomicUsize>) -> McpClient {
     let calls = calls.clone();
     on_stream_with(builder, move |message| {
@@ -40,7 +40,7 @@ fn refusing(builder: McpClientBuilder, refusals: usize, calls: &Arc<AtomicUsize>
     })
 }
 
-/// A client whose user does `action` with each page, which `visited` is told.
+/// A client. Its user answers each page with `action`. Collects the URLs in `visited`.
 fn visiting(builder: McpClientBuilder, action: &'static str, visited: &Told<String>) -> McpClientBuilder {
     let capabilities = ClientCapabilities::default().with_elicitation().with_url_elicitation();
     let tell = visited.teller();
@@ -53,7 +53,7 @@ fn visiting(builder: McpClientBuilder, action: &'static str, visited: &Told<Stri
     })
 }
 
-/// The code that the call is refused with, if it is.
+/// Returns the error code of the call, if it is refused.
 async fn call(client: &McpClient) -> Result<(), ErrorCode> {
     match client.call_tool("any", json!({})).await {
         Ok(_) => Ok(()),
@@ -62,7 +62,7 @@ async fn call(client: &McpClient) -> Result<(), ErrorCode> {
     }
 }
 
-/// The error went to the caller, and nobody was told where to go.
+/// Regression test: the caller got the error, and the user was not asked to visit the pages.
 #[tokio::test]
 async fn pages_are_visited_and_the_call_is_made_once_more() {
     for (refusals, action, expected) in [
@@ -87,7 +87,7 @@ async fn bridge(refusals: usize, calls: &Arc<AtomicUsize>) -> Bridge {
     Bridge::connect(options, move |builder| Ok(refusing(builder, refusals, &calls))).await.unwrap()
 }
 
-/// Clients of 2026-07-28 were sent an error that their revision does not have.
+/// Regression test: 2026-07-28 clients got an error code that their revision does not have.
 #[tokio::test]
 async fn clients_of_a_bridge_are_asked_to_visit_pages() {
     for near in [EraChoice::Legacy, EraChoice::Modern] {

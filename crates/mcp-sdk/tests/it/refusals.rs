@@ -1,4 +1,4 @@
-//! Messages that are refused, over HTTP.
+//! Refused messages over HTTP.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::McpServerOptions;
@@ -6,7 +6,7 @@ use thruway_mcp_sdk::McpServerOptions;
 use crate::fixtures::{server, server_with};
 use crate::http::{Message, Session, Site, with_meta};
 
-/// A request of the modern era with another content.
+/// A modern request with another body.
 fn with_content(content: impl Into<Vec<u8>>) -> Message {
     Message { content: content.into(), ..Message::modern("server/discover", json!({})) }
 }
@@ -252,7 +252,7 @@ async fn what_identifies_sessions_means_nothing_in_the_modern_era() {
     assert_eq!((response.status, response.field("mcp-session-id")), (200, None));
 }
 
-/// The limit was 4 MiB for all servers, and its error was plain text.
+/// Regression test: the limit was 4 MiB for all servers, and its error was plain text.
 #[tokio::test(start_paused = true)]
 async fn a_message_larger_than_the_server_allows_is_refused() {
     let options = McpServerOptions { message_bytes_max: 1000, ..McpServerOptions::default() };
@@ -260,7 +260,7 @@ async fn a_message_larger_than_the_server_allows_is_refused() {
     let (site, in_axum) = (Site::new(&server), crate::tower::site(&server.endpoint()));
     let echo = |length| json!({"name": "echo", "arguments": {"message": "x".repeat(length)}});
     for site in [&site, &in_axum] {
-        // The second is larger than what arrives with the header.
+        // The second body is larger than the data that arrives with the head.
         for length in [1000, 200_000] {
             let refused = site.send(&Message::modern("tools/call", echo(length))).await;
             assert_eq!((refused.status, refused.error_code()), (413, -32600), "{length}");
@@ -270,7 +270,7 @@ async fn a_message_larger_than_the_server_allows_is_refused() {
     }
 }
 
-/// A client that accepts event streams only got JSON.
+/// Regression test: a client that accepts only event streams got JSON.
 #[tokio::test(start_paused = true)]
 async fn an_answer_has_a_format_that_its_client_accepts() {
     let preferring = McpServerOptions { prefers_event_streams: true, ..McpServerOptions::default() };

@@ -1,4 +1,4 @@
-//! Event streams that are taken up again.
+//! Resumption of event streams.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn a_client_that_left_comes_back_for_the_rest() {
     assert_eq!(first.message.unwrap()["method"], "notifications/progress");
     exchange.leave();
     let id = first.id.unwrap();
-    // Before the answer is there, and after.
+    // Before the answer arrives, and afterwards.
     let waiting = site.open(&after(&session, &id));
     gate.notify_one();
     let messages = waiting.response().await.messages();
@@ -107,14 +107,14 @@ async fn events_of_other_sessions_and_of_none_are_refused() {
     let id = exchange.next_event().await.unwrap().id.unwrap();
     assert_eq!(site.send(&after(&thief, &id)).await.status, 400);
     for id in ["", "x", "1", "99-1", "1-x", "-1-1", "1-99999999999999999999"] {
-        // 404 would say that the session has ended.
+        // Status 404 would mean that the session has ended.
         assert_eq!(site.send(&after(&session, id)).await.status, 400, "{id}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_stream_of_the_session_is_taken_up_too() {
-    // Its first event had an id by which it was not found.
+    // Regression test: the stream could not be found by the id of its first event.
     let server = server();
     let site = Site::new(&server);
     let session = site.initialize("2025-11-25").await;

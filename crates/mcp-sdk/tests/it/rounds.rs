@@ -7,7 +7,7 @@ use thruway_mcp_sdk::{Context, McpServer, McpServerOptions};
 use crate::fixtures::{Nothing, Running, answer, ask, capabilities, server, server_with, text, tool};
 use crate::http::{Message, Site};
 
-/// Calls a tool of a client that can be asked everything.
+/// Calls a tool from a client that can answer all questions.
 async fn call(site: &Site, params: Value) -> Value {
     request(site, "tools/call", params).await
 }
@@ -18,7 +18,7 @@ async fn request(site: &Site, method: &str, params: Value) -> Value {
     response.message()
 }
 
-/// The parameters of the next round, with the answers to `questions`.
+/// Returns the parameters of the next round, with the answers to `questions`.
 fn next_round(mut params: Value, questions: &Value) -> Value {
     let requests = questions["result"]["inputRequests"].as_object().unwrap();
     let answers = requests
@@ -55,7 +55,7 @@ async fn resources_and_prompts_may_ask_too() {
         assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
         let answered = request(&site, method, next_round(params, &asked)).await;
         assert_eq!(answered.pointer(pointer), Some(&json!("Ada")), "{answered}");
-        // What needed the client's answers is for nobody else.
+        // A result that depends on the client's answers must not be shared.
         let result = &answered["result"];
         assert!(result["ttlMs"].is_null() || (result["ttlMs"] == 0 && result["cacheScope"] == "private"));
     }

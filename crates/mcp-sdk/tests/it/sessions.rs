@@ -1,4 +1,4 @@
-//! Sessions of the legacy era.
+//! Legacy sessions.
 
 use serde_json::json;
 use thruway_mcp_sdk::{Authorization, LegacySessions, McpServerOptions};
@@ -38,7 +38,7 @@ async fn a_session_that_is_named_twice_is_refused() {
     assert_eq!(site.send(&delete).await.status, 400);
 }
 
-/// A client could have 4 MiB kept with each of ten thousand sessions.
+/// Regression test: a client could store 4 MiB in each of ten thousand sessions.
 #[tokio::test(start_paused = true)]
 async fn what_a_client_says_of_itself_is_bounded() {
     let site = Site::new(&server());
@@ -77,7 +77,7 @@ async fn delete_ends_a_session_and_everything_in_it() {
     assert_eq!(site.send(&session.delete()).await.status, 404);
     assert_eq!(site.send(&session.request(1, "ping", &json!({}))).await.status, 404);
     assert_eq!(stream.next_event().await, None, "the stream of a session ends with it");
-    // The response was 202 without content: clients waited for their timeouts.
+    // Regression test: the response was 202 without a body, and clients waited for their timeouts.
     let canceled = hanging.response().await;
     assert_eq!((canceled.status, canceled.error_code()), (200, -32603));
     assert_eq!(canceled.message()["id"], 7);
@@ -107,8 +107,8 @@ async fn beyond_the_limit_the_session_not_used_for_longest_ends() {
     assert_eq!(alive, 3);
 }
 
-/// A flood of `initialize` evicted sessions with an open stream or a running call. The calls ended with 202
-/// and no content.
+/// Regression test: a flood of `initialize` ended sessions with an open stream or a running call. The calls
+/// ended with 202 and no body.
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_new_sessions_ends_none_in_use() {
     let (server, gate) = with_waiting(server_with(with_sessions(20)));
@@ -121,7 +121,7 @@ async fn a_flood_of_new_sessions_ends_none_in_use() {
     let mut stream = site.open(&reading.get());
     stream.head().await;
     let call = site.open(&calling.request(1, "tools/call", &tool("wait")));
-    // Its client has left, and will come back.
+    // Its client has disconnected and will return.
     site.open(&resuming.request(2, "tools/call", &tool("wait"))).leave();
     Site::settle().await;
     for _ in 0..200 {
@@ -134,7 +134,7 @@ async fn a_flood_of_new_sessions_ends_none_in_use() {
     assert_eq!(site.send(&resuming.request(3, "ping", &json!({}))).await.status, 200);
 }
 
-/// A session in use was ended for a new one instead.
+/// Regression test: a new session replaced a session in use.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_refused_while_all_are_in_use() {
     let site = Site::new(&server_with(with_sessions(2)));
@@ -153,7 +153,7 @@ async fn a_session_is_refused_while_all_are_in_use() {
     assert_eq!(site.send(&second.request(1, "ping", &json!({}))).await.status, 200);
 }
 
-/// One client could have all sessions of a server.
+/// Regression test: one client could occupy all sessions of a server.
 #[tokio::test(start_paused = true)]
 async fn an_address_has_a_quota_of_sessions() {
     let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
@@ -166,7 +166,7 @@ async fn an_address_has_a_quota_of_sessions() {
     assert_eq!(site.send(&Session::initialize("2025-06-18", &json!({}))).await.status, 503);
 }
 
-/// The stream ended without an answer, and the client waited for one.
+/// Regression test: the stream ended without an answer, and the client kept waiting.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_streams_is_answered_when_its_session_ends() {
     let (server, _gate) = with_waiting(server());
@@ -220,7 +220,7 @@ async fn a_request_is_given_up_when_its_client_says_so() {
     Site::settle().await;
     assert!(exchange.is_pending() && running.count() == 1);
     assert_eq!(site.send(&session.post(&cancel("r"))).await.status, 202);
-    // The response was 202 without content, which is no answer to a request.
+    // Regression test: the response was 202 without a body, which does not answer a request.
     let answer = exchange.response().await;
     assert_eq!((answer.status, answer.error_code()), (200, -32603));
     assert_eq!((answer.message()["id"].as_str(), running.count()), (Some("r"), 0));
@@ -261,7 +261,7 @@ async fn handlers_whose_clients_have_left_are_not_without_number() {
     assert_eq!(running.count(), 0);
 }
 
-/// Only the number of calls was limited: 60 of them with 4 MiB of arguments each took 270 MiB.
+/// Regression test: only the number of calls was limited. 60 calls with 4 MiB of arguments each took 270 MiB.
 #[tokio::test(start_paused = true)]
 async fn the_bytes_of_calls_in_progress_are_limited_for_each_caller() {
     let options = McpServerOptions {
@@ -282,7 +282,7 @@ async fn the_bytes_of_calls_in_progress_are_limited_for_each_caller() {
     let large = json!({"name": "hang", "arguments": {"other": "x".repeat(200 << 10)}});
     let modern = Message::modern("tools/call", large.clone());
     let (first, second) = (begin("ada").await, begin("ada").await);
-    // Two sessions of one caller have the share of one.
+    // Two sessions of one caller share one limit.
     site.open(&by("ada", first.request(1, "tools/call", &large))).leave();
     site.open(&by("ada", second.request(1, "tools/call", &large))).leave();
     Site::settle().await;
@@ -293,13 +293,13 @@ async fn the_bytes_of_calls_in_progress_are_limited_for_each_caller() {
         assert_eq!(refused.field("retry-after"), Some("10"));
         assert!(refused.text().contains("of this caller"), "{}", refused.text());
     }
-    // Small requests go on, and so do other callers.
+    // Small requests and other callers are not affected.
     let small = site.send(&by("ada", first.request(3, "tools/call", &tool("progress")))).await;
     assert_eq!(text(&small.message()["result"]), "done");
     let other = site.open(&by("bob", modern.clone()));
     Site::settle().await;
     assert_eq!(running.count(), 3);
-    // A call of the modern era ends with its connection.
+    // A modern call ends with its connection.
     other.leave();
     assert_eq!(site.send(&by("ada", first.delete())).await.status, 204);
     Site::settle().await;
@@ -324,7 +324,7 @@ async fn without_sessions_each_request_stands_for_itself() {
         assert_eq!(site.refused(&subscribe).await, (200, -32600));
         assert_eq!(site.send(&session.get()).await.status, 405);
     }
-    // What is said before the answer has nowhere to go.
+    // Messages before the answer have no stream.
     let mut params = tool("progress");
     params["_meta"] = json!({"progressToken": 1});
     let session = Session { id: None, revision: "2025-06-18".to_owned() };

@@ -21,7 +21,7 @@ fn get() -> Message {
     Message::without_content("GET").to("/sse")
 }
 
-/// A client, which reads its stream.
+/// A client that reads its stream.
 struct Client {
     stream: Exchange,
     uri: String,
@@ -43,7 +43,7 @@ impl Client {
         Self { stream, uri, token }
     }
 
-    /// The same, with a session.
+    /// Returns a client with an initialized session.
     async fn initialized(site: &Site) -> Self {
         let mut client = Self::open(site).await;
         let capabilities = json!({"elicitation": {}});
@@ -65,7 +65,7 @@ impl Client {
         assert_eq!(self.status(site, message).await, 202);
     }
 
-    /// Lets what was sent be handled, without anything being read.
+    /// Lets the server handle the sent data without reading the answers.
     async fn settle(&mut self) {
         self.stream.advance();
         Site::settle().await;
@@ -223,7 +223,7 @@ async fn streams_are_not_without_number() {
     Client::open(&site).await;
 }
 
-/// One client could have all streams of a server.
+/// Regression test: one client could occupy all streams of a server.
 #[tokio::test(start_paused = true)]
 async fn an_address_has_a_quota_of_streams() {
     let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
@@ -232,8 +232,8 @@ async fn an_address_has_a_quota_of_streams() {
     assert_eq!(site.send(&get()).await.status, 503);
 }
 
-/// Messages were not compared with their headers: a gateway that decides by headers could be bypassed on this
-/// way.
+/// Regression test: messages were not compared with their headers. A client could bypass a gateway that
+/// filters by headers on this path.
 #[tokio::test(start_paused = true)]
 async fn messages_are_compared_with_the_headers_that_they_have() {
     let site = site(&server());
@@ -247,7 +247,8 @@ async fn messages_are_compared_with_the_headers_that_they_have() {
     assert_eq!(client.stream.next_message().await["id"], 2);
 }
 
-/// More than two of the longest messages by default had no room, however long messages may be.
+/// Regression test: the capacity was two messages of the default maximum, even with a larger configured
+/// maximum.
 #[tokio::test(start_paused = true)]
 async fn a_message_as_long_as_allowed_reaches_its_stream() {
     let bytes_max = 10 << 20;
@@ -262,7 +263,7 @@ async fn a_message_as_long_as_allowed_reaches_its_stream() {
     assert_eq!(client.status(&site, &Message::post_octets(long)).await, 413);
 }
 
-/// Each stream could keep two of the largest messages, and there may be thousands of streams.
+/// Regression test: each of thousands of streams could store two of the largest messages.
 #[tokio::test(start_paused = true)]
 async fn messages_of_all_streams_count_with_the_requests_in_progress() {
     let options = McpServerOptions {
@@ -300,7 +301,7 @@ async fn what_a_client_does_not_read_is_not_kept_without_end() {
         assert!(taken < 100, "{taken} messages of a megabyte were taken");
     }
     assert_eq!(site.send(&call).await.status, 429);
-    // When the client reads again, it is answered again.
+    // When the client reads again, the server answers again.
     for _ in 0..taken {
         assert_eq!(client.stream.next_message().await["id"], 2);
     }

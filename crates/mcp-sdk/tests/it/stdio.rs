@@ -1,4 +1,4 @@
-//! One message a line, as on the standard input and output.
+//! Streams with one message per line, like the standard input and output.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn modern(params: Value) -> Value {
     with_meta(params, &json!({"elicitation": {}}))
 }
 
-/// A client of the legacy era that can be asked everything.
+/// A legacy client that can answer all questions.
 async fn legacy(server: &McpServer, revision: Revision) -> LocalClient {
     let capabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
     let mut client = server.connect().with_capabilities(&capabilities);
@@ -117,7 +117,8 @@ async fn an_endless_line_is_refused_once_and_costs_no_memory() {
     client.request("server/discover", json!({})).await.unwrap();
 }
 
-/// The error had no id: the client could not match it to its request, and waited for its timeout.
+/// Regression test: the error had no id. The client could not match it to its request, and waited for its
+/// timeout.
 #[tokio::test(start_paused = true)]
 async fn the_error_for_a_message_that_is_too_large_has_its_id() {
     let options = McpServerOptions { message_bytes_max: 2000, ..McpServerOptions::default() };
@@ -142,7 +143,7 @@ async fn the_error_for_a_message_that_is_too_large_has_its_id() {
     assert_eq!(client.receive().await, None);
 }
 
-/// A batch with a subscription would never be answered; one whose requests are all canceled has no answers.
+/// A batch with a subscription would never be answered. A batch of canceled requests has no answers.
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_answered_without_what_never_ends() {
     let (server, running) = with_hanging(server());
@@ -190,7 +191,7 @@ async fn what_is_in_flight_at_the_end_of_input_is_answered() {
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
     send(&mut client, 2, "subscriptions/listen", &listen).await;
     assert_eq!(next(&mut client).await["method"], "notifications/subscriptions/acknowledged");
-    // The last line has no end.
+    // The last line has no line feed.
     client.send_octets(request(3, "server/discover", &modern(json!({}))).to_string().as_bytes()).await;
     client.finish().await;
     assert_eq!(next(&mut client).await["id"], 3);
@@ -201,7 +202,7 @@ async fn what_is_in_flight_at_the_end_of_input_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_client_that_has_closed_its_end() {
-    // A handler that asked it kept the process alive until its time was over.
+    // Regression test: a handler with an open question kept the process alive until its timeout.
     let mut client = legacy(&server(), Revision::R20250618).await;
     send(&mut client, 5, "tools/call", &tool("ask")).await;
     assert_eq!(next(&mut client).await["method"], "elicitation/create");
@@ -242,7 +243,8 @@ async fn many_requests_are_handled_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn as_many_handlers_as_there_may_be_can_be_answered_and_cancelled() {
-    // Beyond a limit the client was not read: the answers that all these waited for never came.
+    // Regression test: beyond a limit, the server stopped reading, and the answers for these calls never
+    // arrived.
     let mut client = legacy(&server(), Revision::R20250618).await;
     let count = 2000;
     for id in 0..count {
@@ -323,7 +325,7 @@ async fn batches_are_answered_in_the_revision_that_has_them() {
     client.send(&batch).await;
     client.request("ping", json!({})).await.unwrap();
     gate.notify_one();
-    // The answer that came later was a message of its own.
+    // Regression test: a late answer was sent as a separate message.
     let answers = next(&mut client).await;
     let ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, [1, 3, 2]);
@@ -345,6 +347,6 @@ async fn a_client_that_does_not_read_is_not_read_either() {
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(10), flood).await.is_err());
-    // What fits into the pipe in both directions, and what the server has read at a time.
+    // The capacity of the pipe in both directions, and one read buffer of the server.
     assert!(sent * request.len() < 1 << 20, "{sent} requests were read");
 }

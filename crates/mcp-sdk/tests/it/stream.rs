@@ -1,9 +1,9 @@
-//! Waiting for messages on streams.
+//! Reads messages from streams.
 
 use serde_json::Value;
 use thruway_mcp_sdk::LocalClient;
 
-/// The next message, which must come.
+/// Returns the next message. Panics at the end of the stream.
 pub(crate) async fn next(client: &mut LocalClient) -> Value {
     client.receive().await.expect("the server has closed the connection")
 }

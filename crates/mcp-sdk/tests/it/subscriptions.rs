@@ -1,4 +1,4 @@
-//! Subscriptions of the modern era.
+//! Modern subscriptions.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::McpServer;
@@ -13,7 +13,7 @@ fn listen_as(id: &Value, filter: &Value) -> Message {
     Message { content: message.to_string().into(), ..Message::modern("subscriptions/listen", json!({})) }
 }
 
-/// A subscription whose acknowledgement has come.
+/// Opens a subscription and waits for its acknowledgment.
 async fn listen(site: &Site, filter: &Value) -> Exchange {
     let mut exchange = site.open(&listen_as(&json!(1), filter));
     let first = exchange.next_message().await;
@@ -22,7 +22,7 @@ async fn listen(site: &Site, filter: &Value) -> Exchange {
     exchange
 }
 
-/// Changes everything that can change.
+/// Changes every list and resource.
 fn change_everything(server: &McpServer) {
     server.add_tool(Tool::new("new"), |_: Nothing| "new").unwrap();
     server.add_prompt(Prompt::new("new"), |_: Nothing| "new".to_owned());
@@ -56,14 +56,14 @@ async fn only_what_was_asked_for_is_told() {
     }
 }
 
-/// The stream was cut off: a client could not tell a server that goes from one that has failed.
+/// Regression test: the stream was cut off. A client could not distinguish a shutdown from a failure.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_drains_ends_subscriptions_with_their_result() {
     let site = Site::new(&server());
     let id = json!("mine");
     let mut exchange = site.open(&listen_as(&id, &json!({"toolsListChanged": true})));
     assert_eq!(exchange.next_message().await["method"], "notifications/subscriptions/acknowledged");
-    // One whose request is still arriving is acknowledged first.
+    // A subscription that is still arriving is acknowledged first.
     let octets = listen_as(&id, &json!({"toolsListChanged": true})).to_octets();
     let (start, end) = octets.split_at(octets.len() - 1);
     let mut late = site.open_with(start);
@@ -149,7 +149,7 @@ async fn a_reader_that_does_not_read_is_told_the_latest_only() {
     let uris: Vec<_> = (0..10).map(|n| format!("test://item/{n}")).collect();
     let mut exchange = listen(&site, &json!({"resourceSubscriptions": uris})).await;
     exchange.client().take_only(0);
-    // Only some of these fit into what is on its way; of the rest, each resource is remembered once.
+    // Only some of these fit into the buffers. Of the others, each resource is stored once.
     for round in 0..10_000 {
         server.resource_updated(&uris[round % uris.len()]);
         exchange.client().run();

@@ -63,12 +63,12 @@ async fn ask_first(context: Context) -> Result<String, HandlerError> {
     context.begin_task().await;
     context.begin_task().await;
     let second = ask(&context, "name").await?;
-    // The request was answered long ago; the task goes on.
+    // The request has been answered, and the task continues.
     assert!(!context.is_cancelled());
     Ok(format!("{first} and {second}"))
 }
 
-/// A tool that never returns, and whether it runs.
+/// A tool that never returns. Also returns the counter of running handlers.
 fn with_hanging(server: McpServer) -> (McpServer, Running) {
     let running = Running::default();
     let ours = running.clone();
@@ -96,7 +96,7 @@ fn connect(server: &McpServer) -> LocalClient {
     server.connect().with_capabilities(&knowing_tasks())
 }
 
-/// Calls a tool, which becomes a task.
+/// Calls a tool that becomes a task. Returns the id of the task.
 async fn begin(client: &mut LocalClient, name: &str) -> String {
     let begun = client.request("tools/call", tool(name)).await.unwrap();
     assert_eq!((&begun["resultType"], &begun["status"]), (&json!("task"), &json!("working")), "{begun}");
@@ -108,7 +108,7 @@ async fn ask_for(client: &mut LocalClient, id: &str) -> Value {
     client.request("tasks/get", json!({"taskId": id})).await.unwrap()
 }
 
-/// How a task stands when it is over, or asks.
+/// Polls a task until it has ended or asks a question.
 async fn settled(client: &mut LocalClient, id: &str) -> Value {
     loop {
         let task = ask_for(client, id).await;
@@ -187,7 +187,7 @@ async fn the_extension_is_there_with_the_first_tool_that_needs_it() {
     for method in ["tasks/list", "tasks/result"] {
         assert_eq!(client.request(method, json!({"taskId": "any"})).await.unwrap_err().code.0, -32601);
     }
-    // A task is found when its tool is gone.
+    // A task can be found after its tool was removed.
     let id = begin(&mut client, "work").await;
     assert!(server.remove_tool("work"));
     assert_eq!(settled(&mut client, &id).await["status"], "completed");
@@ -204,7 +204,7 @@ async fn a_question_waits_for_its_answer_and_the_handler_goes_on() {
     assert_eq!(ask_for(&mut client, &id).await["status"], "input_required");
     answer(&mut client, &id, "name", "Ada").await;
     let task = settled(&mut client, &id).await;
-    // No name is used for two questions.
+    // A name is never used for two questions.
     let names: Vec<_> = task["inputRequests"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["name-2"]);
     answer(&mut client, &id, "name", "nobody").await;
@@ -315,7 +315,7 @@ async fn there_are_so_many_tasks_and_no_more() {
     begin(&mut client, "hang").await;
     begin(&mut client, "work").await;
     for _ in 0..2 {
-        // One that is over is kept all the same.
+        // A finished task still counts.
         assert_eq!(client.request("tools/call", tool("hang")).await.unwrap_err().code.0, -32603);
         sleep(29 * SECOND).await;
     }
@@ -324,8 +324,8 @@ async fn there_are_so_many_tasks_and_no_more() {
     begin(&mut client, "hang").await;
 }
 
-/// Callers without a token were not told apart: one address could have all tasks of a server. The arguments
-/// of tasks were limited by the number of tasks only.
+/// Regression test: callers without a token were treated as one, so one address could occupy all tasks of a
+/// server. The arguments of tasks were limited only by the number of tasks.
 #[tokio::test(start_paused = true)]
 async fn one_address_leaves_tasks_for_others() {
     let tasks = TaskOptions { tasks_max: 4, ..TaskOptions::default() };
@@ -362,7 +362,7 @@ async fn one_address_leaves_tasks_for_others() {
     let refused = local.request("tools/call", huge.clone()).await.unwrap_err();
     assert!(refused.message.contains("all requests in progress"), "{refused}");
     begin(&mut local, "work").await;
-    // The handlers have ended, so their arguments do not count any more.
+    // The handlers have ended, so their arguments no longer count.
     sleep(11 * SECOND).await;
     assert_eq!(local.request("tools/call", huge).await.unwrap()["resultType"], "task");
 }
@@ -391,7 +391,7 @@ async fn a_handler_may_ask_in_rounds_before_the_call_becomes_a_task() {
     assert_eq!(settled(&mut client, id).await["status"], "input_required");
     answer(&mut client, id, "name", "Grace").await;
     assert_eq!(text(&settled(&mut client, id).await["result"]), "Ada and Grace");
-    // For others, everything is asked in rounds.
+    // Other clients get all questions in rounds.
     let capabilities = serde_json::from_value(capabilities()).unwrap();
     let mut client = server.connect().with_capabilities(&capabilities).with_answers(crate::fixtures::answer);
     let result = client.request("tools/call", tool("ask_first")).await.unwrap();
@@ -407,7 +407,7 @@ async fn begin_at(site: &Site, call: Message) -> String {
     begun["result"]["taskId"].as_str().unwrap_or_else(|| panic!("no task: {begun}")).to_owned()
 }
 
-/// What a subscription is told when a task is over, or asks.
+/// Waits for the notification that a task has ended or asks a question.
 async fn settled_as_told(exchange: &mut Exchange) -> Value {
     loop {
         let told = exchange.next_message().await;
@@ -449,7 +449,7 @@ async fn the_id_of_a_task_stands_in_a_header_too() {
     }
 }
 
-/// Tokens that are names.
+/// Accepts any token as a name.
 struct Named;
 
 impl VerifyToken for Named {

@@ -1,4 +1,4 @@
-//! Tools that are functions with `#[tool]`, as their clients see them.
+//! Tools from functions with `#[tool]`, from the view of clients.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ async fn call(name: &str, arguments: Value) -> Value {
     client.request("tools/call", json!({"name": name, "arguments": arguments})).await.unwrap()
 }
 
-/// What is listed of a tool.
+/// Returns the listed definition of a tool.
 async fn definition(name: &str) -> Tool {
     let list = server().connect().request("tools/list", json!({})).await.unwrap();
     let mut tools: Vec<Tool> = serde_json::from_value(list["tools"].clone()).unwrap();
@@ -208,8 +208,8 @@ async fn an_async_function_reports_progress() {
     }
 }
 
-/// A type of the same name that is written without braces would be taken for a pattern here, and in the
-/// parameters of `count` itself.
+/// Here, and in the parameters of `count`, a type without braces and with the same name would be parsed as a
+/// pattern.
 #[tokio::test]
 async fn functions_stay_functions() {
     let add = add(1.0, 2.0).0.sum + add(3.0, 4.0).0.sum;
@@ -255,7 +255,7 @@ async fn calls_may_become_tasks() {
     assert_eq!(task["resultType"], "task", "{task}");
 }
 
-/// Tools that belong together and share something.
+/// Several tools with shared state.
 struct Counter(&'static str);
 
 impl Offer for Counter {
@@ -265,7 +265,7 @@ impl Offer for Counter {
     }
 }
 
-/// What has no schema that is valid.
+/// A tool with an invalid schema.
 struct Remote;
 
 impl Offer for Remote {

@@ -24,7 +24,7 @@ fn weather() -> JsonObject {
     }))
 }
 
-/// A tool whose output schema was written by hand, and whose result is what it is told.
+/// A tool with a handwritten output schema. It returns its argument.
 fn server() -> McpServer {
     let definition = Tool::new("weather").with_output_schema(weather());
     McpServer::new("tools", "1").tool(definition, |result: Value| {
@@ -63,7 +63,7 @@ struct Ratio {
     value: f64,
 }
 
-/// A number that is not finite became `null`, which the schema of the tool itself forbids.
+/// Regression test: a number that is not finite became `null`, which the schema of the tool forbids.
 #[tokio::test(start_paused = true)]
 async fn a_number_that_json_cannot_express_is_an_error_that_names_it() {
     let server = McpServer::new("tools", "1").tool(Tool::new("divide"), |Division { by }: Division| {
@@ -86,7 +86,7 @@ struct Division {
     by: f64,
 }
 
-/// A progress of NaN was sent as `null`, which no client of the protocol expects.
+/// Regression test: a progress of NaN was sent as `null`, which clients do not accept.
 #[tokio::test(start_paused = true)]
 async fn progress_that_json_cannot_express_is_not_sent() {
     let server =
@@ -140,7 +140,7 @@ async fn arguments_are_checked_against_everything_the_schema_says() {
 
 #[tokio::test(start_paused = true)]
 async fn arguments_are_an_object_whatever_they_are_read_as() {
-    // Types that serde reads from objects it reads from arrays too.
+    // Serde also deserializes structs from arrays.
     let site = Site::new(&crate::fixtures::server());
     for wrong in [json!(["m"]), json!("m"), json!(5)] {
         let params = json!({"name": "echo", "arguments": wrong});
@@ -160,7 +160,7 @@ async fn arguments_that_are_too_deep_or_say_something_twice_are_refused() {
         let response = site.send(&Message { content: content.into(), ..message }).await;
         assert_eq!((response.status, &response.message()["result"]["isError"]), (200, &json!(true)));
     }
-    // What no type has is passed over, however deep it is.
+    // Unknown members are skipped at any depth.
     let message = Message::modern("tools/call", json!({"name": "echo", "arguments": "here"}));
     let content = String::from_utf8(message.content.clone()).unwrap().replace("\"here\"", &deep);
     let response = site.send(&Message { content: content.into(), ..message }).await;
@@ -180,7 +180,7 @@ async fn what_a_violation_quotes_is_bounded() {
     assert!(text(&site.call("tools/call", params).await).len() < 2000);
 }
 
-/// A prompt's refusal quoted all of what was sent.
+/// Regression test: a refused prompt quoted the whole argument.
 #[tokio::test(start_paused = true)]
 async fn what_a_prompt_refuses_is_quoted_at_no_great_length() {
     #[derive(Deserialize, JsonSchema)]
@@ -199,7 +199,7 @@ async fn what_a_prompt_refuses_is_quoted_at_no_great_length() {
     assert!(error.message.len() < 1100, "{}", error.message.len());
 }
 
-/// Models were told what the documentation of this library says of handlers.
+/// Regression test: models received the documentation of this library about handlers.
 #[tokio::test(start_paused = true)]
 async fn the_schema_of_no_input_says_nothing_of_this_library() {
     let server = McpServer::new("test", "1").tool(Tool::new("now"), || "now");

@@ -1,4 +1,4 @@
-//! The endpoint in an axum application, which axum would run elsewhere too.
+//! The endpoint in an axum application, which also runs with `axum::serve`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use crate::authorization::Plain;
 use crate::fixtures::{server, server_with, text, tool, with_hanging};
 use crate::http::{Message, Session, Site};
 
-/// What axum asks of services, and of their futures.
+/// Checks the traits that axum requires of services and their futures.
 const fn assert_is_fit_for_axum<S, F>(_: &S)
 where
     S: tower_service::Service<Request<Body>, Error = Infallible, Future = F> + Clone + Send + Sync + 'static,
@@ -31,12 +31,12 @@ fn app(endpoint: &McpEndpoint) -> Router {
     Router::new().route_service("/mcp", service)
 }
 
-/// Over HTTP: the application on our engine, the service in the application.
+/// Serves the application over HTTP with this engine.
 pub(crate) fn site(endpoint: &McpEndpoint) -> Site {
     Site::of(Tower::new(app(endpoint)))
 }
 
-/// A service could not know the addresses of clients, so that one of them could have all sessions.
+/// Regression test: a service did not know the addresses of clients, so one client could occupy all sessions.
 #[tokio::test(start_paused = true)]
 async fn an_application_tells_the_addresses_of_clients() {
     let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
@@ -61,7 +61,7 @@ async fn an_application_tells_the_addresses_of_clients() {
     }
 }
 
-/// Without any engine.
+/// Calls the service directly, without a server.
 async fn call(endpoint: &McpEndpoint, message: &Message) -> Response<Body> {
     let mut request = Request::builder().method(message.method).uri(&message.target);
     for (name, value) in &message.fields {
@@ -149,7 +149,7 @@ async fn frame(body: &mut Body) -> String {
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
 }
 
-/// The content of a response that axum's own engine has sent, its chunks put together.
+/// Returns the body of a response of `axum::serve`, without its chunk framing.
 async fn exchange(stream: &mut TcpStream, message: &Message) -> String {
     let content = String::from_utf8(message.content.clone()).unwrap();
     let fields: Vec<_> = message.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -211,7 +211,7 @@ async fn the_same_is_refused_as_elsewhere() {
     assert_eq!(status(&ping.clone().with_field("Content-Type", "text/plain")).await, 415);
     assert_eq!(status(&Message::post_octets(vec![b' '; (4 << 20) + 1])).await, 413);
     assert_eq!(status(&Message::without_content("PUT")).await, 405);
-    // Where the authority is part of the target, as in HTTP/2.
+    // The authority is part of the target, as in HTTP/2.
     assert_eq!(status(&ping.clone().without_field("Host").to("http://localhost:80/mcp")).await, 200);
     assert_eq!(status(&ping.clone().without_field("Host").to("http://evil.example/mcp")).await, 403);
     let guarded = call(&endpoint.authorize(authorization), &ping).await;

@@ -1,19 +1,19 @@
-//! Ids of tasks in messages that otherwise stay as they are.
+//! Replacement of task ids in JSON that otherwise stays unchanged.
 
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::params::meta_keys;
 
-/// Where the id stands in parameters, and in how a task stands.
+/// Path of the id in parameters, and in the state of a task.
 pub(in crate::bridge) const TASK_ID: &[&str] = &["taskId"];
 
-/// Where it stands in what a call has become.
+/// Path of the id in the answer to a call that has become a task.
 pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];
 
-/// Where it stands in messages that belong to a task.
+/// Path of the id in messages that belong to a task.
 pub(super) const RELATED_ID: &[&str] = &["_meta", meta_keys::RELATED_TASK, "taskId"];
 
-/// The same, with another string where `path` leads; `None` if it leads nowhere.
+/// Replaces the string at `path`. Returns `None` if the path does not exist.
 pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
     let Some((first, rest)) = path.split_first() else {
         return to_raw_value(string).ok();
@@ -24,18 +24,18 @@ pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) 
     close(output)
 }
 
-/// The same without one of its members.
+/// Removes a member of an object.
 pub(in crate::bridge) fn stripped(json: &RawValue, member: &str) -> Option<Box<RawValue>> {
     without(json, member).and_then(|(output, _)| close(output))
 }
 
 /// Returns `true` if a message belongs to a task.
 pub(in crate::bridge) fn is_related_to_task(params: &RawValue) -> bool {
-    // Most do not.
+    // A fast check, because most messages do not.
     params.get().contains(meta_keys::RELATED_TASK) && string_at(params, RELATED_ID).is_some()
 }
 
-/// The string where `path` leads.
+/// Returns the string at `path`.
 pub(in crate::bridge) fn string_at(json: &RawValue, path: &[&str]) -> Option<String> {
     match path.split_first() {
         Some((first, rest)) => string_at(member(json, first)?, rest),
@@ -52,7 +52,7 @@ fn member<'j>(json: &'j RawValue, member: &str) -> Option<&'j RawValue> {
     looked_at.ok().and(found)
 }
 
-/// The members of an object that is still open, but for one, and that one.
+/// Returns an object without one member and without its closing brace, and that member.
 fn without<'j>(json: &'j RawValue, member: &str) -> Option<(Vec<u8>, Option<&'j RawValue>)> {
     let mut output = Vec::with_capacity(json.get().len() + ID_BYTES);
     output.push(b'{');
@@ -70,12 +70,13 @@ fn close(mut object: Vec<u8>) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(object).ok()?).ok()
 }
 
-/// Room for an id.
+/// Extra capacity for an id, in bytes.
 const ID_BYTES: usize = 64;
 
-/// The names of tasks between one client and one server.
+/// The mapping of task ids between one client and one server.
 pub(in crate::bridge) trait TaskNames: Send + Sync + std::fmt::Debug {
-    /// Returns a message of the server as the client knows it; `None` if it belongs to no task of the client.
+    /// Translates a message of the server for the client. Returns `None` if it belongs to no task of the
+    /// client.
     fn told(&self, params: &RawValue) -> Option<Box<RawValue>>;
 }
 

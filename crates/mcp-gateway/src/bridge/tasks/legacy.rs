@@ -1,4 +1,4 @@
-//! Tasks of 2025-11-25 between a client and a server that both know them.
+//! Tasks of 2025-11-25 between a client and a server that both support them.
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -21,7 +21,7 @@ struct Page<'a> {
 }
 
 impl Forwarding {
-    /// Forwards a call that is to become a task.
+    /// Forwards a call that requests a task.
     pub(in crate::bridge) async fn forward_as_task(
         self,
         mut onward: Onward,
@@ -42,14 +42,14 @@ impl Forwarding {
         onward.party = Some(speaking.party(self.names(speaking, upstream.number()), Some(reserved.clone())));
         let answer = upstream.client.forward(onward).await?;
         if !reserved.settle(&answer)? {
-            // Servers may answer at once.
+            // Servers may answer without a task.
             return Ok(answer);
         }
         let answer = replaced(&answer, CREATED_ID, &reserved.id).unwrap_or(answer);
         Ok(related_to(answer, &reserved.id))
     }
 
-    /// Forwards a request about tasks: about one that `id` names, or for the list.
+    /// Forwards a request about the task `id`, or a list request.
     pub(in crate::bridge) async fn forward_about_tasks(
         self,
         mut onward: Onward,
@@ -105,7 +105,7 @@ impl Forwarding {
         Ok(related_to(answer, id))
     }
 
-    /// Of a page of the server's list, what is the client's.
+    /// Forwards a list request, and keeps only the tasks of this client.
     async fn list_tasks(&self, onward: &mut Onward, speaking: &Speaking) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
         let names = self.names(speaking, upstream.number()).ok_or_else(no_task)?;
@@ -117,20 +117,20 @@ impl Forwarding {
         let own = to_raw_value(&own).map_err(invalid)?;
         let mut output = b"{".to_vec();
         append_members(&mut output, &answer, |name, _| name != "tasks")
-            .map_err(|_| McpClientError::result_invalid(&"it is no object"))?;
+            .map_err(|_| McpClientError::result_invalid(&"it is not an object"))?;
         append_member(&mut output, "tasks", own.get());
         output.push(b'}');
         RawValue::from_string(String::from_utf8(output).unwrap_or_default()).map_err(invalid)
     }
 }
 
-/// A task of a list as the client knows it, if it is the client's.
+/// Translates a listed task for the client. Returns `None` if it belongs to another client.
 fn own_of(names: &Names, task: &RawValue) -> Option<Box<RawValue>> {
     let said = TaskSaid::parse(task.get()).ok()?;
     replaced(task, TASK_ID, &names.at_client(&said.task_id)?)
 }
 
-/// What belongs to a task says so by the id that the client knows.
+/// Sets the task id in the metadata of an answer to the client's id.
 fn related_to(answer: Answer, id: &str) -> Answer {
     replaced(&answer, RELATED_ID, id).unwrap_or(answer)
 }

@@ -1,17 +1,17 @@
-//! Tasks that cross a bridge. How a task stands, its server says; here is remembered whose it is, and which
-//! server works at it.
+//! Tasks that cross a bridge. The server knows the state of a task. The bridge stores its owner and its
+//! server.
 //!
-//! Clients know a task by an id that is made here and cannot be guessed: servers may count, and one that is
-//! started again counts from the beginning.
+//! Clients know a task by a random id that the bridge creates. Servers may use sequential ids, which restart
+//! with the server.
 
-// what is remembered
+// stored data
 mod table;
 
-// what is said
+// messages
 mod said;
 mod json;
 
-// who says it
+// requests
 mod legacy;
 
 pub(super) use json::{TASK_ID, TaskNames, is_related_to_task, replaced, string_at, stripped};

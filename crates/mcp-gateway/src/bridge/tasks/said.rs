@@ -1,4 +1,4 @@
-//! What a server of 2025-11-25 says of a task.
+//! Task data in messages of a 2025-11-25 server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use thruway_mcp::schema::{TaskStatus, methods};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::Answer;
 
-/// What is wanted of how a task stands: the rest is not read.
+/// The used part of the state of a task. Other members are not parsed.
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskSaid {
@@ -25,18 +25,20 @@ struct Created {
 }
 
 impl TaskSaid {
+    /// Parses the state of a task.
+    ///
     /// # Errors
-    /// It says nothing of the kind, or too much.
+    /// The text is not the state of a task, or the task id is too long.
     pub(super) fn parse(json: &str) -> Result<Self, McpClientError> {
         let task: Self =
             serde_json::from_str(json).map_err(|error| McpClientError::result_invalid(&error))?;
         task.checked()
     }
 
-    /// The task that a call has become, if it has.
+    /// Returns the task that a call has become, if any.
     ///
     /// # Errors
-    /// It cannot be told whether it has, or the task cannot be remembered.
+    /// The answer is invalid, or the task id is too long.
     pub(super) fn created(answer: &Answer) -> Result<Option<Self>, McpClientError> {
         let created: Created =
             serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
@@ -50,21 +52,21 @@ impl TaskSaid {
         Ok(self)
     }
 
-    /// How long the task is kept from its beginning on, if that is limited.
+    /// Returns the time to live since the start of the task, if limited.
     pub(super) fn ttl(&self) -> Option<Duration> {
         self.ttl.map(Duration::from_millis)
     }
 
-    /// Whether it will not stand otherwise any more.
+    /// `true` if the state of the task is final.
     pub(super) const fn is_over(&self) -> bool {
         matches!(self.status, TaskStatus::Cancelled | TaskStatus::Completed | TaskStatus::Failed)
     }
 }
 
-/// The longest id of a task.
+/// Maximum length of a task id, in bytes.
 pub(in crate::bridge) const ID_BYTES_MAX: usize = 1024;
 
-/// Whether a request is about tasks that there are, of any revision.
+/// `true` for requests about existing tasks, in any revision.
 pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
     matches!(
         method,
@@ -76,7 +78,7 @@ pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
     )
 }
 
-/// Tasks of one era are not those of the other.
+/// Returns the error for a task request of the other era.
 pub(in crate::bridge) fn no_method() -> Error {
-    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this one has no tasks of this revision")
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this bridge has no tasks of this revision")
 }

@@ -1,4 +1,4 @@
-//! What is remembered of tasks, and for how long.
+//! The tracked tasks of 2025-11-25, and their lifetime.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,16 +29,16 @@ pub(crate) struct Tasks {
     of_client_max: usize,
 }
 
-/// Gives up the tasks of a session when it is dropped.
+/// Cancels the tasks of a session when dropped.
 #[derive(Debug)]
 pub(crate) struct TasksOfSession {
     tasks: Arc<Tasks>,
     owner: Owner,
-    /// Whether servers let tasks be given up.
+    /// `true` if tasks of the server can be canceled.
     can_cancel: bool,
 }
 
-/// How many tasks are remembered.
+/// The maximum numbers of tracked tasks.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bridge) struct TasksMax {
     pub(in crate::bridge) all: usize,
@@ -49,7 +49,7 @@ pub(in crate::bridge) struct TasksMax {
 struct State {
     /// By the ids that clients know.
     kept: HashMap<Box<str>, Kept>,
-    /// Those ids, by the numbers of servers and their own ids.
+    /// The ids that clients know, by the number of the server and its own id.
     names: HashMap<(u64, Box<str>), Box<str>>,
     last: u64,
     swept: Option<Instant>,
@@ -61,11 +61,11 @@ struct Kept {
     listener: Listener,
     server: Weak<Upstream>,
     server_number: u64,
-    /// How often the server had been lost when the task began: another loss is that of the task.
+    /// Number of times that the server had exited when the task began. A later exit loses the task.
     losses: u64,
-    /// What the server calls it, once it is one.
+    /// The id at the server, once the call has become a task.
     server_id: Option<Box<str>>,
-    /// Which one it is, in the order in which they began.
+    /// Sequential number of the task.
     number: u64,
     began: Instant,
     until: Option<Instant>,
@@ -73,20 +73,20 @@ struct Kept {
     _place: Share,
 }
 
-/// A task that is there.
+/// An existing task.
 #[derive(Debug)]
 pub(in crate::bridge) struct Found {
     pub(in crate::bridge) upstream: Arc<Upstream>,
-    /// What the server calls it.
+    /// The id at the server.
     pub(in crate::bridge) id: Box<str>,
     losses: u64,
 }
 
-/// The place of a task that a call may become. It is given back if the call does not.
+/// The reserved entry for a task that a call may become. Dropped if the call does not become a task.
 #[derive(Debug)]
 pub(in crate::bridge) struct Reserved {
     tasks: Arc<Tasks>,
-    /// What the client will call it.
+    /// The id for the client.
     pub(in crate::bridge) id: Box<str>,
 }
 
@@ -101,7 +101,7 @@ impl TasksOfSession {
 }
 
 impl Drop for TasksOfSession {
-    /// There is no other place that learns that nobody comes back to them.
+    /// Cancels the tasks, because no other code learns that their session has ended.
     fn drop(&mut self) {
         let working = self.tasks.forget_all(&self.owner).into_iter().filter(|_| self.can_cancel);
         working.for_each(|task| task.upstream.client.cancel_task_apart(task.id));
@@ -109,7 +109,7 @@ impl Drop for TasksOfSession {
 }
 
 impl Kept {
-    /// The server, if it is still the one that works at the task.
+    /// Returns the server, if it still is the process that runs the task.
     fn server(&self) -> Option<Arc<Upstream>> {
         let server = self.server.upgrade()?;
         (!server.is_closed() && server.client.losses() == self.losses).then_some(server)
@@ -124,7 +124,7 @@ impl Kept {
         self.until = said.ttl().and_then(|ttl| self.began.checked_add(ttl));
     }
 
-    /// Whether nothing comes of it any more: it has ended, or its server has.
+    /// `true` if the task has ended, or its server has.
     fn is_past(&self) -> bool {
         self.is_over || (self.server_id.is_some() && self.server().is_none())
     }
@@ -135,8 +135,10 @@ impl Kept {
 }
 
 impl Found {
+    /// Checks that the server process is still the same.
+    ///
     /// # Errors
-    /// The server has been lost meanwhile: what it said may be of another task.
+    /// The server has exited in the meantime, so its answer may be about another task.
     pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
         let is_there = !self.upstream.is_closed() && self.upstream.client.losses() == self.losses;
         if is_there { Ok(()) } else { Err(McpClientError::Server(lost())) }
@@ -161,7 +163,7 @@ impl State {
         gone.iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// Forgets those whose time is over, now and then.
+    /// Removes expired tasks, at most once in each [`SWEEP_PAUSE`].
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_none_or(|swept| now - swept >= SWEEP_PAUSE) {
             self.swept = Some(now);
@@ -169,13 +171,13 @@ impl State {
         }
     }
 
-    /// Returns the number of tasks of `owner`, or a higher number if that is below `max` too.
+    /// Returns the number of tasks of `owner`. May return a higher number, if that is also below `max`.
     fn count_of(&self, owner: &Owner, max: usize) -> usize {
         let all = self.kept.len();
         if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
     }
 
-    /// Forgets the oldest task of `owner` that is over; `false` if there is none.
+    /// Removes the oldest finished task of `owner`. Returns `false` if there is none.
     fn forget_past(&mut self, owner: &Owner) -> bool {
         let over = self.kept.iter().filter(|(_, kept)| kept.owner == *owner && kept.is_past());
         let oldest = over.min_by_key(|(_, kept)| kept.number).map(|(id, _)| id.clone());
@@ -189,11 +191,11 @@ impl Tasks {
         Arc::new(Self { state: Mutex::default(), places, of_client_max: max.of_client })
     }
 
-    /// Keeps a place for the task that a call of `owner`, whose session is one of `holder`, to `upstream` is
-    /// to become. If there is none, the oldest task of `owner` that is over makes room.
+    /// Reserves an entry for the task that a call of `owner` to `upstream` may become. It counts against
+    /// `holder`. If the limit is reached, the oldest finished task of `owner` is removed.
     ///
     /// # Errors
-    /// Too many tasks go on: of all clients, of `holder`, or of `owner`.
+    /// Too many tasks are in progress: in total, of `holder`, or of `owner`.
     pub(super) fn reserve(
         self: &Arc<Self>,
         (owner, holder): (Owner, &Holder),
@@ -224,7 +226,7 @@ impl Tasks {
     }
 
     fn place(self: &Arc<Self>, state: &mut State, owner: &Owner, holder: &Holder) -> Result<Share, Error> {
-        let own = "this client has too many tasks that go on: cancel one, or try again later";
+        let own = "this client has too many tasks in progress: cancel one, or try again later";
         if state.count_of(owner, self.of_client_max) >= self.of_client_max && !state.forget_past(owner) {
             return Err(Error::internal(own));
         }
@@ -234,16 +236,16 @@ impl Tasks {
                 Err(_) if state.forget_past(owner) => {}
                 Err(NoShare::HolderHasShare) => return Err(Error::internal(own)),
                 Err(NoShare::Full) => {
-                    return Err(Error::internal("there are too many tasks of all clients: try again later"));
+                    return Err(Error::internal("all clients together have too many tasks: try again later"));
                 }
             }
         }
     }
 
-    /// The task that `owner` calls `id`.
+    /// Returns the task that `owner` knows as `id`.
     ///
     /// # Errors
-    /// There is none: it was never there, is forgotten, somebody else's, or lost.
+    /// The task does not exist, has expired, belongs to another owner, or is lost.
     pub(super) fn find(&self, id: &str, owner: &Owner) -> Result<Found, Error> {
         let unknown = || Error::invalid_params("there is no such task");
         let state = self.state();
@@ -254,7 +256,7 @@ impl Tasks {
         Ok(Found { upstream, id, losses: kept.losses })
     }
 
-    /// What `owner` calls the task that server `number` calls `id`.
+    /// Returns the id for `owner` of the task with this id at server `number`.
     pub(super) fn name_of(&self, number: u64, id: &str, owner: &Owner) -> Option<Box<str>> {
         let state = self.state();
         let name = state.names.get(&(number, id.into()))?;
@@ -262,29 +264,29 @@ impl Tasks {
         (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
     }
 
-    /// Notes how the task that its client calls `id` stands.
+    /// Stores the state of the task with this client id.
     pub(super) fn note(&self, id: &str, said: &TaskSaid) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.note(said);
         }
     }
 
-    /// Notes that it has come to its end.
+    /// Stores that the task has ended.
     pub(super) fn note_end(&self, id: &str) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.is_over = true;
         }
     }
 
-    /// Lets the client be told of it where `listen` says.
+    /// Changes the listener of the task with this client id.
     pub(super) fn listen(&self, id: &str, listen: impl FnOnce(&mut Listener)) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             listen(&mut kept.listener);
         }
     }
 
-    /// Forwards a notification of server `number` to the client of the task that it is about; one about an
-    /// unknown task is discarded. Returns the message if the client has to read first.
+    /// Forwards a notification of server `number` to the client of its task. Discards notifications about
+    /// unknown tasks. Returns the message if the client has to read other messages first.
     pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) -> Option<Unsent> {
         let told = match &*notification.method {
             methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
@@ -308,7 +310,8 @@ impl Tasks {
         Some((kept.listener.clone(), message))
     }
 
-    /// A call that becomes a task reports under the id that its client knows it by.
+    /// Progress of a task arrives under the client id of the task, because the bridge sent that id as the
+    /// progress token.
     fn report(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
         let mut params: ProgressNotificationParams = params::parse(notification.params).ok()?;
         let RequestId::String(name) = &params.progress_token else { return None };
@@ -325,7 +328,7 @@ impl Tasks {
         Some((kept.listener.clone(), message))
     }
 
-    /// Forgets the tasks of `owner`, to which nobody comes back. Returns those that go on.
+    /// Removes the tasks of `owner` after its session has ended. Returns the tasks in progress.
     pub(super) fn forget_all(&self, owner: &Owner) -> Vec<Found> {
         let gone = self.state().remove_all(|kept| kept.owner == *owner);
         let working = gone.into_iter().filter(|kept| !kept.is_over);
@@ -338,21 +341,21 @@ impl Tasks {
 }
 
 impl Reserved {
-    /// Remembers the task that the call has become, if it has. To be told it again changes nothing.
+    /// Stores the task if the call has become one. Returns `false` otherwise. A repeated call has no effect.
     ///
     /// # Errors
-    /// The answer cannot be understood, or names a task that is another one's.
+    /// The answer is invalid, or its task id belongs to another task.
     pub(in crate::bridge) fn settle(&self, answer: &Answer) -> Result<bool, McpClientError> {
         let Some(said) = TaskSaid::created(answer)? else { return Ok(false) };
         let mut guard = self.tasks.state();
         let state = &mut *guard;
         let Some(number) = state.kept.get(&self.id).map(|kept| kept.server_number) else {
-            return Err(McpClientError::Server(Error::internal("the client has gone")));
+            return Err(McpClientError::Server(Error::internal("the client has disconnected")));
         };
         let key = (number, said.task_id.clone());
         let other = state.names.get(&key).filter(|name| **name != self.id);
         if other.and_then(|name| state.kept.get(name)).is_some_and(|other| other.server().is_some()) {
-            return Err(McpClientError::result_invalid(&"the id of its task is that of another one"));
+            return Err(McpClientError::result_invalid(&"the task has the id of another task"));
         }
         state.names.insert(key, self.id.clone());
         if let Some(kept) = state.kept.get_mut(&self.id) {
@@ -364,7 +367,7 @@ impl Reserved {
 }
 
 impl Drop for Reserved {
-    /// There is no other place that learns that a call was given up.
+    /// Removes an unused entry, because no other code learns that the call was canceled.
     fn drop(&mut self) {
         let mut state = self.tasks.state();
         if state.kept.get(&self.id).is_some_and(|kept| kept.server_id.is_none()) {
@@ -374,29 +377,29 @@ impl Drop for Reserved {
 }
 
 fn lost() -> Error {
-    Error::invalid_params("the task is lost: the server that worked at it has ended")
+    Error::invalid_params("the task is lost: its server has exited")
 }
 
-/// How often those are looked for whose time is over.
+/// Minimum time between two removals of expired tasks.
 const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
-/// Room for what stands around parameters.
+/// Estimated size of a message without its parameters, in bytes.
 const ENVELOPE_BYTES: usize = 128;
 
-/// Whose a task is: for everybody else it is not there.
+/// The owner of a task. The task does not exist for other owners.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
-    /// A session's: it has a number that no other one has.
+    /// A session with this unique number.
     Session(u64),
 }
 
-/// Who is told how a task stands.
+/// Receives the messages about a task.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Listener {
     session: Weak<Session>,
-    /// The request that is open and about the task, if one is.
+    /// The response stream of the open request about the task, if any.
     outbox: WeakOutbox,
-    /// What progress is reported under.
+    /// The progress token of the client.
     progress_token: Option<RequestId>,
 }
 
@@ -409,7 +412,7 @@ impl Listener {
         Self { session: Arc::downgrade(session), outbox: outbox.downgrade(), progress_token }
     }
 
-    /// The same, told on the stream of another request.
+    /// Redirects the messages to the response stream of another request.
     pub(in crate::bridge) fn listen_on(&mut self, outbox: &Outbox) {
         self.outbox = outbox.downgrade();
     }
@@ -418,8 +421,8 @@ impl Listener {
         self.progress_token.as_ref()
     }
 
-    /// Sends a message on the stream of the request that is open, or else on the stream for messages outside
-    /// of requests. Returns it if the client has to read first.
+    /// Sends a message on the stream of the open request, or else on the stream for messages outside of
+    /// requests. Returns the message if the client has to read other messages first.
     pub(super) fn tell(&self, message: Vec<u8>) -> Option<Unsent> {
         if let Some(outbox) = self.outbox.upgrade() {
             return outbox.send(message);
@@ -432,7 +435,7 @@ impl Listener {
     }
 }
 
-/// How one client and one server call the tasks that are between them.
+/// The mapping of task ids between one client and one server.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Names {
     tasks: Arc<Tasks>,
@@ -446,19 +449,19 @@ impl Names {
         Self { tasks, owner, server }
     }
 
-    /// What the server calls task `id`, if it is the client's.
+    /// Returns the server's id of a task of this client.
     pub(super) fn at_server(&self, id: &str) -> Option<Box<str>> {
         let found = self.tasks.find(id, &self.owner).ok()?;
         (found.upstream.number() == self.server).then_some(found.id)
     }
 
-    /// What the client calls task `id` of the server, if it is the client's.
+    /// Returns the client's id of a task of this client.
     pub(super) fn at_client(&self, id: &str) -> Option<Box<str>> {
         self.tasks.name_of(self.server, id, &self.owner)
     }
 
-    /// What a client answers, as the server knows it. That it belongs to a task of somebody else is not
-    /// passed on.
+    /// Translates an answer of the client for the server. Removes a reference to a task that does not belong
+    /// to the client.
     pub(in crate::bridge) fn answered(&self, answer: &mut Value) {
         let Some(meta) = answer.get_mut("_meta").and_then(Value::as_object_mut) else { return };
         let Some(related) = meta.get_mut(meta_keys::RELATED_TASK) else { return };
@@ -472,7 +475,7 @@ impl Names {
 
 impl TaskNames for Names {
     fn told(&self, params: &RawValue) -> Option<Box<RawValue>> {
-        // Most do not.
+        // A fast check, because most messages do not belong to a task.
         if !params.get().contains(meta_keys::RELATED_TASK) {
             return None;
         }

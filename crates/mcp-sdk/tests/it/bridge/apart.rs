@@ -1,4 +1,4 @@
-//! What one client is told and asked, no other one is.
+//! Messages and questions for one client do not reach other clients.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::client::sites::{Site, Told, answering};
 use crate::fixtures::{Echo, ask, server};
 use crate::http::{self, Message};
 
-/// A server whose tool `whoami` reports its argument as progress, asks who it is, and says both.
+/// A server with the tool `whoami`. It reports its argument as progress, asks for a name, and returns both.
 fn asking() -> McpServer {
     McpServer::new("asking", "1").tool(Tool::new("whoami"), |echo: Echo, context: Context| async move {
         tokio::task::yield_now().await;
@@ -25,7 +25,7 @@ fn asking() -> McpServer {
     })
 }
 
-/// A client that answers with `name`.
+/// Returns a client that answers with `name`.
 fn named(era: EraChoice, url: &str, name: String) -> McpClient {
     let capabilities = ClientCapabilities::default().with_elicitation();
     let builder = McpClient::builder().era(era).answers(capabilities, move |_| {
@@ -70,7 +70,7 @@ async fn questions_and_progress_find_their_clients() {
     }
 }
 
-/// A request in the modern era, whose client can be asked by a form. All have the same id.
+/// A modern request of a client that supports forms. All requests have the same id.
 fn modern(method: &str, params: Value) -> Message {
     Message::modern_with(method, params, &json!({"elicitation": {}}))
 }
@@ -108,10 +108,10 @@ async fn a_call_is_taken_up_by_the_same_request_once() {
         site.open(&modern("tools/call", params)).response()
     };
     let answer = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
-    // Another request, with the same state.
+    // Another request with the same state.
     let other = again(params("b"), answer.clone()).await.message();
     assert_eq!(other["error"]["code"], -32602, "{other}");
-    // Without the answer, it is asked again, under a state of its own.
+    // Without the answer, the server asks again with a new state.
     let unanswered = again(params("a"), json!({})).await.message();
     assert_eq!(unanswered["result"]["resultType"], "input_required", "{unanswered}");
     let spent = again(params("a"), answer.clone()).await.message();
@@ -137,7 +137,7 @@ async fn who_does_not_come_back_with_answers_is_not_waited_for_for_ever() {
     assert_eq!(late["error"]["code"], -32602, "{late}");
 }
 
-/// Log messages of the tool `log`, as this client is told them.
+/// Returns the log messages of the tool `log` that this client receives.
 async fn logged(client: &McpClient, told: &Told<ServerNotification>) -> Vec<LoggingLevel> {
     client.call_tool("log", json!({})).await.unwrap();
     let levels = told.take().into_iter().filter_map(|told| match told {
@@ -147,7 +147,8 @@ async fn logged(client: &McpClient, told: &Told<ServerNotification>) -> Vec<Logg
     levels.collect()
 }
 
-/// What one session wanted, all got: one that wanted errors only took everything else from the others.
+/// Regression test: all sessions received the log level of one. A session that wanted only errors removed all
+/// other messages for the others.
 #[tokio::test]
 async fn each_client_is_told_the_log_messages_that_it_wants() {
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
@@ -162,7 +163,7 @@ async fn each_client_is_told_the_log_messages_that_it_wants() {
     silent.ping().await.unwrap();
     errors.set_logging_level(LoggingLevel::Error).await.unwrap();
     let usual = logged(&silent, &told_silent).await;
-    assert_eq!(usual, LoggingLevel::ALL[1..], "who has said nothing is told what is usual");
+    assert_eq!(usual, LoggingLevel::ALL[1..], "a client without a level gets the usual one");
     modern.set_logging_level(LoggingLevel::Debug).await.unwrap();
     assert_eq!(logged(&modern, &told_modern).await, LoggingLevel::ALL);
     everything.set_logging_level(LoggingLevel::Debug).await.unwrap();
@@ -172,12 +173,12 @@ async fn each_client_is_told_the_log_messages_that_it_wants() {
     assert_eq!(logged(&silent, &told_silent).await, LoggingLevel::ALL[1..]);
 }
 
-/// A subscription of a client that can be asked was one to the server of those that cannot: what its calls
-/// changed, it did not hear.
+/// Regression test: the subscription of a client that can answer questions used the shared server. It missed
+/// the changes of the client's own calls.
 #[tokio::test]
 async fn who_can_be_asked_hears_of_what_its_calls_change() {
     let connect = |builder: thruway_mcp_sdk::McpClientBuilder| {
-        // Each has a state of its own, as processes have.
+        // Each connection has its own state, like a process.
         let server = McpServer::new("counting", "1").resource(Resource::new("test://n", "n"), || "n");
         let own = server.clone();
         let server = server.tool(Tool::new("count"), move || {
@@ -210,8 +211,8 @@ async fn there_are_no_more_servers_for_one_client_alone_than_there_may_be() {
     }
     assert!(outcomes[0].is_ok() && outcomes[1].is_ok());
     let refused = outcomes[2].as_ref().unwrap_err().server_error().unwrap();
-    assert!(refused.message.contains("as many"), "{refused}");
-    // A session that ends makes room.
+    assert!(refused.message.contains("servers behind this bridge"), "{refused}");
+    // The end of a session frees its server.
     let mut sessions = sessions.into_iter();
     sessions.next().unwrap().close().await;
     let result = sessions.last().unwrap().call_tool("whoami", json!({"message": "m"})).await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers that speak both eras, and can do more in the legacy one.
+//! Servers that support both eras, and can do more in the legacy era.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use crate::client::calls::text;
 use crate::client::misbehaving::on_stream_with;
 use crate::client::sites::{Site, answering};
 
-/// A server whose tool `ask` asks the client by a request, as `ctx.elicit` of `FastMCP` does: that exists in
-/// the legacy era only. `server/discover` lists only 2026-07-28.
+/// A server with the tool `ask`, which asks the client with a request, like `ctx.elicit` of `FastMCP`. That
+/// is possible only in the legacy era. `server/discover` lists only 2026-07-28.
 fn both_eras(builder: McpClientBuilder) -> McpClient {
     let call = Mutex::new(Value::Null);
     on_stream_with(builder, move |message| {
@@ -43,7 +43,8 @@ fn both_eras(builder: McpClientBuilder) -> McpClient {
     })
 }
 
-/// What such a server answers to `server/discover`, and to `initialize` if it speaks the legacy era.
+/// Returns the answer of such a server to `server/discover`, and to `initialize` if it supports the legacy
+/// era.
 fn described(message: &Value, is_legacy: bool) -> Vec<u8> {
     let info = json!({"name": "both", "version": "1"});
     let result = match message["method"].as_str() {
@@ -69,8 +70,8 @@ async fn ask(client: &McpClient) -> String {
     text(&client.call_tool("ask", json!({})).await.unwrap()).to_owned()
 }
 
-/// The bridge spoke 2026-07-28 to such a server for all clients. There, the server could not ask a legacy
-/// client, which it can ask directly.
+/// Regression test: the bridge used 2026-07-28 for all clients of such a server. The server then could not
+/// ask a legacy client, although it can without a bridge.
 #[tokio::test]
 async fn a_legacy_client_can_be_asked_by_a_server_that_asks_in_the_legacy_era_only() {
     let bridge = Bridge::connect(BridgeOptions::default(), |builder| Ok(both_eras(builder))).await.unwrap();
@@ -87,7 +88,7 @@ async fn a_legacy_client_can_be_asked_by_a_server_that_asks_in_the_legacy_era_on
     bridge.close().await;
 }
 
-/// What the server says about the legacy era is remembered: it is asked once, not for each session.
+/// The bridge asks the server about the legacy era once, not for each session.
 #[tokio::test]
 async fn a_server_that_refuses_initialize_serves_legacy_clients_in_the_modern_era() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -116,12 +117,12 @@ async fn a_server_that_refuses_initialize_serves_legacy_clients_in_the_modern_er
     bridge.close().await;
 }
 
-/// A failure that may pass decides nothing: sessions that begin later are served in the legacy era.
+/// A temporary failure is not final: later sessions use the legacy era.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_could_not_be_asked_for_the_legacy_era_is_asked_again() {
     let connected = AtomicUsize::new(0);
     let connect = move |builder: McpClientBuilder| {
-        // The first connection is that of the modern era, and the second one asks for the legacy era.
+        // The first connection uses the modern era. The second one tests for the legacy era.
         if connected.fetch_add(1, Ordering::Relaxed) == 1 {
             return Err(McpClientError::Start(io::ErrorKind::WouldBlock));
         }

@@ -1,4 +1,4 @@
-//! What clients do without end comes to an end.
+//! Limits for clients that use resources without end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use crate::client::sites::answering;
 use crate::fixtures::{server, tool, with_hanging, with_waiting};
 use crate::http::{Message, Site};
 
-/// Nobody ever gave such a question up: its session, and the server that is there for it alone, were there
-/// for ever.
+/// Regression test: such a question never timed out. Its session and the server of this session stayed
+/// forever.
 #[tokio::test(start_paused = true)]
 async fn a_question_of_a_session_is_not_waited_for_for_ever() {
     for far in FAR_ERAS {
@@ -32,12 +32,12 @@ async fn a_question_of_a_session_is_not_waited_for_for_ever() {
         assert_eq!(told["params"]["requestId"], asked["id"], "{far:?}: {told}");
         let answer = exchange.next_message().await;
         assert_eq!(answer["id"], 2, "{far:?}: {answer}");
-        assert!(answer.to_string().contains("not answered in time"), "{far:?}: {answer}");
+        assert!(answer.to_string().contains("not answer before the timeout"), "{far:?}: {answer}");
     }
 }
 
-/// Each of them was subscribed to before it was said that they are too many, and on a stream it was not said
-/// at all.
+/// Regression test: the server subscribed to all resources before it refused the request, and on a stream it
+/// did not refuse it.
 #[tokio::test]
 async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to() {
     let uris: Vec<_> = (0..=1000).map(|n| format!("test://{n}")).collect();
@@ -54,7 +54,7 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
         let site = Site::new(&bridge);
         let refused = site.send(&Message::modern("subscriptions/listen", params.clone())).await;
         assert_eq!(refused.error_code(), -32602, "{far:?}: {}", refused.text());
-        assert_eq!(connected.load(Ordering::Relaxed), 1, "{far:?}: nobody is subscribed to");
+        assert_eq!(connected.load(Ordering::Relaxed), 1, "{far:?}: the server has no subscription");
         let client = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
         let filter = serde_json::from_value(params["notifications"].clone()).unwrap();
         let error = client.listen(filter).await.unwrap_err();
@@ -62,7 +62,7 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
     }
 }
 
-/// Each question left a timer behind, for as long as its answer would have been waited for.
+/// Regression test: each question left a timer behind until its timeout.
 #[tokio::test]
 async fn a_question_that_is_answered_leaves_nothing_behind() {
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
@@ -76,7 +76,7 @@ async fn a_question_that_is_answered_leaves_nothing_behind() {
     assert!(tasks() < before + 5, "{} tasks became {}", before, tasks());
 }
 
-/// The servers behind a bridge were seen out while they handled calls.
+/// Regression test: the servers behind a bridge were closed while they handled calls.
 #[tokio::test]
 async fn calls_are_answered_before_the_bridge_is_drained() {
     let (server, go_on) = with_waiting(server());
@@ -114,7 +114,7 @@ async fn a_call_without_end_does_not_keep_the_bridge_from_ending() {
     assert!(answer["error"].is_object(), "{answer}");
 }
 
-/// Servers that waited for calls of clients of the modern era kept sessions away until their time was over.
+/// Regression test: idle servers of modern clients blocked new sessions until they timed out.
 #[tokio::test]
 async fn a_session_displaces_a_server_that_waits_for_calls() {
     let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
@@ -128,7 +128,8 @@ async fn a_session_displaces_a_server_that_waits_for_calls() {
     assert!(answered.text().contains("done"), "{}", answered.text());
 }
 
-/// A server that became free while another call waited kept its place until that had waited for too long.
+/// Regression test: a server that became idle while another call waited kept its share until that call timed
+/// out.
 #[tokio::test]
 async fn a_call_gets_the_place_of_a_server_that_has_answered() {
     let (server, gate) = with_waiting(server());
@@ -154,14 +155,14 @@ async fn a_call_gets_the_place_of_a_server_that_has_answered() {
     assert!(answer["result"].is_object(), "{answer}");
 }
 
-/// A subscription to `test://text` of a client that can be asked so.
+/// A subscription to `test://text` of a client with this capability.
 fn listening(capability: &str) -> Message {
     let params = json!({"notifications": {"resourceSubscriptions": ["test://text"]}});
     Message::modern_with("subscriptions/listen", params, &json!({ capability: {} }))
 }
 
-/// Calls waited for half a minute for what no call that ends would give them, and subscriptions then stood
-/// for nothing.
+/// Regression test: calls waited 30 s for a server, although no ending call could free one. Subscriptions
+/// then received no changes.
 #[tokio::test(start_paused = true)]
 async fn who_finds_all_servers_kept_by_subscriptions_is_told_to_come_again() {
     let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
@@ -174,10 +175,10 @@ async fn who_finds_all_servers_kept_by_subscriptions_is_told_to_come_again() {
     for refused in [&call, &listening("sampling")] {
         let refused = site.send(refused).await;
         assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
-        assert!(refused.text().contains("as many servers behind this one"), "{}", refused.text());
+        assert!(refused.text().contains("share of the servers behind this bridge"), "{}", refused.text());
     }
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    // Whose it is goes on, and so does who cannot be asked.
+    // The client that holds the server can go on, and so can clients that cannot answer questions.
     for capabilities in [json!({"elicitation": {}}), json!({})] {
         let call = Message::modern_with("tools/call", tool("progress"), &capabilities);
         assert_eq!(site.send(&call).await.status, 200, "{capabilities}");
@@ -206,7 +207,7 @@ async fn subscriptions_share_a_server_if_they_may() {
     }
 }
 
-/// A second subscription that failed took the first one with it.
+/// Regression test: a second subscription that failed removed the first one.
 #[tokio::test]
 async fn a_subscription_that_fails_leaves_the_one_that_stands() {
     let uri = "test://text";

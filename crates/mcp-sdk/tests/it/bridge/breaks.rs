@@ -1,4 +1,5 @@
-//! Streams behind a bridge that break: clients of each era are told of all that may have changed meanwhile.
+//! Broken streams behind a bridge: clients of each era receive notifications for everything that may have
+//! changed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +23,7 @@ async fn listen(client: &McpClient) -> Subscription {
     client.listen(filter).await.unwrap()
 }
 
-/// Waits until all is told that was asked for.
+/// Waits until all requested notifications have arrived.
 async fn hear_everything(mut subscription: Subscription, way: &str) {
     let (mut lists, mut resources) = (false, false);
     let telling = async {
@@ -44,7 +45,7 @@ fn answer_of_breaking(message: &Value) -> String {
                 "notifications": message["params"]["notifications"],
                 "_meta": {"io.modelcontextprotocol/subscriptionId": message["id"]},
             }});
-            // It ends there.
+            // The stream ends here.
             return response("Content-Type: text/event-stream\r\n", &format!("data: {acknowledged}\n\n"));
         }
         Some("server/discover") => json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
@@ -56,7 +57,7 @@ fn answer_of_breaking(message: &Value) -> String {
     response("Content-Type: application/json\r\n", &answer.to_string())
 }
 
-/// The far side was told, which nobody asked.
+/// Regression test: the bridge itself received the notifications, but no client did.
 #[tokio::test]
 async fn who_listens_across_hears_that_a_stream_of_the_modern_era_has_broken() {
     let url = scripted(|_, message| answer_of_breaking(message)).await;

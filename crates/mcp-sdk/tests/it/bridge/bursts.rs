@@ -1,4 +1,4 @@
-//! Many messages at once, for clients that read and for clients that do not.
+//! Bursts of messages, for clients that read and for clients that do not.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::fixtures::{Nothing, server};
 
 const MESSAGES: u32 = 1000;
 
-/// A server whose tool `burst` logs and reports progress as fast as it can.
+/// A server with the tool `burst`, which logs and reports progress as fast as it can.
 fn bursting() -> McpServer {
     server().tool(Tool::new("burst"), |_: Nothing, context: Context| async move {
         for n in 1..=MESSAGES {
@@ -29,7 +29,7 @@ fn bursting() -> McpServer {
     })
 }
 
-/// Of 1,000 messages 128 arrived: each place where messages wait dropped those for which it had no capacity.
+/// Regression test: 128 of 1,000 messages arrived. Each queue dropped messages beyond its capacity.
 #[tokio::test]
 async fn a_burst_of_messages_arrives_completely() {
     let server = bursting();
@@ -61,7 +61,7 @@ async fn a_burst_of_messages_arrives_completely() {
     }
 }
 
-/// A client on a pipe of its own that sends a call and reads nothing.
+/// A client on its own pipe that sends a call and reads nothing.
 async fn without_reading(bridge: &McpServer) -> UnixStream {
     let (mut near, far) = UnixStream::pair().unwrap();
     let bridge = bridge.clone();
@@ -77,8 +77,8 @@ async fn without_reading(bridge: &McpServer) -> UnixStream {
     near
 }
 
-/// Both clients share one stream to the server. Messages that cannot be delivered are counted, and the answer
-/// comes.
+/// Both clients share one stream to the server. The bridge counts undeliverable messages, and the answer
+/// arrives.
 #[tokio::test]
 async fn a_client_that_does_not_read_does_not_stop_the_others() {
     let server = server().tool(Tool::new("flood"), |_: Nothing, context: Context| async move {
@@ -112,10 +112,10 @@ async fn a_client_that_does_not_read_does_not_stop_the_others() {
     bridge.close().await;
 }
 
-/// A server of 2025-11-25 over HTTP. The response to a call of `hang` is an event stream that reports
-/// progress without end, if `hang` has arguments, and else nothing. The response to any other call reports
-/// progress of the first call, more than may wait for its client, and then answers. Counts the calls of
-/// `hang` whose connection has ended.
+/// A server of 2025-11-25 over HTTP. The response to a call of `hang` is an event stream. With arguments, the
+/// stream reports progress without end; otherwise it is silent. The response to any other call reports
+/// progress of the first call, more than the queue of its client can hold, and then answers. Counts the calls
+/// of `hang` whose connection has ended.
 async fn reporting(ended: Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -165,11 +165,11 @@ async fn report(mut stream: BufReader<TcpStream>, first: Arc<Mutex<Value>>, ende
         Some(_) => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
         None => "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
     };
-    // The client may have gone.
+    // The client may have disconnected.
     let _ = stream.write_all(whole.as_bytes()).await;
 }
 
-/// Sends a call of `hang` with these arguments on a pipe of its own, and reads nothing.
+/// Sends a call of `hang` with these arguments on its own pipe, and reads nothing.
 async fn hanging(bridge: &McpServer, arguments: Value) -> UnixStream {
     let (mut near, far) = UnixStream::pair().unwrap();
     let bridge = bridge.clone();
@@ -185,8 +185,8 @@ async fn hanging(bridge: &McpServer, arguments: Value) -> UnixStream {
     near
 }
 
-/// A server may report the progress of one call in the response to another. The reader of that response then
-/// waited without limit for the client of the first call, until the second call had no time left.
+/// Regression test: a server may report the progress of one call in the response to another. The reader of
+/// that response waited without limit for the client of the first call, until the second call timed out.
 #[tokio::test]
 async fn a_response_does_not_wait_for_the_client_of_another_call() {
     let url = reporting(Arc::default()).await;
@@ -194,7 +194,7 @@ async fn a_response_does_not_wait_for_the_client_of_another_call() {
     let _silent = hanging(&bridge, json!({})).await;
     let other = McpClient::builder().era(EraChoice::Modern).server(&bridge);
     let calling = async {
-        // The first of them may come before the call that hangs.
+        // The first of them may arrive before the call of `hang`.
         while bridge.dropped_messages() == 0 {
             other.call_tool("any", json!({})).await.unwrap();
         }
@@ -204,7 +204,7 @@ async fn a_response_does_not_wait_for_the_client_of_another_call() {
 }
 
 /// The wait for a client that does not read has no limit of its own, so the timeout of the call must end it.
-/// But the timeout was not looked at while the connection to that client was full.
+/// Regression test: the timeout was not checked while the connection to that client was full.
 #[tokio::test]
 async fn a_call_whose_client_does_not_read_its_response_ends_with_its_timeout() {
     for arguments in [json!({}), json!({"endless": true})] {

@@ -1,5 +1,5 @@
-//! One caller of a bridge cannot use or change the things of another: tasks, `requestState`, and the state of
-//! the server that they share.
+//! A caller of a bridge cannot use or change the state of another: tasks, `requestState`, and the state of
+//! the shared server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::fixtures::{ask, server};
 use crate::http::{Message, Site, request, with_meta};
 use crate::stream::next;
 
-/// A server whose tool `work` becomes a task that takes an hour, and whose tool `approve` becomes one that
+/// A server with the tools `work`, which becomes a task of one hour, and `approve`, which becomes a task that
 /// asks.
 fn working() -> McpServer {
     server()
@@ -37,7 +37,7 @@ fn site_of(bridge: &McpServer) -> Site {
     Site::of(bridge.endpoint().authorize(authorization))
 }
 
-/// Sends a request of `caller`, and returns its answer.
+/// Sends a request of `caller` and returns its answer.
 async fn send(site: &Site, caller: &str, method: &str, params: Value) -> Value {
     let capabilities = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     let message = Message::modern_with(method, params, &capabilities);
@@ -60,8 +60,8 @@ async fn bridges() -> Vec<(&'static str, Bridge, sites::Site)> {
     ]
 }
 
-/// The server takes a bridge for one client, so the bridge forwarded the `requestState` of one caller for
-/// another one.
+/// Regression test: a server sees a bridge as one client, so the bridge forwarded the `requestState` of one
+/// caller for another.
 #[tokio::test]
 async fn a_request_state_is_accepted_from_its_caller_only() {
     for (way, bridge, _server) in bridges().await {
@@ -84,7 +84,7 @@ async fn a_request_state_is_accepted_from_its_caller_only() {
     }
 }
 
-/// So it was with tasks: each caller could read, answer and cancel those of all others.
+/// Regression test: each caller could read, answer and cancel the tasks of all others.
 #[tokio::test]
 async fn a_task_is_accepted_from_its_caller_only() {
     for (way, bridge, _server) in bridges().await {
@@ -138,15 +138,15 @@ async fn task_ids_of_the_server_itself_and_made_up_ones_are_refused() {
         let refused = send(&site, "ada", "tasks/get", json!({"taskId": id})).await;
         assert_eq!(refused["error"]["code"], -32602, "{id}: {refused}");
     }
-    // 2026-07-28 has no such requests, and a server of both eras might answer with the tasks of all callers.
+    // 2026-07-28 has no such requests. A server of both eras might answer with the tasks of all callers.
     for method in ["tasks/list", "tasks/result"] {
         let refused = send(&site, "ada", method, json!({"taskId": sealed})).await;
         assert_eq!(refused["error"]["code"], -32601, "{method}: {refused}");
     }
 }
 
-/// A server that counts its tasks begins again when it is started again: the old id is then that of another
-/// caller's task.
+/// A server with sequential task ids starts again after a restart. The old id then belongs to the task of
+/// another caller.
 #[tokio::test]
 async fn a_task_does_not_outlive_the_process_that_works_at_it() {
     for (way, bridge, _server) in bridges().await {
@@ -154,12 +154,12 @@ async fn a_task_does_not_outlive_the_process_that_works_at_it() {
         let id = begin(&site, "ada", "work").await;
         bridge.close().await;
         let shown = send(&site, "ada", "tasks/get", json!({"taskId": id})).await;
-        // Over HTTP the server goes on, whoever is connected to it.
+        // Over HTTP, the server continues, because it does not depend on the connection.
         assert_eq!(shown["result"].is_object(), way == "over HTTP", "{way}: {shown}");
     }
 }
 
-/// A client of the legacy era has no rounds, but its `requestState` was forwarded to a server that has.
+/// Regression test: a legacy client has no rounds, but its `requestState` was forwarded to a server that has.
 #[tokio::test]
 async fn a_legacy_client_sends_no_request_state_across() {
     let seen = Told::new();
@@ -195,7 +195,7 @@ async fn a_legacy_client_sends_no_request_state_across() {
     assert_eq!(seen[0]["name"], "any");
 }
 
-/// A server of the legacy era that answers every request, and passes the method of each request to `tell`.
+/// A legacy server that answers every request, and passes the method of each request to `tell`.
 fn recording(builder: McpClientBuilder, tell: impl Fn(String) + Send + 'static) -> McpClient {
     on_stream_with(builder, move |message| {
         if message["id"].is_null() {
@@ -236,8 +236,8 @@ const NOTIFICATIONS: [&str; 4] = [
     "notifications/custom",
 ];
 
-/// The bridge forwarded every method of a client of 2026-07-28. So one client could unsubscribe all others
-/// from a resource, silence the log, or begin the session of the shared server anew.
+/// Regression test: the bridge forwarded every method of a 2026-07-28 client. One client could unsubscribe
+/// all others from a resource, disable the log, or restart the session of the shared server.
 #[tokio::test]
 async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
     let seen = Told::new();
@@ -246,7 +246,7 @@ async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
     let mut stream = bridge.connect();
     let params = json!({"uri": "test://a", "level": "emergency", "requestId": 7});
     for method in LEGACY_REQUESTS.into_iter().chain(NOTIFICATIONS) {
-        // A client that can be asked has a server of its own, which other clients use later.
+        // A client that can answer questions gets its own server, which other clients use later.
         for capabilities in [json!({}), json!({"elicitation": {}})] {
             let message = Message::modern_with(method, params.clone(), &capabilities);
             assert_eq!(site.refused(&message).await, (404, -32601), "{method}");
@@ -266,8 +266,8 @@ async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
     bridge.close().await;
 }
 
-/// A notification with an id crossed as a request. A server that looks at the method only canceled the call
-/// of another client.
+/// Regression test: a notification with an id crossed as a request. A server that checked only the method
+/// canceled the call of another client.
 #[tokio::test]
 async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
     let seen = Told::new();
@@ -287,8 +287,8 @@ async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
     bridge.close().await;
 }
 
-/// Each message of a batch counts as legacy, so its `subscriptions/listen` crossed to a server of 2026-07-28,
-/// and the call never ended.
+/// Regression test: messages of a batch count as legacy. A `subscriptions/listen` in a batch crossed to a
+/// 2026-07-28 server, and the call never ended.
 #[tokio::test(start_paused = true)]
 async fn a_batch_has_no_requests_of_the_modern_era() {
     let site = Site::new(in_memory(&server(), options(EraChoice::Modern)).await.server());
@@ -303,7 +303,7 @@ async fn a_batch_has_no_requests_of_the_modern_era() {
     assert_eq!(answers.as_array().unwrap().len(), methods.len());
 }
 
-/// An unknown method got status 404. In the legacy era, a client takes that for the end of its session.
+/// Regression test: an unknown method got status 404. A legacy client treats that as the end of its session.
 #[tokio::test]
 async fn a_refused_method_does_not_end_the_session_of_a_legacy_client() {
     let bridge = bridge_to_recording(&Told::new()).await;

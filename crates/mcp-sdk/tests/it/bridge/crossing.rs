@@ -1,4 +1,4 @@
-//! What crosses a bridge, in every way and between all eras.
+//! Messages across a bridge, over all transports and between all eras.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ async fn changes_are_told_across() {
                     }
                 }
             };
-            // Streams of the legacy era may open after `listen` has returned.
+            // Legacy streams may open after `listen` has returned.
             let changing = async {
                 loop {
                     server.resource_updated("test://text");
@@ -202,8 +202,8 @@ async fn who_goes_cancels_across() {
     }
 }
 
-/// The server had closed the stream of a call so that no connection stays open, and the bridge let its own
-/// client wait at one: three checks of the official suite did not apply through it.
+/// Regression test: the server closed the stream of a call to free the connection, but the bridge kept the
+/// stream to its client open. Three checks of the official suite did not apply through a bridge.
 #[tokio::test]
 async fn a_stream_that_the_server_closes_for_a_while_is_closed_for_the_client_too() {
     let gate = Arc::new(Notify::new());

@@ -1,4 +1,4 @@
-//! What ends with a client of a bridge, and what goes on without it.
+//! The end of clients of a bridge, and of the servers behind it.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::client::sites::{Told, answering};
 use crate::fixtures::{server, tool};
 use crate::http::{Message, Site};
 
-/// Whoever came next had the server of the one before: what it remembered of its client, and might ask it
-/// for.
+/// Regression test: the next caller got the server of the previous one, with the server's data about that
+/// client.
 #[tokio::test]
 async fn a_server_for_calls_is_for_those_of_one_caller() {
     let connected = Arc::new(AtomicUsize::new(0));
@@ -35,7 +35,7 @@ async fn a_server_for_calls_is_for_those_of_one_caller() {
     let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain);
     let site = Site::of(bridge.endpoint().authorize(authorization));
     let subscribe = json!({"notifications": {"resourceSubscriptions": ["test://text"]}});
-    // The first is the one that the bridge asks what it is.
+    // The bridge uses the first connection for the description of the server.
     for (caller, expected) in [("ada", 2), ("ada", 2), ("bob", 3), ("ada", 3), ("bob", 3)] {
         let of_caller = |method: &str, params: &Value| {
             let message = Message::modern_with(method, params.clone(), &json!({"elicitation": {}}));
@@ -49,7 +49,7 @@ async fn a_server_for_calls_is_for_those_of_one_caller() {
     }
 }
 
-/// A server of the legacy era over HTTP; what it is asked is told.
+/// A legacy server over HTTP. Returns its URL and the requests that it receives.
 async fn sessions() -> (String, mpsc::UnboundedReceiver<String>) {
     let (seen, asked) = mpsc::unbounded_channel();
     let count = AtomicUsize::new(0);
@@ -81,7 +81,7 @@ async fn until(asked: &mut mpsc::UnboundedReceiver<String>, expected: &str) {
     timeout(Duration::from_mins(1), waiting).await.unwrap_or_else(|_| panic!("not asked: {expected}"));
 }
 
-/// It was left to the far server to notice at some time that its session was not used any more.
+/// Regression test: the bridge did not end unused sessions at the server. The server had to expire them.
 #[tokio::test]
 async fn the_far_session_ends_with_the_near_one_and_with_a_call_that_is_displaced() {
     let (url, mut asked) = sessions().await;
@@ -101,8 +101,8 @@ async fn the_far_session_ends_with_the_near_one_and_with_a_call_that_is_displace
     until(&mut asked, "DELETE s2").await;
 }
 
-/// A client could let a server that does not begin be told of other roots as often as it liked, all at the
-/// same time.
+/// Regression test: while a server was starting, a client could queue any number of notifications about
+/// changed roots.
 #[tokio::test]
 async fn roots_that_change_again_and_again_are_told_of_once_more() {
     let (released, told) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
@@ -129,7 +129,7 @@ async fn roots_that_change_again_and_again_are_told_of_once_more() {
     for _ in 0..100 {
         client.roots_changed().await.unwrap();
     }
-    // It is answered by the bridge, behind all of them.
+    // The bridge answers this request after all the others.
     client.ping().await.unwrap();
     assert!(tasks() < before + 10, "{before} tasks became {}", tasks());
     released.notify_one();
@@ -137,13 +137,13 @@ async fn roots_that_change_again_and_again_are_told_of_once_more() {
     while told.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
-    // What there was to be told is before it on the stream.
+    // On the stream, all notifications precede this answer.
     client.call_tool("any", json!({})).await.unwrap();
     let told = told.load(Ordering::Relaxed);
     assert!(told <= 2, "told {told} times");
 }
 
-/// A server of the legacy era that begins when it may, and counts how often it is told of other roots.
+/// A legacy server that starts on a signal, and counts notifications about roots.
 async fn slow_server(
     far: tokio::net::UnixStream,
     is_first: bool,
@@ -177,7 +177,7 @@ async fn slow_server(
     }
 }
 
-/// What a user had done on a page, clients of the legacy era were not told.
+/// Regression test: legacy clients received no notification about completed pages.
 #[tokio::test]
 async fn what_a_page_asked_is_told_to_be_done() {
     let complete = json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete",
@@ -219,8 +219,8 @@ async fn what_a_page_asked_is_told_to_be_done() {
     bridge.close().await;
 }
 
-/// A server of the legacy era whose first process for a session is given up when it is called. The others
-/// answer with how much they are to log; what they do not subscribe to they do not say.
+/// A legacy server. The client gives up its first process for a session at the first call. Later processes
+/// answer with the requested log level, and send no changes without a subscription.
 fn given_up(
     name: &str,
 ) -> (
@@ -268,7 +268,7 @@ async fn until_replaced(client: &McpClient) -> String {
     timeout(Duration::from_mins(1), calling).await.expect("the server should be replaced")
 }
 
-/// The server that took its place logged as it liked.
+/// Regression test: the replacement server used its own log level.
 #[tokio::test]
 async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
     let (options, connect, directory) = given_up("logs");
@@ -280,8 +280,8 @@ async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// A session that had ended was kept, with its server, for as long as that did not answer: minutes for each
-/// resource.
+/// Regression test: a session that had ended was kept with its server until the server answered, for minutes
+/// per resource.
 #[tokio::test]
 async fn a_server_that_hangs_keeps_no_session_that_has_ended() {
     let (options, connect, directory) = given_up("hangs");

@@ -1,4 +1,4 @@
-//! Servers behind a bridge that die, hang or misbehave: each call ends with an error that says so.
+//! Servers behind a bridge that die, hang or misbehave: each call ends with an error that names the failure.
 
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::http;
 
 fn options() -> BridgeOptions {
     let client = McpClientOptions {
-        // A shell that a busy machine starts takes longer than half a second, which was the timeout here
+        // A shell may take longer than half a second to start on a busy machine. That was the timeout here
         // once.
         timeout: Duration::from_mins(1),
         exit_wait: Duration::from_millis(100),
@@ -34,7 +34,7 @@ fn impatient() -> BridgeOptions {
     BridgeOptions { client, ..BridgeOptions::default() }
 }
 
-/// A server of the legacy era that does `on_call` when a tool is called; `$id` is the id of the request.
+/// A legacy server that runs `on_call` for each tool call. `$id` is the id of the request.
 pub(super) fn script(on_call: &str) -> String {
     let initialized = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
         "serverInfo": {"name": "script", "version": "1"}});
@@ -53,7 +53,7 @@ done
     )
 }
 
-/// What answers the call.
+/// The command that answers the call.
 pub(super) const PROPER: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
 
 async fn bridge(script: String) -> Bridge {
@@ -100,7 +100,7 @@ async fn a_server_that_always_dies_is_not_started_for_ever() {
     let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
     for _ in 0..8 {
         let error = call(&client).await.unwrap_err();
-        assert!(error.message.contains("the server behind this one"), "{error}");
+        assert!(error.message.contains("the server behind this bridge"), "{error}");
     }
     bridge.close().await;
 }
@@ -109,8 +109,8 @@ async fn a_server_that_always_dies_is_not_started_for_ever() {
 async fn a_call_ends_with_an_error_that_names_the_fault_of_the_server() {
     for (on_call, expected) in [
         ("head -c 200000 /dev/zero | tr '\\0' x; echo", "larger than allowed"),
-        ("echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":[]}\"", "no object"),
-        ("yes rubbish | head -n 5000", "what is no answer"),
+        ("echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":[]}\"", "not an object"),
+        ("yes rubbish | head -n 5000", "an invalid message"),
     ] {
         let bridge = bridge(script(on_call)).await;
         for era in [EraChoice::Legacy, EraChoice::Modern] {
@@ -118,7 +118,7 @@ async fn a_call_ends_with_an_error_that_names_the_fault_of_the_server() {
             let error = call(&client).await.unwrap_err();
             assert!(error.message.contains(expected), "{era:?}, {on_call}: {error}");
             if on_call.starts_with("yes") {
-                // It has been given up.
+                // The client has given up the server.
                 break;
             }
         }
@@ -126,8 +126,8 @@ async fn a_call_ends_with_an_error_that_names_the_fault_of_the_server() {
     }
 }
 
-/// A line that was no message disappeared without a word in the log, and the call that it was the answer of
-/// waited until its time was over, which is 5 minutes for a bridge.
+/// Regression test: an invalid line was not logged, and the call that it should have answered waited for its
+/// timeout, which is 5 minutes for a bridge.
 #[tokio::test]
 async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
     let invalid_utf8 =
@@ -140,7 +140,7 @@ async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
     for on_call in [invalid_utf8, pretty, with_length, events] {
         let _ = std::fs::remove_dir(&state);
         let client = McpClientOptions { timeout: Duration::from_mins(5), ..options().client };
-        // The next call is answered properly.
+        // The next call gets a valid answer.
         let state = state.display();
         let on_call = format!("if mkdir {state} 2>/dev/null; then {on_call}; else echo; {PROPER}; fi");
         let bridge = bridge_with(BridgeOptions { client, ..options() }, script(&on_call)).await;
@@ -154,7 +154,7 @@ async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
     std::fs::remove_dir(&state).unwrap();
 }
 
-/// The answer behind a byte order mark disappeared.
+/// Regression test: an answer after a byte order mark was lost.
 #[tokio::test]
 async fn byte_order_marks_and_other_text_between_messages_do_not_matter() {
     let marked = r#"printf '\357\273\277{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' "$id""#;
@@ -197,7 +197,7 @@ async fn a_call_that_the_server_does_not_answer_ends_with_its_timeout() {
         for era in [EraChoice::Legacy, EraChoice::Modern] {
             let client = McpClient::builder().era(era).server(&bridge).with_timeout(Duration::from_hours(1));
             let error = call(&client).await.unwrap_err();
-            assert!(error.message.contains("no answer came in time"), "{era:?}: {error}");
+            assert!(error.message.contains("did not answer before the timeout"), "{era:?}: {error}");
         }
         bridge.close().await;
     }
@@ -223,7 +223,7 @@ async fn a_server_for_one_client_alone_ends_when_it_is_not_used() {
     let ended = std::env::temp_dir().join(format!("ended-{}", std::process::id()));
     for near in [EraChoice::Legacy, EraChoice::Modern] {
         let _ = std::fs::remove_file(&ended);
-        // The one that all share goes on.
+        // The shared server continues.
         let script = format!("{}echo ended >> {}", script(PROPER), ended.display());
         let server =
             McpServerOptions { session_idle: Duration::from_millis(200), ..McpServerOptions::default() };
@@ -237,14 +237,14 @@ async fn a_server_for_one_client_alone_ends_when_it_is_not_used() {
         };
         tokio::time::timeout(Duration::from_mins(1), waiting).await.unwrap_or_else(|_| panic!("{near:?}"));
         assert_eq!(std::fs::read_to_string(&ended).unwrap(), "ended\n");
-        // By another one.
+        // Answered by another server.
         call_once(&site, near).await;
         bridge.close().await;
     }
     std::fs::remove_file(&ended).unwrap();
 }
 
-/// Calls a tool, as a client that can be asked and does not listen.
+/// Calls a tool from a client that can answer questions and has no stream open.
 async fn call_once(site: &http::Site, near: EraChoice) {
     let (tool, capabilities) = (json!({"name": "any", "arguments": {}}), json!({"elicitation": {}}));
     let answered = if near == EraChoice::Legacy {
@@ -256,7 +256,7 @@ async fn call_once(site: &http::Site, near: EraChoice) {
     assert!(answered.text().contains(r#""content":[]"#), "{}", answered.text());
 }
 
-/// A session whose server had been given up was refused everything from then on.
+/// Regression test: a session with a server that the client had given up could not send any more requests.
 #[tokio::test]
 async fn a_server_that_was_given_up_is_replaced_for_its_session() {
     let directory = std::env::temp_dir().join(format!("given-up-{}", std::process::id()));
@@ -270,13 +270,13 @@ async fn a_server_that_was_given_up_is_replaced_for_its_session() {
     let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
     let mut subscription = client.listen(filter).await.unwrap();
     let error = call(&client).await.unwrap_err();
-    assert!(error.message.contains("what is no answer"), "{error}");
+    assert!(error.message.contains("an invalid message"), "{error}");
     let replaced = async {
         while let Err(error) = call(&client).await {
             assert!(error.message.contains("the connection ended"), "{error}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // Nobody knows what was missed.
+        // Changes may have been missed.
         while !matches!(subscription.next().await, Some(ServerNotification::ResourceUpdated(_))) {}
     };
     tokio::time::timeout(Duration::from_mins(1), replaced).await.unwrap();
@@ -284,14 +284,15 @@ async fn a_server_that_was_given_up_is_replaced_for_its_session() {
     bridge.close().await;
 }
 
-/// Servers of the legacy era that ask when nothing is being handled were told that nobody can be asked.
+/// Regression test: legacy servers that asked outside of calls got the error that the client cannot answer
+/// questions.
 #[tokio::test]
 async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
     let ask = |id: u32, method: &str| {
         let params = json!({"messages": [], "maxTokens": 1});
         format!("echo '{}'", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
     };
-    // As servers do that hear of other roots.
+    // Like servers that ask for roots after a change.
     let hears = format!(
         r#"*roots/list_changed*) {} ;; *\"id\":7001,*file:*) {} ;; *\"id\":7002,*42*) said=asked ;; *tools/call*)"#,
         ask(7001, "roots/list"),
@@ -306,8 +307,8 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
     ] {
         let call = async || text(&client.call_tool("any", json!({})).await.unwrap()).to_owned();
         assert_eq!(call().await, "");
-        // A client over HTTP can be asked once its stream is open, which a busy machine delays. The server
-        // asks again after another change.
+        // A client over HTTP can answer questions once its stream is open, which a busy machine delays. The
+        // server asks again after another change.
         let asked = async {
             for n in 0.. {
                 if n % 50 == 0 {
@@ -325,8 +326,8 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
     bridge.close().await;
 }
 
-/// Whoever wants log messages waits for a server that does not say that it will send them; others do not wait
-/// for long.
+/// A client that requests log messages waits for a server that does not confirm. Other clients wait only
+/// briefly.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
     let connect = |builder: McpClientBuilder| {
@@ -360,7 +361,7 @@ async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
-/// All who wanted to subscribe to anything waited for the one whose subscription the server did not answer.
+/// Regression test: one unanswered subscription delayed all other subscriptions.
 #[tokio::test]
 async fn a_subscription_that_is_not_answered_keeps_up_no_other_one() {
     let respond = script(PROPER).replace("*tools/call*)", "*slow*) : ;; *resources/subscribe*)");

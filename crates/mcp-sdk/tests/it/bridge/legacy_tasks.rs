@@ -1,4 +1,4 @@
-//! Tasks of 2025-11-25 cross a bridge, to those whose they are.
+//! Tasks of 2025-11-25 cross a bridge and reach only their owners.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::http::{Exchange, Message, Session, Site};
 
 const REVISION: &str = "2025-11-25";
 
-/// A client that knows tasks, cannot be asked, and tells what it is told.
+/// A client that supports tasks and cannot answer questions. Returns its notifications too.
 fn client(bridge: &McpServer) -> (McpClient, Told<ServerNotification>) {
     let told = Told::new();
     let capabilities = ClientCapabilities::default().with_tasks();
@@ -38,21 +38,21 @@ async fn begin(client: &McpClient, tool: &str) -> String {
     }
 }
 
-/// What a session is answered.
+/// Returns the answer to a request of a session.
 async fn ask(site: &Site, session: &Session, method: &str, params: Value) -> Value {
     let response = site.send(&session.request(7, method, &params)).await;
     let is_stream = response.head.contains("text/event-stream");
     if is_stream { response.messages().pop().unwrap() } else { response.message() }
 }
 
-/// The id of a task that a call becomes.
+/// Returns the id of the task that a call has become.
 async fn begun(site: &Site, session: &Session, tool: &str) -> String {
     let answer = ask(site, session, "tools/call", json!({"name": tool, "arguments": {}, "task": {}})).await;
     let id = answer["result"]["task"]["taskId"].as_str();
     id.unwrap_or_else(|| panic!("it should become a task: {answer}")).to_owned()
 }
 
-/// The next notification of this method.
+/// Returns the next notification with this method.
 async fn next_told(told: &Told<ServerNotification>, expected: &str) -> Value {
     let telling = async {
         loop {
@@ -69,7 +69,7 @@ async fn next_told(told: &Told<ServerNotification>, expected: &str) -> Value {
     timeout(Duration::from_mins(1), telling).await.unwrap_or_else(|_| panic!("not told: {expected}"))
 }
 
-/// The bridge to a server, and a bridge to that one over HTTP.
+/// Returns a bridge to a server, and a bridge to that bridge over HTTP.
 async fn bridges(server: &TaskServer) -> (Vec<(&'static str, Bridge)>, sites::Site) {
     let near = server.bridge().await;
     let site = sites::Site::new(&near);
@@ -104,7 +104,7 @@ async fn a_task_is_begun_looked_at_awaited_listed_and_given_up() {
         let error = client.wait_for_task(&failing).await.unwrap_err();
         assert_eq!(error.server_error().unwrap().message, "it does not work", "{way}");
         client.cancel_task(&failing).await.unwrap();
-        // What is no task is none.
+        // A call without a task stays a call.
         assert_eq!(text(&client.call_tool("slow", json!({})).await.unwrap()), "at once", "{way}");
         drop(client);
     }
@@ -131,7 +131,7 @@ async fn tasks_are_offered_only_where_both_sides_know_them() {
     assert_eq!(offered(TaskServer::new().bridge_with(older).await.server(), REVISION).await, Value::Null);
 }
 
-/// The server would make a task of the call, of which its client knew nothing.
+/// Regression test: the server created a task, although its client had not been offered tasks.
 #[tokio::test]
 async fn no_task_is_made_for_who_was_not_offered_any() {
     let server = TaskServer::new();
@@ -145,7 +145,7 @@ async fn no_task_is_made_for_who_was_not_offered_any() {
     let modern = Message::modern("tools/call", call);
     let answer = site.send(&modern).await.message();
     assert_eq!(answer["result"]["content"][0]["text"], "at once", "{answer}");
-    // Somebody else's, which the server would let anybody have.
+    // A task of another client, which the server itself would reveal.
     let knowing = site.initialize_with(REVISION, &json!({})).await;
     begun(&site, &knowing, "slow").await;
     for method in ["tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list"] {
@@ -171,7 +171,7 @@ async fn nobody_sees_polls_awaits_or_cancels_the_task_of_another() {
     let of_ada = begun(&site, &ada, "slow").await;
     let of_bob = begun(&site, &bob, "slow").await;
     assert_eq!(server.connections(), 1, "they share the server");
-    // Those of others, those of the server, and what is no id at all.
+    // Ids of other clients, ids of the server, and invalid ids.
     for id in [json!(of_ada), json!("task-1"), json!("task-2"), json!(""), json!("x".repeat(100_000))] {
         for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
             let answer = ask(&site, &bob, method, json!({ "taskId": id })).await;
@@ -206,7 +206,7 @@ async fn how_a_task_stands_is_told_to_its_client_only() {
     server.end("task-1", "completed");
     let status = next_told(&told_ada, "notifications/tasks/status").await;
     assert_eq!((&status["taskId"], &status["status"]), (&json!(id), &json!("completed")));
-    // Right behind the answer that says that there is a task.
+    // Directly after the answer that announces the task.
     let quick = begin(&ada, "quick").await;
     assert_eq!(next_told(&told_ada, "notifications/tasks/status").await["taskId"], json!(quick));
     bob.ping().await.unwrap();
@@ -242,12 +242,12 @@ async fn what_is_told_of_unknown_tasks_is_passed_over() {
     assert_eq!(
         (&status["taskId"], &status["status"]),
         (&json!(id), &json!("cancelled")),
-        "the first that is told"
+        "the first notification"
     );
 }
 
-/// On the stream of the request that waits for the result: a client without another stream would hear
-/// nothing.
+/// The notifications use the stream of the request that waits for the result. A client without another stream
+/// would otherwise miss them.
 #[tokio::test]
 async fn who_waits_for_a_result_is_told_and_asked_there() {
     let server = TaskServer::new();
@@ -276,7 +276,7 @@ async fn who_waits_for_a_result_is_told_and_asked_there() {
     assert_eq!(result["result"]["content"][0]["text"], "done alone");
 }
 
-/// Answers what is asked on a stream, and says to which task the answer belongs.
+/// Answers a question on a stream, with a reference to a task.
 async fn answer_question(
     site: &Site,
     session: &Session,
@@ -302,7 +302,7 @@ async fn a_task_asks_its_client_and_nobody_else() {
     let of_other = begun(&site, &other, "slow").await;
     for foreign in [false, true] {
         let session = site.initialize_with(REVISION, &capabilities).await;
-        // It asks right behind the answer, when no request is open.
+        // The task asks directly after the answer, when no request is open.
         let mut stream = site.open(&session.get());
         stream.head().await;
         let id = begun(&site, &session, "asks").await;
@@ -310,7 +310,7 @@ async fn a_task_asks_its_client_and_nobody_else() {
         answer_question(&site, &session, &mut stream, &id, named).await;
         let result = ask(&site, &session, "tasks/result", json!({ "taskId": id })).await;
         assert_eq!(result["result"]["content"][0]["text"], "done Ada", "{result}");
-        // What the server has heard.
+        // The data that the server has received.
         let heard = &result["result"]["structuredContent"]["_meta"];
         assert_eq!(*heard, if foreign { json!({}) } else { related("task-1") });
     }
@@ -338,10 +338,10 @@ async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
         }
     }
     assert_eq!(ids.len(), 100);
-    assert_eq!(server.seen("tools/call").len(), 100, "what is refused is not begun");
+    assert_eq!(server.seen("tools/call").len(), 100, "a refused call starts no task");
     let other = site.initialize_with(REVISION, &json!({})).await;
     begun(&site, &other, "slow").await;
-    // One that is over makes room, and is forgotten then.
+    // A finished task makes space for another, and is forgotten then.
     ask(&site, &greedy, "tasks/cancel", json!({"taskId": ids[5]})).await;
     begun(&site, &greedy, "slow").await;
     let answer = ask(&site, &greedy, "tasks/get", json!({"taskId": ids[5]})).await;
@@ -352,7 +352,7 @@ async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
 
 #[tokio::test]
 async fn there_are_no_more_tasks_than_may_be() {
-    // All sessions are of one caller, which may have half of them.
+    // All sessions belong to one caller, which may use half of the limit.
     let options = BridgeOptions { tasks_max: 6, ..options(EraChoice::Legacy) };
     let bridge = TaskServer::new().bridge_with(options).await;
     let site = Site::new(&bridge);
@@ -364,7 +364,7 @@ async fn there_are_no_more_tasks_than_may_be() {
         assert_eq!(answer["result"].is_object(), n < 3, "{n}: {answer}");
         sessions.push(session);
     }
-    // Who goes makes room.
+    // The end of a session frees its tasks.
     assert_eq!(site.send(&sessions[0].delete()).await.status, 204);
     begun(&site, &sessions[4], "slow").await;
 }
@@ -384,10 +384,10 @@ async fn a_task_is_forgotten_when_its_time_is_over() {
     begun(&site, &session, "slow").await;
 }
 
-/// The server would work on for nobody.
+/// Regression test: the server continued to work on tasks without a client.
 #[tokio::test]
 async fn tasks_of_a_session_that_ends_are_given_up() {
-    // Those who share a server, and those who have one alone.
+    // Clients of a shared server, and clients with their own server.
     for capabilities in [json!({}), json!({"elicitation": {}})] {
         let server = TaskServer::new();
         let bridge = server.bridge().await;
@@ -402,7 +402,7 @@ async fn tasks_of_a_session_that_ends_are_given_up() {
         assert_eq!(site.send(&ada.delete()).await.status, 204);
         let cancelled = server.until_seen("tasks/cancel", 1).await;
         assert_eq!(cancelled.len(), 1);
-        // Not what is over, nor that of another.
+        // Not the finished task, and not the task of another client.
         let expected = if server.connections() == 1 { "task-3" } else { "task-2" };
         assert_eq!(cancelled[0]["params"]["taskId"], expected);
     }
@@ -453,8 +453,8 @@ async fn a_call_that_gives_no_task_leaves_nothing_behind() {
     begun(&site, &session, "any").await;
 }
 
-/// The one that took its place counted from the beginning: its first task would have been taken for the one
-/// before.
+/// Regression test: the replacement server started its ids again, so its first task was taken for the
+/// previous one.
 #[tokio::test]
 async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -480,8 +480,8 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     let lost = begun(&site, &session, "any").await;
     let stands = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(stands["result"]["status"], "working", "{stands}");
-    // Who waits when the server dies is told, and the request is not sent again.
-    let expected = "the task is lost: the server that worked at it has ended";
+    // A client that waits when the server dies gets an error, and the request is not repeated.
+    let expected = "the task is lost: its server has exited";
     for method in ["tasks/result", "tasks/get", "tasks/cancel", "tasks/result"] {
         let answer = ask(&site, &session, method, json!({ "taskId": lost })).await;
         assert_eq!(answer["error"]["message"], expected, "{method}: {answer}");
@@ -491,10 +491,10 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     assert_eq!(stands["result"]["taskId"], json!(next), "{stands}");
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(answer["error"]["message"], expected, "{answer}");
-    // It makes room for another one: the server is asked, which knows one id only.
+    // The lost task makes space for another. The server accepts the call, but it knows only one id.
     let call = json!({"name": "any", "arguments": {}, "task": {}});
     let answer = ask(&site, &session, "tools/call", call).await;
-    assert!(answer["error"]["message"].as_str().unwrap().ends_with("that of another one"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().ends_with("the id of another task"), "{answer}");
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
     bridge.close().await;
@@ -502,7 +502,7 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     assert_eq!(answer["error"]["message"], expected, "{answer}");
 }
 
-/// Of such a server, two clients would have had the same task.
+/// Regression test: two clients would share one task of such a server.
 #[tokio::test]
 async fn a_server_that_uses_an_id_twice_is_refused() {
     let capabilities = json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}});
@@ -526,7 +526,7 @@ async fn a_server_that_uses_an_id_twice_is_refused() {
     let id = begun(&site, &ada, "any").await;
     let call = json!({"name": "any", "arguments": {}, "task": {}});
     let answer = ask(&site, &bob, "tools/call", call).await;
-    assert!(answer["error"]["message"].as_str().unwrap().contains("that of another one"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("the id of another task"), "{answer}");
     let answer = ask(&site, &ada, "tasks/get", json!({ "taskId": id })).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("another task"), "{answer}");
 }

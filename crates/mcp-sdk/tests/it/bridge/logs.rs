@@ -12,8 +12,8 @@ use crate::client::misbehaving::{on_stream_with, response, scripted};
 use crate::client::sites::{Site, Told, answering};
 use crate::http::{self, Message};
 
-/// A server of the legacy era whose tool `log` logs once before its answer and three times after it. The tool
-/// `hang` has no answer; when it is called a second time, the server logs.
+/// A legacy server with the tool `log`, which logs once before its answer and three times after it. The tool
+/// `hang` has no answer; at its second call, the server logs.
 fn logging(builder: McpClientBuilder) -> McpClient {
     let hanging = Mutex::new(0);
     on_stream_with(builder, move |message| {
@@ -64,14 +64,13 @@ async fn logged(told: &Told<ServerNotification>, expected: &[(LoggingLevel, &str
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-    // Over HTTP, messages of a call and messages outside of calls come on two streams, so they may overtake
-    // each other.
+    // Over HTTP, messages of a call and messages outside of calls use two streams, so their order may change.
     messages.sort_by_key(|(_, data)| data != "before");
     let expected: Vec<_> = expected.iter().map(|(level, data)| (*level, json!(data))).collect();
     assert!(waited.is_ok() && messages == expected, "{way}: {messages:?}");
 }
 
-/// Only log messages within calls crossed the bridge.
+/// Regression test: only log messages within calls crossed the bridge.
 #[tokio::test]
 async fn log_messages_outside_of_calls_reach_the_sessions_that_want_them() {
     use LoggingLevel::{Debug, Error, Info};
@@ -112,7 +111,7 @@ async fn each_session_has_the_log_messages_of_its_own_level() {
     bridge.close().await;
 }
 
-/// In 2026-07-28 a log message belongs to a request: to the subscription that names a level.
+/// In 2026-07-28, a log message belongs to a request: to the subscription that names a level.
 #[tokio::test]
 async fn a_subscription_that_names_a_level_has_log_messages_outside_of_calls() {
     let bridge = bridge().await;
@@ -142,7 +141,7 @@ async fn a_subscription_that_names_a_level_has_log_messages_outside_of_calls() {
     bridge.close().await;
 }
 
-/// Nobody can tell to which of several calls such a message belongs, so no other client may see it.
+/// Such a message could belong to any of several calls, so no other client may receive it.
 #[tokio::test]
 async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
     let bridge = bridge().await;
@@ -167,7 +166,8 @@ async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
     assert_eq!(of_call, None);
 }
 
-/// When a client gave its call up, the server went on with it, and the next client received its messages.
+/// Regression test: after a client canceled its call, the server continued, and the next client received its
+/// messages.
 #[tokio::test]
 async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_caller() {
     let bridge = bridge().await;
@@ -194,7 +194,7 @@ async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_calle
     bridge.close().await;
 }
 
-/// Such messages were dropped, but not counted.
+/// Regression test: such messages were dropped, but not counted.
 #[tokio::test]
 async fn log_messages_with_the_response_to_a_request_of_the_bridge_are_counted() {
     let url = scripted(|_, message| {

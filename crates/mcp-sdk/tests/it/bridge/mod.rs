@@ -1,4 +1,4 @@
-//! Bridges: clients of either era before servers of either era.
+//! Bridges with clients of either era and servers of either era.
 
 mod sites;
 mod crossing;

@@ -1,4 +1,4 @@
-//! Headers that mirror arguments, before servers that never see them.
+//! Headers that mirror arguments, with servers that never see the headers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,9 +19,9 @@ use crate::fixtures::ask;
 use crate::http::{self, Message};
 use crate::mirroring::{mirroring, query};
 
-/// A bridge took what the body says, whatever the headers said: a gateway that decides by `Mcp-Param-Region:
-/// eu` let a call for `us` through. A server of the legacy era, and one on a stream, never see these headers,
-/// and for one over HTTP the bridge writes them itself.
+/// Regression test: the bridge used the body and ignored the headers. A gateway that filters by
+/// `Mcp-Param-Region: eu` let a call for `us` through. A legacy server, or a server on a stream, never sees
+/// these headers. For a server over HTTP, the bridge writes them itself.
 #[tokio::test]
 async fn headers_of_arguments_are_compared_whatever_the_server_is() {
     let server = mirroring();
@@ -57,7 +57,7 @@ async fn headers_of_arguments_are_compared_whatever_the_server_is() {
             let encoded = proper.with_field("Mcp-Param-Region", "=?base64?ZXU=?=");
             assert_eq!(near.send(&encoded).await.status, 200, "{far}");
         }
-        // A client got around the comparison by an older revision.
+        // Regression test: a client bypassed the comparison with an older revision.
         let session = near.initialize("2025-06-18").await;
         let call = json!({"name": "query", "arguments": {"region": "us", "limit": 5}});
         let message = session.request(2, "tools/call", &call).with_field("Mcp-Param-Region", "eu");
@@ -66,7 +66,7 @@ async fn headers_of_arguments_are_compared_whatever_the_server_is() {
     }
 }
 
-/// The first list that a bridge had of the tools was all that it would ever have known.
+/// Regression test: the bridge never updated its first list of tools.
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_changes_is_compared_with_its_latest_list() {
     for far in FAR_ERAS {
@@ -78,11 +78,11 @@ async fn a_tool_that_changes_is_compared_with_its_latest_list() {
         assert_eq!(near.send(&without).await.status, 200, "{far:?}");
         let annotated = annotated_tool(&mirroring()).await;
         server.add_tool(annotated, || "changed").unwrap();
-        // Longer than a list is believed of a server that does not tell of changes.
+        // Longer than the lifetime of a list from a server that does not announce changes.
         tokio::time::sleep(Duration::from_mins(6)).await;
         assert_eq!(near.refused(&without).await, (400, -32020), "{far:?}");
         assert_eq!(near.send(&with).await.status, 200, "{far:?}");
-        // The requirement is gone: nobody is refused for it.
+        // The requirement no longer exists, so the bridge accepts requests without the header.
         server.add_tool(Tool::new("query"), || "unchanged").unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(near.send(&without).await.status, 200, "{far:?}");
@@ -96,7 +96,7 @@ struct Region {
     region: String,
 }
 
-/// Only the request that began a call would have been looked at, and not the one that brings the answers.
+/// Regression test: the bridge checked the first request of a call, but not the request with the answers.
 #[tokio::test]
 async fn headers_are_compared_again_when_a_call_is_continued() {
     let asking = McpServer::new("asking", "1").tool(
@@ -127,7 +127,7 @@ async fn headers_are_compared_again_when_a_call_is_continued() {
     bridge.close().await;
 }
 
-/// A server of `era` that counts how often its tools are listed. It lists none while `fails` is set.
+/// A server of `era` that counts the lists of its tools. The lists fail while `fails` is set.
 fn listing(
     era: EraChoice,
     lists: Arc<AtomicUsize>,
@@ -166,8 +166,8 @@ fn listing(
     }
 }
 
-/// The first call listed the tools although none of its arguments could be mirrored, and failed if the server
-/// did not list them.
+/// Regression test: the first call listed the tools although none of its arguments could be mirrored, and
+/// failed if the list failed.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_needs_no_headers_needs_no_list() {
     for far in FAR_ERAS {
@@ -179,17 +179,17 @@ async fn a_call_that_needs_no_headers_needs_no_list() {
             let answer = near.send(&query(&arguments)).await;
             assert_eq!((answer.status, lists.load(Ordering::Relaxed)), (200, 0), "{far:?} {arguments}");
         }
-        // Whether this one needs a header, the list would say; nobody has ever got one.
+        // Only the list could show that this call needs a header, and no client has ever received a list.
         let without = query(&json!({"region": "eu"}));
         assert_eq!(near.send(&without).await.status, 200, "{far:?}");
-        // A header that cannot be compared is refused: a gateway may have decided by it.
+        // A header that cannot be compared is refused, because a gateway may have used it for a decision.
         let with = without.clone().with_field("Mcp-Param-Region", "eu");
         let refused = near.send(&with).await;
         assert!(refused.text().contains("no list"), "{far:?}: {}", refused.text());
         fails.store(false, Ordering::Relaxed);
         assert_eq!(near.send(&with).await.status, 200, "{far:?}");
         assert_eq!(near.refused(&without).await, (400, -32020), "{far:?}: a header is missing");
-        // The last list counts as long as there is no other one.
+        // The last list stays valid until there is another one.
         fails.store(true, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_mins(6)).await;
         assert_eq!(near.refused(&without).await, (400, -32020), "{far:?}: a header is missing");
@@ -198,7 +198,7 @@ async fn a_call_that_needs_no_headers_needs_no_list() {
     }
 }
 
-/// The tool `query` as `server` lists it.
+/// Returns the tool `query` from the list of `server`.
 async fn annotated_tool(server: &McpServer) -> Tool {
     let tools = McpClient::builder().server(server).list_tools().await.unwrap();
     tools.into_iter().find(|tool| tool.name == "query").unwrap()

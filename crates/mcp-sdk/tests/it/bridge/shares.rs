@@ -21,7 +21,7 @@ fn by(caller: &str, message: Message) -> Message {
     message.with_field("Authorization", &format!("Bearer {caller}/use"))
 }
 
-/// Begins a session of `caller`, whose client can do what `capabilities` say.
+/// Starts a session of `caller` with these capabilities of its client.
 async fn begin(site: &Site, caller: &str, capabilities: &Value) -> Session {
     let begun = site.send(&by(caller, Session::initialize("2025-11-25", capabilities))).await;
     let id = begun.field("mcp-session-id").unwrap_or_else(|| panic!("no session: {}", begun.text()));
@@ -39,7 +39,7 @@ async fn call(site: &Site, caller: &str, params: &Value) -> Response {
     site.send(&by(caller, message)).await
 }
 
-/// The sessions of one caller could have all servers that are for one client alone.
+/// Regression test: the sessions of one caller could occupy all servers that serve only one client.
 #[tokio::test]
 async fn one_caller_leaves_servers_for_the_sessions_of_others() {
     let options = BridgeOptions { servers_max: 5, ..options(EraChoice::Legacy) };
@@ -53,17 +53,17 @@ async fn one_caller_leaves_servers_for_the_sessions_of_others() {
         assert_eq!(answer["result"].is_object(), n < 2, "{n}: {answer}");
         if n == 2 {
             let message = answer["error"]["message"].as_str().unwrap();
-            assert!(message.contains("this caller has as many servers"), "{answer}");
+            assert!(message.contains("this caller has reached its share"), "{answer}");
         }
         sessions.push(session);
     }
-    // A call of the modern era is refused too, and does not wait: no call that ends would make room for it.
+    // A modern call is refused at once, because no ending call could free a server.
     let refused = call(&site, "ada", &tool("progress")).await;
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
     let session = begin(&site, "bob", &capabilities).await;
     let answer = send(&site, "bob", &session, "tools/call", &tool("progress")).await;
     assert!(answer["result"].is_object(), "{answer}");
-    // Nothing was taken away from the greedy caller either, and what it gives back it can have again.
+    // The caller at its limit loses nothing, and can use a server again after it has freed one.
     let answer = send(&site, "ada", &sessions[0], "tools/call", &tool("progress")).await;
     assert!(answer["result"].is_object(), "{answer}");
     assert_eq!(site.send(&by("ada", sessions[0].delete())).await.status, 204);
@@ -73,8 +73,8 @@ async fn one_caller_leaves_servers_for_the_sessions_of_others() {
     bridge.close().await;
 }
 
-/// A server that waits for the next call of its client makes room for other callers, but a caller that has
-/// its share ended such a server for nothing.
+/// Regression test: an idle server makes space for other callers, but a caller that had reached its share
+/// ended such a server without any benefit.
 #[tokio::test]
 async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
     let connected = Arc::new(AtomicUsize::new(0));
@@ -99,13 +99,13 @@ async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
     assert_eq!((answers, connected() - shared), (vec![true, false], 3));
     assert!(is_answered("bob").await && is_answered("eve").await);
     assert_eq!(connected() - shared, 3, "their servers were still there");
-    // A caller that holds nothing gets the place of the one that has waited longest.
+    // A caller without servers replaces the server that was idle for the longest time.
     assert!(is_answered("new").await && is_answered("eve").await);
     assert_eq!(connected() - shared, 4);
     bridge.close().await;
 }
 
-/// The calls of one caller that waited for answers could be all that may wait.
+/// Regression test: the calls of one caller could occupy all places for calls that wait for answers.
 #[tokio::test]
 async fn one_caller_leaves_others_calls_that_wait_for_answers() {
     let options = BridgeOptions { questions_max: 5, ..options(EraChoice::Legacy) };
@@ -119,7 +119,7 @@ async fn one_caller_leaves_others_calls_that_wait_for_answers() {
         if asked.len() == 2 {
             let refused = call(&site, "ada", &tool("ask")).await.message();
             let message = refused["error"]["message"].as_str().unwrap();
-            assert!(message.contains("calls of this caller wait for its answers"), "{refused}");
+            assert!(message.contains("calls of this caller are waiting for its answers"), "{refused}");
         }
     }
     let mut again = tool("ask");
@@ -133,7 +133,7 @@ async fn one_caller_leaves_others_calls_that_wait_for_answers() {
     bridge.close().await;
 }
 
-/// The tasks of one caller were limited for each of its sessions only.
+/// Regression test: the tasks of one caller were limited only for each session.
 #[tokio::test]
 async fn one_caller_leaves_tasks_for_others() {
     let options = BridgeOptions { tasks_max: 5, ..options(EraChoice::Legacy) };
@@ -154,14 +154,14 @@ async fn one_caller_leaves_tasks_for_others() {
     let session = begin(&site, "bob", &json!({})).await;
     let answer = send(&site, "bob", &session, "tools/call", &task).await;
     assert!(answer["result"]["task"].is_object(), "{answer}");
-    // A session that ends gives its tasks back.
+    // The end of a session frees its tasks.
     assert_eq!(site.send(&by("ada", greedy[0].delete())).await.status, 204);
     let answer = send(&site, "ada", &greedy[2], "tools/call", &task).await;
     assert!(answer["result"]["task"].is_object(), "{answer}");
     bridge.close().await;
 }
 
-/// Calls that wait for answers were limited by number only, and keep their arguments.
+/// Regression test: calls that wait for answers keep their arguments, but only their number was limited.
 #[tokio::test]
 async fn the_bytes_of_calls_that_wait_for_answers_count() {
     let mut options = options(EraChoice::Legacy);

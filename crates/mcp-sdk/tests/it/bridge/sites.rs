@@ -1,4 +1,4 @@
-//! Every way in which a client can talk to one of our servers through a bridge.
+//! All transports between a client and a Thruway server through a bridge.
 
 use thruway_mcp_sdk::{
     Bridge, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer,
@@ -6,10 +6,10 @@ use thruway_mcp_sdk::{
 
 use crate::client::sites::Site;
 
-/// How the bridge is told to speak to the server.
+/// Eras that the bridge uses toward the server.
 pub(super) const FAR_ERAS: [EraChoice; 2] = [EraChoice::Legacy, EraChoice::Modern];
 
-/// How clients are told to speak to the bridge.
+/// Eras that clients use toward the bridge.
 pub(super) const NEAR_ERAS: [EraChoice; 2] = [EraChoice::Legacy, EraChoice::Modern];
 
 pub(super) fn options(era: EraChoice) -> BridgeOptions {
@@ -17,7 +17,7 @@ pub(super) fn options(era: EraChoice) -> BridgeOptions {
     BridgeOptions { client, ..BridgeOptions::default() }
 }
 
-/// A bridge to `server`, which is in the same process: all that it says comes on one stream.
+/// A bridge to `server` in the same process. All messages use one stream.
 pub(super) async fn in_memory(server: &McpServer, options: BridgeOptions) -> Bridge {
     let server = server.clone();
     Bridge::connect(options, move |builder| Ok(builder.server(&server))).await.unwrap()
@@ -29,7 +29,7 @@ pub(super) async fn over_http(url: &str, options: BridgeOptions) -> Bridge {
     Bridge::connect(options, move |builder| Ok(builder.http(&url))).await.unwrap()
 }
 
-/// Bridges of all kinds to `server`, which `site` serves, each with what it is.
+/// Returns bridges of all kinds to `server`, which `site` serves, each with a description.
 pub(super) async fn bridges(server: &McpServer, site: &Site) -> Vec<(String, Bridge)> {
     let mut bridges = Vec::new();
     for far in FAR_ERAS {
@@ -39,7 +39,7 @@ pub(super) async fn bridges(server: &McpServer, site: &Site) -> Vec<(String, Bri
     bridges
 }
 
-/// Clients of a bridge, over HTTP and in memory.
+/// Returns clients of a bridge, over HTTP and in memory.
 pub(super) fn clients(
     bridge: &McpServer,
     site: &Site,

@@ -1,5 +1,5 @@
-//! A server of 2025-11-25 whose tools are called as tasks. It counts its tasks from one, so that ids of them
-//! can be guessed.
+//! A server of 2025-11-25 with tools that are called as tasks. Its task ids are sequential and therefore easy
+//! to guess.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::sites::options;
 
-/// All connections to the server, each of which is as a process of its own.
+/// All connections to the server. Each one behaves like a separate process.
 #[derive(Clone)]
 pub(super) struct TaskServer {
     capabilities: Value,
@@ -21,20 +21,20 @@ pub(super) struct TaskServer {
 }
 
 enum Control {
-    /// A task comes to this end.
+    /// Ends a task with this status.
     End(String, &'static str),
-    /// Something is said as it is.
+    /// Sends this message unchanged.
     Say(Value),
 }
 
 #[derive(Default)]
 struct Process {
-    /// How tasks stand.
+    /// The states of the tasks.
     tasks: BTreeMap<String, &'static str>,
     count: usize,
-    /// Requests for the result of a task, which wait.
+    /// Requests for the result of a task that are waiting.
     waiting: Vec<(String, Value)>,
-    /// What a task was answered.
+    /// The answers that a task has received.
     answered: BTreeMap<String, Value>,
 }
 
@@ -65,7 +65,7 @@ impl TaskServer {
         Bridge::connect(options, move |builder| Ok(server.connect(builder))).await.unwrap()
     }
 
-    /// Lets the latest connection bring a task to an end.
+    /// Makes the latest connection end a task.
     pub(super) fn end(&self, task: &str, status: &'static str) {
         self.control(Control::End(task.to_owned(), status));
     }
@@ -79,18 +79,18 @@ impl TaskServer {
         assert!(connections.last().unwrap().send(control).is_ok(), "the connection should be there");
     }
 
-    /// How many times it was connected to.
+    /// Returns the number of connections.
     pub(super) fn connections(&self) -> usize {
         self.connections.lock().unwrap().len()
     }
 
-    /// The messages of this method that have arrived.
+    /// Returns the received messages with this method.
     pub(super) fn seen(&self, method: &str) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|message| message["method"] == method).cloned().collect()
     }
 
-    /// The same, as soon as there are so many.
+    /// Waits for `count` messages with this method.
     pub(super) async fn until_seen(&self, method: &str, count: usize) -> Vec<Value> {
         let seeing = async {
             loop {
@@ -194,7 +194,7 @@ impl Process {
         said
     }
 
-    /// Answers those who wait for the results of tasks that are over.
+    /// Answers the requests for results of finished tasks.
     fn settle(&mut self) -> Vec<Value> {
         let waiting = std::mem::take(&mut self.waiting);
         let (over, waiting): (Vec<_>, Vec<_>) = waiting
@@ -223,7 +223,7 @@ impl Process {
             "lastUpdatedAt": "2025-11-25T10:40:00Z", "ttl": 60000, "pollInterval": 10})
     }
 
-    /// Two tasks, of whomsoever.
+    /// Returns two tasks of any client.
     fn page(&self, cursor: Option<&str>) -> Value {
         let rest = self.tasks.keys().filter(|task| cursor.is_none_or(|cursor| task.as_str() > cursor));
         let page: Vec<_> = rest.take(2).collect();

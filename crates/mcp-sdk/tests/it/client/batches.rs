@@ -1,4 +1,4 @@
-//! Servers that answer with batches, as revision 2025-03-26 lets them.
+//! Servers that answer with batches, as revision 2025-03-26 permits.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, Revision, ServerNotification};
@@ -6,7 +6,8 @@ use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, Re
 use super::misbehaving::{on_stream_with, response, scripted};
 use super::sites::Told;
 
-/// What comes of a message: a batch of a log message and the answer, but for the first.
+/// Returns the response to a message. Except for the first message, it is a batch of a log message and the
+/// answer.
 fn answer(revision: &str, message: &Value) -> Option<String> {
     let id = message.get("id")?;
     let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
@@ -18,7 +19,7 @@ fn answer(revision: &str, message: &Value) -> Option<String> {
     Some(json!([log, result(json!({"content": []})), log]).to_string())
 }
 
-/// What a call comes to, and how many log messages are told.
+/// Returns the outcome of a call, and the number of received log messages.
 async fn call(
     revision: Revision,
     connect: impl AsyncFnOnce(McpClientBuilder) -> McpClient,
@@ -54,7 +55,7 @@ fn event(answer: &str) -> String {
     response("Content-Type: text/event-stream\r\n", &format!("data: {answer}\n\n"))
 }
 
-/// They were no messages at all.
+/// Regression test: batches were treated as invalid messages.
 #[tokio::test]
 async fn a_batch_is_taken_wherever_it_comes_from() {
     let revision = Revision::R20250326;

@@ -1,4 +1,4 @@
-//! What servers offer, in every way and era.
+//! All offers of servers, over all transports and in both eras.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -220,7 +220,7 @@ async fn arguments_are_mirrored_in_headers_where_a_tool_wants_it() {
         .tool(Tool::new("region").with_input_schema(wanted), |arguments: Value| arguments.to_string());
     let site = Site::new(&server);
     let client = McpClient::builder().era(EraChoice::Modern).http(&site.url);
-    // The tool has not been listed: the server refuses, and the client lists.
+    // The tool has not been listed. The server refuses the call, and the client lists the tools.
     for region in ["eu", "grün", " padded "] {
         let result = client.call_tool("region", json!({"region": region})).await.unwrap();
         assert_eq!(serde_json::from_str::<Value>(text(&result)).unwrap()["region"], region);
@@ -235,14 +235,14 @@ async fn a_session_that_has_ended_is_begun_anew() {
     let client = || McpClient::builder().era(EraChoice::Legacy).http(&site.url);
     let (one, other) = (client(), client());
     for _ in 0..3 {
-        // Each ends the session of the other.
+        // Each client ends the session of the other.
         one.call_tool("echo", json!({"message": "1"})).await.unwrap();
         other.call_tool("echo", json!({"message": "2"})).await.unwrap();
     }
     other.close().await;
 }
 
-/// Each line of them was a message of its own, of which the server understood none.
+/// Regression test: each line of such arguments was sent as a separate message, which the server rejected.
 #[tokio::test]
 async fn arguments_on_several_lines_are_sent_on_one() {
     let client = on_stream_with(McpClient::builder().era(EraChoice::Modern), |request| {

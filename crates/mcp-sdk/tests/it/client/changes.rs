@@ -1,4 +1,4 @@
-//! Subscriptions, in every way and era.
+//! Subscriptions, over all transports and in both eras.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ fn filter() -> SubscriptionFilter {
 
 async fn next(subscription: &mut Subscription, way: &str) -> ServerNotification {
     let next = tokio::time::timeout(Duration::from_mins(1), subscription.next());
-    next.await.unwrap_or_else(|_| panic!("{way}: nothing is told")).expect("the subscription should stand")
+    next.await.unwrap_or_else(|_| panic!("{way}: no notification")).expect("the subscription should stand")
 }
 
 #[tokio::test]
@@ -31,8 +31,8 @@ async fn changes_are_told_until_nobody_listens() {
     let site = Site::new(&server);
     for (n, (way, client)) in clients(&server, &site, |builder| builder).into_iter().enumerate() {
         let mut subscription = client.listen(filter()).await.unwrap_or_else(|error| panic!("{way}: {error}"));
-        // Over HTTP, the stream of the legacy era may open after `listen` has returned: the change is told
-        // until it is heard.
+        // Over HTTP, the legacy stream may open after `listen` has returned. The change is announced until
+        // the client receives it.
         let changing = async {
             loop {
                 server.resource_updated("test://text");
@@ -74,8 +74,7 @@ async fn a_subscription_goes_on_in_the_next_session() {
     let site = Site::of(Router::new().any("/mcp", endpoint));
     let client = McpClient::builder().era(EraChoice::Legacy).http(&site.url);
     let mut subscription = client.listen(filter()).await.unwrap();
-    // The server does not know the session any more. The next call notices, and what may have been missed is
-    // told.
+    // The server has lost the session. The next call notices this, and everything is reported as changed.
     restarted.store(true, Ordering::Relaxed);
     client.ping().await.unwrap();
     assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
@@ -83,7 +82,7 @@ async fn a_subscription_goes_on_in_the_next_session() {
     assert!(matches!(updated, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
 }
 
-/// The endpoint of a server that loses its sessions.
+/// An endpoint of a server that loses its sessions.
 struct Restartable {
     before: McpEndpoint,
     after: McpEndpoint,
@@ -97,7 +96,7 @@ impl Handler for Restartable {
     }
 }
 
-/// A stream that stands, and ends.
+/// An acknowledged stream that ends.
 fn acknowledged(id: &Value) -> String {
     let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
         "notifications": {"toolsListChanged": true},
@@ -107,8 +106,8 @@ fn acknowledged(id: &Value) -> String {
     format!("{head}data: {acknowledged}\n\n")
 }
 
-/// A stream of the modern era that ends has no successor by itself: it is asked for again, and what may have
-/// been missed is told. Whoever listened was not told that it stood if the stream had ended by then.
+/// The client reopens a modern stream that has ended, and reports everything as changed. Regression test: the
+/// client did not report a subscription as active if its stream had already ended.
 #[tokio::test]
 async fn a_subscription_of_the_modern_era_is_opened_again_when_its_stream_ends() {
     let opened = Arc::new(AtomicUsize::new(0));
@@ -124,7 +123,7 @@ async fn a_subscription_of_the_modern_era_is_opened_again_when_its_stream_ends()
     assert!(opened.load(Ordering::Relaxed) > 1 && subscription.end().is_none());
 }
 
-/// What was kept before a stream broke was taken for true after it: only what the server told was forgotten.
+/// Regression test: results stayed cached after a broken stream. Only announced changes removed them.
 #[tokio::test]
 async fn what_may_have_changed_while_a_stream_was_broken_is_kept_no_longer() {
     let (opened, version) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -148,7 +147,7 @@ async fn what_may_have_changed_while_a_stream_was_broken_is_kept_no_longer() {
     assert_eq!(client.list_tools().await.unwrap()[0].name, "of-0");
     version.store(1, Ordering::Relaxed);
     let before = opened.load(Ordering::Relaxed);
-    // The one before the last has been heard of.
+    // The client has handled the stream before the last one.
     while opened.load(Ordering::Relaxed) < before + 2 {
         assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
     }

@@ -1,4 +1,5 @@
-//! Servers that a client starts itself: well behaved ones, and those that die, hang, flood or print rubbish.
+//! Servers that the client starts itself: well-behaved servers, and servers that die, hang, flood or print
+//! other text.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, Mc
 
 use super::sites::Told;
 
-/// Answers each request in turn, as the ids of one call after another are 1, 2, 3, …
+/// Answers each request in order. The ids of consecutive calls are 1, 2, 3, …
 const PROPER: &str = r#"
 id=0
 while read -r line; do
@@ -76,7 +77,7 @@ async fn a_child_that_hangs_is_given_up() {
     let client = builder().command(shell("exec sleep 1000")).unwrap();
     let hasty = client.clone().with_timeout(Duration::from_millis(50));
     assert_eq!(call(&hasty).await, Err(McpClientError::TimedOut));
-    // It does not read either: what is sent fills the pipe, and callers do not wait for ever.
+    // The server does not read either. The messages fill the pipe, and the callers must not wait forever.
     let message = "x".repeat(256 << 10);
     for _ in 0..80 {
         let hasty = client.clone().with_timeout(Duration::from_millis(2));
@@ -112,7 +113,7 @@ async fn a_child_that_knows_no_probe_is_of_the_legacy_era() {
     let initialized = json!({
         "protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"},
     });
-    // It answers the probe with an error, or not at all.
+    // The server answers the probe with an error, or not at all.
     let refusal = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "what?"}});
     for answer in [format!("echo '{refusal}'"), ":".to_owned()] {
         let response = json!({"jsonrpc": "2.0", "id": 2, "result": initialized});
@@ -125,8 +126,8 @@ async fn a_child_that_knows_no_probe_is_of_the_legacy_era() {
     }
 }
 
-/// The client began a session after it had waited for the answer to its probe, and was refused: the server
-/// had read the probe in the meantime, and spoke the modern era for good.
+/// Regression test: the client started a session after the timeout of its probe. The server refused it,
+/// because it had read the probe in the meantime and used the modern era.
 #[tokio::test]
 async fn a_child_that_starts_slowly_may_be_of_the_modern_era() {
     let refusal = json!({
@@ -145,7 +146,7 @@ async fn a_child_that_starts_slowly_may_be_of_the_modern_era() {
     let client = McpClient::builder().options(options.clone()).command(shell(&script)).unwrap();
     assert_eq!(client.revision().await, Ok(Revision::LATEST));
     client.close().await;
-    // One that will not be spoken to in either era is not asked for ever.
+    // The client gives up on a server that refuses both eras.
     let again = json!({"jsonrpc": "2.0", "id": 3, "error": {"code": -32601, "message": "what?"}});
     let script = format!("read -r a; read -r b; echo '{refusal}'; read -r c; echo '{again}'; cat >/dev/null");
     let client = McpClient::builder().options(options).command(shell(&script)).unwrap();

@@ -1,4 +1,4 @@
-//! Clients that are closed: over HTTP nothing ends by itself.
+//! Closed clients. Over HTTP, no connection ends with the client.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn filter() -> SubscriptionFilter {
     SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() }
 }
 
-/// Clones began another session, and so did subscriptions by themselves.
+/// Regression test: clones and subscriptions started another session after the close.
 #[tokio::test]
 async fn what_is_closed_over_http_is_closed_for_clones_and_subscriptions() {
     let server = server();
@@ -43,7 +43,7 @@ async fn what_is_closed_over_http_is_closed_for_clones_and_subscriptions() {
     }
 }
 
-/// Calls while it is closed would have it started again.
+/// A call during the close must not restart the child.
 #[tokio::test]
 async fn a_child_that_is_being_seen_out_is_not_started_again() {
     let started = Told::new();
@@ -55,7 +55,7 @@ async fn a_child_that_is_being_seen_out_is_not_started_again() {
     let client = builder.on_stderr(move |line| teller(line.to_owned())).command(command).unwrap();
     let other = client.clone();
     let calling = async {
-        // Once its input is closed.
+        // After its input is closed.
         tokio::task::yield_now().await;
         other.ping().await
     };
@@ -65,7 +65,7 @@ async fn a_child_that_is_being_seen_out_is_not_started_again() {
     assert!(started.take().len() <= 1);
 }
 
-/// It was about to be started again then, and whoever listened waited for ever.
+/// Regression test: the child was about to restart at that time, and subscriptions waited forever.
 #[tokio::test]
 async fn what_is_closed_just_as_its_child_has_gone_is_closed() {
     let begun = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
@@ -75,7 +75,7 @@ async fn what_is_closed_just_as_its_child_has_gone_is_closed() {
         let id = r#"id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')"#;
         format!("read -r line; {id}; echo '{answer}' | sed \"s/7007/$id/\"")
     };
-    // It ends at the call.
+    // The child exits at the call.
     let script = format!("{}; read -r line; {}; read -r line", answer(&begun), answer(&subscribed));
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
@@ -122,8 +122,7 @@ async fn nothing_is_said_behind_the_end_of_a_session() {
     assert_eq!(seen.take().last().map(String::as_str), Some("DELETE"));
 }
 
-/// Nothing is sent for such a subscription, and so nothing told that nothing could come any more: it waited
-/// for ever.
+/// Regression test: such a subscription sends no request, so it did not notice the end and waited forever.
 #[tokio::test]
 async fn who_listens_for_changes_of_lists_behind_the_end_is_refused() {
     let (near, far) = UnixStream::pair().unwrap();

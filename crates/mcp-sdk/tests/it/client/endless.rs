@@ -1,5 +1,4 @@
-//! Servers that do something for ever: every call ends all the same, in bounded time and memory, and no call
-//! is made twice.
+//! Servers that never stop: every call must end in bounded time and memory, and no call may be repeated.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -32,7 +31,7 @@ fn builder(era: EraChoice) -> McpClientBuilder {
     McpClient::builder().options(options)
 }
 
-/// The same, which waits as long as it is to.
+/// A client builder with a long timeout.
 fn patient(era: EraChoice) -> McpClientBuilder {
     McpClient::builder().options(McpClientOptions {
         era,
@@ -50,7 +49,7 @@ fn answer(message: &Value, result: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()
 }
 
-/// A server of the legacy era, which answers `initialize` and whatever `others` answers.
+/// A legacy server that answers `initialize`, and other messages with `others`.
 fn legacy(message: &Value, others: impl Fn(&Value) -> Option<String>) -> Option<String> {
     let initialized = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "e", "version": "1"}});
     if message["method"] == "initialize" { Some(answer(message, &initialized)) } else { others(message) }
@@ -62,7 +61,8 @@ fn over_http(content: &str) -> String {
 
 const ACCEPTED: &str = "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// What was said took all the turns that there are: the time of the call was never looked at.
+/// Regression test: a busy stream used up the whole task budget, so the timeout of the call was never
+/// checked.
 #[tokio::test]
 async fn a_stream_that_never_pauses_ends_with_the_time_of_the_call() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -114,7 +114,7 @@ async fn a_stream_that_breaks_for_ever_is_not_taken_up_for_ever() {
     assert_eq!(call(&builder(EraChoice::Legacy).http(&url)).await, Err(McpClientError::TimedOut));
 }
 
-/// The memory that a list took had no bound but the number of its entries, of any size.
+/// Regression test: a list was limited only by its number of entries, which may have any size.
 #[tokio::test]
 async fn a_list_that_only_grows_ends() {
     let pages = Arc::new(AtomicUsize::new(0));
@@ -130,7 +130,7 @@ async fn a_list_that_only_grows_ends() {
     assert!(pages.load(Ordering::Relaxed) < 20, "{pages:?}");
 }
 
-/// Each request was answered by a task of its own, which waited for the server to read.
+/// Regression test: each request was answered by a separate task, which waited for the server to read.
 #[tokio::test]
 async fn a_server_that_asks_without_reading_is_not_answered_without_end() {
     let requests = ["ping", "roots/list", "no/such/method"];
@@ -141,7 +141,7 @@ async fn a_server_that_asks_without_reading_is_not_answered_without_end() {
             Ok::<_, Error>(serde_json::from_value(json!({"roots": []})).unwrap())
         });
         let client = builder.unix_stream(near);
-        // It fills the pipe first, and then what waits for it.
+        // The answers fill the pipe first, then the queue.
         let calls: Vec<_> = (0..200)
             .map(|_| {
                 let client = client.clone();
@@ -163,7 +163,7 @@ async fn a_server_that_asks_without_reading_is_not_answered_without_end() {
     }
 }
 
-/// The head of a request and its content.
+/// Reads the head of a request and its body.
 async fn request(stream: &mut TcpStream) -> (String, Value) {
     let mut octets = vec![0; 64 << 10];
     let read = stream.read(&mut octets).await.unwrap();
@@ -172,7 +172,7 @@ async fn request(stream: &mut TcpStream) -> (String, Value) {
     (head.to_owned(), serde_json::from_str(content).unwrap_or_default())
 }
 
-/// All calls were told that the connection had ended.
+/// Regression test: all calls got the error that the connection had ended.
 #[tokio::test]
 async fn a_giant_event_on_the_stream_of_2024_11_05_is_told() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -197,7 +197,7 @@ async fn a_giant_event_on_the_stream_of_2024_11_05_is_told() {
             stream.write_all(ACCEPTED.as_bytes()).await.unwrap();
             let giant = |_: &Value| (message["method"] == "tools/call").then(|| "x".repeat(1 << 20));
             if let Some(data) = legacy(&message, giant) {
-                // It may not be read to its end.
+                // The client may stop reading early.
                 let _ = events.write_all(format!("data: {data}\n\n").as_bytes()).await;
             }
         }
@@ -206,7 +206,7 @@ async fn a_giant_event_on_the_stream_of_2024_11_05_is_told() {
     assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
 }
 
-/// Nothing bounded what follows upon `initialize`.
+/// Regression test: the step after `initialize` had no timeout.
 #[tokio::test]
 async fn a_server_that_does_not_take_the_confirmation_of_its_session_is_given_up() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -225,7 +225,7 @@ async fn a_server_that_does_not_take_the_confirmation_of_its_session_is_given_up
     assert_eq!(call(&builder(EraChoice::Legacy).http(&url)).await, Err(McpClientError::TimedOut));
 }
 
-/// It was waited for the other end, however long that took.
+/// Regression test: closing waited without limit for the server.
 #[tokio::test]
 async fn who_closes_does_not_wait_for_a_server_that_does_not() {
     let (near, _far) = UnixStream::pair().unwrap();
@@ -269,7 +269,7 @@ async fn a_task_without_end_is_not_waited_for_for_ever() {
     }
 }
 
-/// A few lines of schema kept a thread busy for years, or took its stack.
+/// Regression test: a schema of a few lines occupied a thread for years, or overflowed its stack.
 #[tokio::test]
 async fn a_schema_that_would_take_for_ever_is_not_checked_against() {
     let doubling: Value = (0..60)

@@ -1,5 +1,4 @@
-//! Servers that are slow to begin, or end before they have: nobody waits for longer than they want to, and
-//! nobody for others.
+//! Servers that start slowly or exit at the start. Each call waits no longer than its own timeout.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -34,7 +33,8 @@ fn initialized(id: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
 }
 
-/// Each call that had waited began another handshake, and the last of eight waited for eight times as long.
+/// Regression test: each waiting call started another handshake. The last of eight calls waited eight times
+/// as long.
 #[tokio::test(start_paused = true)]
 async fn calls_that_wait_for_a_handshake_share_its_failure() {
     let began = Instant::now();
@@ -55,8 +55,8 @@ async fn calls_that_wait_for_a_handshake_share_its_failure() {
     assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (60, 1));
 }
 
-/// A call waited for a handshake for as long as that could take, whatever time it had itself. One that gives
-/// up does not let it begin anew for the next.
+/// Regression test: a call waited for the whole handshake, whatever its own timeout. A call that times out
+/// does not abort the handshake for the next call.
 #[tokio::test]
 async fn a_handshake_goes_on_when_a_hasty_call_has_given_up() {
     let (near, far) = UnixStream::pair().unwrap();
@@ -87,7 +87,8 @@ async fn a_handshake_goes_on_when_a_hasty_call_has_given_up() {
     assert_eq!(handshakes.load(Ordering::Relaxed), 1);
 }
 
-/// Half of the time is for the question, so that a server that passes it over can be greeted in the other.
+/// The probe may use half of the timeout, so that the handshake with a server that ignores the probe has the
+/// other half.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_passes_the_question_over_is_greeted_in_time() {
     let options = McpClientOptions { timeout: Duration::from_secs(2), ..McpClientOptions::default() };
@@ -101,7 +102,7 @@ async fn a_server_that_passes_the_question_over_is_greeted_in_time() {
     assert_eq!(client.revision().await, Ok(Revision::R20250618));
 }
 
-/// It was asked in the modern era again and again, and ended each time.
+/// Regression test: the client sent modern requests repeatedly, and the server exited each time.
 #[tokio::test]
 async fn a_server_that_ends_at_what_it_does_not_know_is_started_again_and_greeted() {
     let script = format!(
@@ -120,7 +121,7 @@ async fn a_server_that_ends_at_what_it_does_not_know_is_started_again_and_greete
     assert_eq!(client.revision().await, Err(McpClientError::Closed), "one that knows neither");
 }
 
-/// The next round went to nobody, and was waited for.
+/// Regression test: the next round was sent to a server that had gone, and the client waited for its answer.
 #[tokio::test]
 async fn a_round_behind_the_end_of_its_server_fails_at_once() {
     let asks = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "s",
@@ -139,7 +140,7 @@ async fn a_round_behind_the_end_of_its_server_fails_at_once() {
         }
     });
     let client = builder.command(command).unwrap();
-    // From then on, what is called first is sent first.
+    // From then on, calls are sent in their order.
     client.revision().await.unwrap();
     let began = Instant::now();
     let (asked, ()) = tokio::join!(client.call_tool("asks", json!({})), async {
@@ -150,7 +151,7 @@ async fn a_round_behind_the_end_of_its_server_fails_at_once() {
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
-/// A thousand lines in all ended a child, however long it lived.
+/// Regression test: a child was given up after a thousand other lines in total, however long it had run.
 #[tokio::test]
 async fn lines_between_messages_are_forgiven() {
     let script = r#"
@@ -167,7 +168,7 @@ async fn lines_between_messages_are_forgiven() {
     client.close().await;
 }
 
-/// The end of such a time is beyond what a clock can tell: the call panicked.
+/// Regression test: such a timeout overflowed the clock, and the call panicked.
 #[tokio::test]
 async fn a_call_may_wait_for_ever() {
     let options = McpClientOptions {

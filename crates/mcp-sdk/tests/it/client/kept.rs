@@ -1,4 +1,4 @@
-//! Results that are kept, and results that are not what was promised.
+//! Cached results, and results that violate their schema.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use thruway_mcp_sdk::{
 
 use crate::fixtures::{Nothing, server_with};
 
-/// A server whose results may be kept for a minute, and how often its resource was read.
+/// A server with results that may be cached for a minute. Counts reads of its resource.
 fn counting() -> (McpServer, Arc<AtomicUsize>) {
     let cache = CacheHint { ttl_ms: 60_000, cache_scope: CacheScope::Private };
     let reads = Arc::new(AtomicUsize::new(0));
@@ -66,7 +66,7 @@ async fn what_has_changed_is_kept_no_longer() {
     assert_eq!(client.list_tools().await.unwrap().len(), before + 1);
 }
 
-/// Answers that depend on who was asked are nobody else's.
+/// A result that depends on the client's answers must not be shared.
 #[tokio::test]
 async fn what_was_answered_after_a_question_is_not_kept() {
     let (server, _) = counting();
@@ -84,7 +84,7 @@ async fn what_was_answered_after_a_question_is_not_kept() {
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
-/// A server that answers each request with the result that `result` makes of its method and parameters.
+/// A server that answers each request with `result(method, params)`.
 async fn answering(result: impl Fn(&str, &Value) -> Value + Send + 'static) -> String {
     super::misbehaving::scripted(move |_, message| {
         let result = result(message["method"].as_str().unwrap_or_default(), &message["params"]);
@@ -93,7 +93,7 @@ async fn answering(result: impl Fn(&str, &Value) -> Value + Send + 'static) -> S
     .await
 }
 
-/// The response to `message`, with its `result` or its `error`.
+/// The response to `message` with its `result` or its `error`.
 fn response(message: &Value, outcome: &str, value: &Value) -> String {
     let content = json!({"jsonrpc": "2.0", "id": message["id"], outcome: value}).to_string();
     let length = content.len();
@@ -149,8 +149,8 @@ fn listed(tools: &Value) -> Value {
     json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools})
 }
 
-/// A server whose only tool wants an argument in the header `Mcp-Param-Region-N`, where N may change without
-/// a word to anybody.
+/// A server with one tool, which requires an argument in the header `Mcp-Param-Region-N`. N may change
+/// without a notification.
 async fn changeable(wanted: Arc<AtomicUsize>) -> String {
     super::misbehaving::scripted(move |head, message| {
         let header = format!("Region-{}", wanted.load(Ordering::Relaxed));
@@ -176,7 +176,7 @@ async fn changeable(wanted: Arc<AtomicUsize>) -> String {
     .await
 }
 
-/// The list that did not help before was taken again from what was kept.
+/// Regression test: the client used the outdated list from the cache again.
 #[tokio::test]
 async fn tools_are_listed_anew_when_a_server_misses_a_header() {
     let wanted = Arc::new(AtomicUsize::new(0));
@@ -196,7 +196,7 @@ async fn tools_are_listed_anew_when_a_server_misses_a_header() {
     }
 }
 
-/// Which calls of tools are sent to a child again that has died meanwhile.
+/// Tool calls that are repeated after a child process has died.
 #[tokio::test]
 async fn what_may_be_repeated_is_repeated_when_a_child_has_died() {
     let read_only = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };

@@ -1,4 +1,4 @@
-//! Tasks as 2025-11-25 tried them: the client makes them, and asks for their results.
+//! Tasks of 2025-11-25: the client requests them and fetches their results.
 
 use std::sync::Mutex;
 
@@ -11,11 +11,11 @@ use super::calls::text;
 use super::misbehaving::on_stream_with;
 use super::sites::{Told, response};
 
-/// A server whose tool `must` is called as a task, whose tool `may` can be, and whose tool `fail` fails. The
-/// task asks before it ends.
+/// A server with the tools `must`, which is always a task, `may`, which can be one, and `fail`, which fails.
+/// The task asks before it ends.
 struct Server {
     asked: Mutex<u32>,
-    /// The request for the result, which waits.
+    /// The request for the result, which is waiting.
     waiting: Mutex<Value>,
     offers: Value,
 }
@@ -90,7 +90,7 @@ fn task(id: &str, status: &str) -> Value {
     json!({"taskId": id, "status": status, "createdAt": "then", "lastUpdatedAt": "now", "ttl": null, "pollInterval": 10})
 }
 
-/// A client that knows tasks, and what it has sent.
+/// A client that supports tasks. Returns its sent messages too.
 fn client(revision: Revision, offers: Value) -> (McpClient, Told<String>) {
     let sent = Told::new();
     let tell = sent.teller();
@@ -122,7 +122,7 @@ async fn a_tool_that_must_be_a_task_is_called_as_one_and_waited_for() {
         sent[2..].join(", "),
         "tools/list, tools/call as task, tasks/get, tasks/get, tasks/result, an answer"
     );
-    // Where it need not be one, it is none.
+    // An optional task is not requested.
     assert_eq!(text(&client.call_tool("may", json!({})).await.unwrap()), "at once");
 }
 
@@ -156,7 +156,7 @@ async fn a_task_that_fails_fails_its_call() {
     assert!(matches!(client.get_task("fail").await.unwrap(), DetailedTask::Failed(_)));
 }
 
-/// Its result was taken for that of a task that has succeeded.
+/// Regression test: the result of a failed task was taken for success.
 #[tokio::test]
 async fn a_task_whose_tool_says_that_it_has_failed_has_failed() {
     let (client, _) = client(Revision::R20251125, offers());

@@ -1,4 +1,4 @@
-//! Servers that misbehave: every call ends with an error that says what happened, in bounded time.
+//! Servers that misbehave: every call ends in bounded time with an error that names the failure.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn builder() -> McpClientBuilder {
     McpClient::builder().options(options)
 }
 
-/// A server that sends what `answer` makes of each line. The client hears it until it has said all.
+/// A server that sends `answer(line)` for each line. The client reads until the server has sent everything.
 fn on_stream(answer: impl Fn(Value) -> Vec<u8> + Send + 'static) -> McpClient {
     on_stream_with(builder(), answer)
 }
@@ -44,7 +44,7 @@ pub(crate) fn on_stream_with(
     builder.unix_stream(near)
 }
 
-/// A server that answers a request of HTTP, head and content, as `answer` says, and closes the connection.
+/// A server that answers an HTTP request with `answer(head, message)` and closes the connection.
 pub(crate) async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -88,7 +88,7 @@ async fn a_stream_of_the_legacy_era_is_taken_up_where_it_broke() {
             }
             Some(_) => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
             None if head.contains("Last-Event-ID: first\r\n") && head.contains("Mcp-Session-Id: s\r\n") => {
-                // It breaks once more, and goes on.
+                // The stream breaks once more, and continues.
                 response("Content-Type: text/event-stream\r\n", "id: second\nretry: 10\ndata:\n\n")
             }
             None if head.contains("Last-Event-ID: second\r\n") => {
@@ -103,7 +103,7 @@ async fn a_stream_of_the_legacy_era_is_taken_up_where_it_broke() {
     assert_eq!(call(&client).await, Ok(()));
 }
 
-/// A session that was begun anew logged as if nobody had ever said what is wanted.
+/// Regression test: the log level was not set again in a new session.
 #[tokio::test]
 async fn what_is_to_be_logged_is_said_in_the_next_session_too() {
     let (seen, sessions) = (Told::new(), AtomicUsize::new(0));
@@ -156,7 +156,7 @@ async fn a_server_that_ends_every_session_is_told_of() {
     assert_eq!(call(&client).await, Err(McpClientError::SessionEnded));
 }
 
-/// A server that answers every request of HTTP in the same way.
+/// A server that answers every HTTP request in the same way.
 async fn over_http(content_type: &str, content: impl AsRef<[u8]>, then: Then) -> McpClientError {
     let content = content.as_ref();
     let length = match then {
@@ -175,15 +175,14 @@ async fn failure_of(upstream: Upstream) -> McpClientError {
     call(&client).await.unwrap_err()
 }
 
-/// The error of a call to a server that never completes its answer.
+/// Returns the error of a call to a server that never completes its answer.
 async fn failure_of_endless(upstream: Upstream) -> McpClientError {
     let listening = upstream.listen();
     let client = builder().http(&format!("http://{}/mcp", listening.address)).with_timeout(SHORT);
     call(&client).await.unwrap_err()
 }
 
-/// Timeout of calls that must reach it. All others have so long a timeout that a busy machine does not reach
-/// it.
+/// Timeout of calls that must time out. All others have a timeout that is long enough for a busy machine.
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn call(client: &McpClient) -> Result<(), McpClientError> {
@@ -212,8 +211,8 @@ async fn a_second_answer_is_passed_over() {
     }
 }
 
-/// A subscription whose stream consisted of JSON lines waited for its first event, or for the end of its
-/// content: 5 minutes, until the stream was taken for dead.
+/// Regression test: a subscription to a stream of JSON lines waited for its first event, or for the end of
+/// its body: 5 minutes, until the stream was considered dead.
 #[tokio::test]
 async fn json_lines_are_no_event_stream_and_no_message() {
     for content_type in ["text/event-stream", "application/json", "application/x-ndjson"] {
@@ -229,7 +228,7 @@ async fn json_lines_are_no_event_stream_and_no_message() {
                 json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"});
             let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n");
             stream.write_all(format!("{head}{notification}\n").as_bytes()).await.unwrap();
-            // Nothing more comes, and the connection stays open.
+            // No more data follows, and the connection stays open.
             std::future::pending::<()>().await;
         });
         let client = McpClient::builder().era(EraChoice::Modern).http(&url);
@@ -305,13 +304,13 @@ async fn a_giant_message_is_refused_and_the_next_is_read() {
     }
 }
 
-/// All calls on the stream failed.
+/// Regression test: all calls on the stream failed.
 #[tokio::test]
 async fn a_giant_answer_fails_the_call_that_it_is_for_and_no_other() {
     let client = on_stream(|request| {
         let id = &request["id"];
         match request["params"]["name"].as_str() {
-            // As some write it, with the id at the end.
+            // Some servers write the id at the end.
             Some("giant") => {
                 let text = "x".repeat(1 << 20);
                 format!("{{\"result\":{{\"text\":\"{text}\"}},\"jsonrpc\":\"2.0\",\"id\":{id}}}\n")

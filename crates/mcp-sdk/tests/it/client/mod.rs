@@ -1,5 +1,5 @@
-//! Clients: of our own servers, in memory and over HTTP, in both eras; of servers that misbehave, and of
-//! those that want tokens.
+//! Clients of Thruway servers, in memory and over HTTP, in both eras. Also clients of servers that misbehave,
+//! and of servers that require tokens.
 
 pub(crate) mod sites;
 pub(crate) mod calls;

@@ -17,7 +17,7 @@ async fn one_handler_answers_in_both_eras() {
     let site = Site::new(&server);
     for (way, client) in clients(&server, &site, answering) {
         if client.revision().await.unwrap() == Revision::R20241105 {
-            // It has no elicitation.
+            // This revision has no elicitation.
             continue;
         }
         let call = async |tool: &str| client.call_tool(tool, json!({"message": "m"})).await.unwrap();

@@ -1,5 +1,5 @@
-//! Subscriptions of the legacy era whose server goes away: they go on when it is there again, and end when it
-//! will not be.
+//! Legacy subscriptions with a server that goes away: they continue after its return, and end if it does not
+//! return.
 
 use std::pin::pin;
 use std::process::Command;
@@ -19,13 +19,13 @@ use super::misbehaving::{read_request, response, scripted};
 
 const URI: &str = "test://n";
 
-/// What a server with one session after another is asked: the number of the session, and what there is to do.
+/// The requests to a server that starts one session after another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     Initialize,
     Subscribe,
     Listen,
-    /// The same from an event on.
+    /// A request for the stream from an event on.
     Resume,
     End,
 }
@@ -38,7 +38,7 @@ fn told(message: &Value) -> String {
     response("Content-Type: text/event-stream\r\n", &format!("retry: 10\ndata: {message}\n\n"))
 }
 
-/// A server that does as `misbehaves` says: with how often it was asked so, and in which session.
+/// A server that answers with `misbehaves(request, count, session)`, if that is set.
 async fn server(
     misbehaves: impl Fn(Asked, usize, usize) -> Option<String> + Send + 'static,
 ) -> (String, mpsc::UnboundedReceiver<(Asked, usize)>) {
@@ -99,7 +99,8 @@ async fn end(mut subscription: Subscription) -> Option<McpClientError> {
     subscription.end()
 }
 
-/// What was refused the first time was not tried again: nothing was told any more, and nobody told so.
+/// Regression test: a subscription was not renewed after a first refusal. It received no changes, and no
+/// error.
 #[tokio::test]
 async fn a_subscription_waits_for_a_server_that_is_about_to_come_back() {
     let (url, mut asked) = server(|what, times, session| match what {
@@ -117,8 +118,8 @@ async fn a_subscription_waits_for_a_server_that_is_about_to_come_back() {
     assert_eq!(subscription.end(), None);
 }
 
-/// Nobody ended the one that was left, which a server that does not say that it is over has until it forgets
-/// it by itself.
+/// Regression test: an abandoned session was not ended. A server that has not reported its end would keep it
+/// until it expires.
 #[tokio::test]
 async fn a_session_that_is_given_up_is_ended_unless_the_server_has_done_so() {
     let begun = |session| (Asked::Initialize, session);
@@ -144,7 +145,8 @@ async fn a_session_that_is_given_up_is_ended_unless_the_server_has_done_so() {
     }
 }
 
-/// The session was given up, with all that went on in it, for an event that a server had forgotten.
+/// Regression test: the client abandoned the session with all its calls, because the server had forgotten an
+/// event id.
 #[tokio::test]
 async fn a_stream_that_cannot_be_resumed_is_begun_anew_in_the_same_session() {
     let (url, mut asked) = server(|what, times, _| match (what, times) {
@@ -163,7 +165,7 @@ async fn a_stream_that_cannot_be_resumed_is_begun_anew_in_the_same_session() {
     }
 }
 
-/// Who answers in this way for a while was not listened to any more.
+/// Regression test: the client gave up the stream after such a temporary answer.
 #[tokio::test]
 async fn a_stream_that_is_not_to_be_had_for_a_while_is_asked_for_again() {
     let (url, _asked) = server(|what, times, _| match (what, times) {
@@ -180,8 +182,8 @@ async fn a_stream_that_is_not_to_be_had_for_a_while_is_asked_for_again() {
     assert!(matches!(told, Some(ServerNotification::ResourceUpdated(_))));
 }
 
-/// Whoever had never had one, as each session begins, took it that there is none: subscriptions were told
-/// nothing any more.
+/// Regression test: after a temporary failure at the start of a session, the client assumed that the server
+/// has no stream. Subscriptions received no changes.
 #[tokio::test]
 async fn a_stream_that_is_not_to_be_had_at_first_is_asked_for_again() {
     let told_after = async |status: &'static str| {
@@ -201,8 +203,7 @@ async fn a_stream_that_is_not_to_be_had_at_first_is_asked_for_again() {
     tokio::join!(told_after("503 Service Unavailable"), told_after("429 Too Many Requests"));
 }
 
-/// An error without an id was taken for an answer of the server, by which it has refused, and the
-/// subscription ended.
+/// Regression test: an error without an id was taken for a refusal of the server, and the subscription ended.
 #[tokio::test]
 async fn a_subscription_waits_for_a_server_in_whose_place_others_refuse() {
     let refuses = |status: &str| {
@@ -237,7 +238,7 @@ async fn a_subscription_ends_where_the_server_lets_nobody_in_any_more() {
     }
 }
 
-/// The server was not started any more, and whoever listened waited for ever.
+/// Regression test: the server was not restarted any more, but the subscription did not end.
 #[tokio::test]
 async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
     let begun = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
@@ -256,8 +257,8 @@ async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
     assert_eq!(end(subscription).await, Some(McpClientError::TooManyRestarts));
 }
 
-/// A new subscription to a resource and the end of an earlier one used two connections. If the server handled
-/// the end last, it reported no change to the new subscription.
+/// Regression test: a new subscription to a resource and the end of an earlier one used two connections. If
+/// the server handled the end last, it reported no changes to the new subscription.
 #[tokio::test]
 async fn a_subscription_waits_until_the_server_has_ended_the_one_before() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,5 +1,4 @@
-//! Clients that are made in one runtime and used in another: there is no answer that nobody reads, and none
-//! that is waited for in vain.
+//! Clients that are created in one runtime and used in another. No answer is lost, and no call waits in vain.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -17,14 +16,14 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A call that changes something, and so is sent once. It is not to wait for the time of a call.
+/// A call that changes state, so it is sent once. It must not wait for its timeout.
 async fn call(client: &McpClient) -> Result<(), McpClientError> {
     let call = client.call_tool("echo", json!({"message": "m"}));
     timeout(Duration::from_mins(1), call).await.expect("the call should end").map(drop)
 }
 
-/// The handshake was left to the runtime that the client was made in, and connections of that one were used
-/// in others: calls failed if it had ended, and waited in vain if it stood still.
+/// Regression test: the runtime that created the client ran the handshake, and its connections were used in
+/// other runtimes. Calls failed if that runtime had ended, and hung if it was idle.
 #[test]
 fn a_client_over_http_is_used_in_one_runtime_after_another() {
     let site = Site::new(&server());
@@ -46,7 +45,7 @@ fn a_client_over_http_is_used_in_one_runtime_after_another() {
     }
 }
 
-/// It was begun where nobody goes on with it, and waited for by all.
+/// Regression test: the handshake started in a runtime that was idle, and all calls waited for it.
 #[test]
 fn a_handshake_in_a_runtime_that_stands_still_is_not_waited_for() {
     let site = Site::new(&server());
@@ -61,7 +60,7 @@ fn a_handshake_in_a_runtime_that_stands_still_is_not_waited_for() {
     assert_eq!(next.block_on(call(&client)), Ok(()));
 }
 
-/// It was said that the connection had ended, as if it had been the server.
+/// Regression test: the error said that the connection had ended, as if the server had closed it.
 #[test]
 fn a_client_of_a_stream_says_that_its_runtime_has_ended() {
     for was_used in [true, false] {

@@ -1,4 +1,4 @@
-//! Every way in which a client can talk to one of our servers.
+//! All transports between a client and a Thruway server.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Drop for Site {
     }
 }
 
-/// How clients are told to speak.
+/// The era choices of clients.
 pub(crate) const CHOICES: [EraChoice; 6] = [
     EraChoice::Auto,
     EraChoice::Modern,
@@ -46,7 +46,7 @@ pub(crate) const CHOICES: [EraChoice; 6] = [
     EraChoice::Revision(Revision::R20241105),
 ];
 
-/// Clients of `server` in all the ways; `site` serves it.
+/// Returns clients of `server` for all transports. `site` serves it over HTTP.
 pub(crate) fn clients(
     server: &McpServer,
     site: &Site,
@@ -61,7 +61,7 @@ pub(crate) fn clients(
     clients
 }
 
-/// Lets a client be asked everything, and answer as [`answer`] says.
+/// Makes a client answer all questions as [`answer`] does.
 pub(crate) fn answering(builder: McpClientBuilder) -> McpClientBuilder {
     let capabilities: ClientCapabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
     builder.answers(capabilities, |question| async move { Ok::<_, Error>(response(&question)) })
@@ -76,7 +76,7 @@ pub(crate) fn response(question: &InputRequest) -> InputResponse {
     serde_json::from_value(answer(method, &serde_json::Value::Null)).unwrap()
 }
 
-/// Collects what is told, from wherever it is told.
+/// Collects values from callbacks.
 pub(crate) struct Told<T>(Arc<std::sync::Mutex<Vec<T>>>);
 
 impl<T: Send + 'static> Told<T> {

@@ -1,4 +1,4 @@
-//! Servers that know HTTP with SSE only, the binding of 2024-11-05.
+//! Servers that support only HTTP with SSE, the transport of 2024-11-05.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::calls::text;
 use super::sites::{Site, Told, answering};
 use crate::fixtures::{server, with_hanging};
 
-/// A server without an endpoint of Streamable HTTP; the client is told of the stream.
+/// A server without Streamable HTTP. The client gets the URL of the stream.
 fn site(server: &thruway_mcp_sdk::McpServer) -> Site {
     let sse = server.endpoint().sse_endpoints("/message");
     Site::of(Router::new().get("/mcp", sse.stream()).post("/message", sse.messages()))
@@ -69,7 +69,7 @@ async fn what_is_no_server_of_mcp_is_none() {
     assert!(matches!(refused, Err(McpClientError::Status(_))), "{refused:?}");
 }
 
-/// A server that answers each POST with an event on the one stream: what `event` makes of the message.
+/// A server that answers each POST with an event on the stream: `event(message)`.
 async fn scripted(event: impl Fn(&Value) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -102,8 +102,8 @@ async fn scripted(event: impl Fn(&Value) -> String + Send + 'static) -> String {
     url
 }
 
-/// An event that was no message disappeared without a word in the log, and the call that it was the answer of
-/// waited for its time.
+/// Regression test: an invalid event was not logged, and the call that it should have answered waited for its
+/// timeout.
 #[tokio::test]
 async fn a_call_whose_answer_is_no_message_fails_at_once() {
     let url = scripted(|message| {

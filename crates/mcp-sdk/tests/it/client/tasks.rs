@@ -17,7 +17,7 @@ use super::misbehaving::{response as response_of_http, scripted};
 use super::sites::{Site, Told, response};
 use crate::fixtures::{Nothing, Running, ask};
 
-/// A server whose tools become tasks, and how many of them hang.
+/// A server with tools that become tasks. Also returns the counter of hanging tools.
 fn server() -> (McpServer, Running) {
     let running = Running::default();
     let ours = running.clone();
@@ -41,7 +41,7 @@ fn server() -> (McpServer, Running) {
     (server, running)
 }
 
-/// A client that knows tasks.
+/// A client that supports tasks.
 fn builder() -> McpClientBuilder {
     let capabilities: ClientCapabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
     McpClient::builder()
@@ -56,7 +56,7 @@ async fn a_call_that_becomes_a_task_is_waited_for_and_answered() {
     assert_eq!(text(&client.call_tool("ask", json!({})).await.unwrap()), "Ada and Ada");
     let failed = client.call_tool("fail", json!({})).await.unwrap_err();
     assert!(failed.server_error().is_some_and(|error| error.message == "it does not work"), "{failed}");
-    // Who does not know tasks gets none.
+    // A client without support for tasks gets none.
     let other = McpClient::builder().era(EraChoice::Modern).server(&server);
     assert!(matches!(other.begin_tool("ask", json!({})).await, Err(McpClientError::Server(_))));
 }
@@ -95,7 +95,7 @@ async fn who_drops_a_call_gives_its_task_up() {
         let client = client.clone();
         async move { client.call_tool("hang", json!({})).await }
     });
-    // By then it is known which task it is.
+    // The client then knows the id of the task.
     while !sent.take().iter().any(|message| message.contains("tasks/get")) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -113,8 +113,8 @@ async fn who_drops_a_call_gives_its_task_up() {
     assert_eq!(client.wait_for_task(&task.state.task_id).await, Err(McpClientError::TaskCancelled));
 }
 
-/// A server whose tool becomes a task, which asks before it ends. `misbehaves` says what is answered instead
-/// the n-th time that a method is called. Also what it was asked.
+/// A server with a tool that becomes a task, which asks before it ends. `misbehaves(method, count)` replaces
+/// an answer. Also returns the requests.
 async fn failing(
     misbehaves: impl Fn(&str, usize) -> Option<&'static str> + Send + 'static,
 ) -> (String, Told<String>) {
@@ -184,13 +184,13 @@ fn patient(era: EraChoice, timeout_max: Duration) -> McpClientBuilder {
     McpClient::builder().options(options).answers(capabilities.with_tasks(), answer)
 }
 
-/// One answer that did not come, and a task of half an hour was given up.
+/// Regression test: one missing answer canceled a task of half an hour.
 #[tokio::test]
 async fn a_task_goes_on_if_the_server_does_not_answer_for_a_while() {
     for era in [EraChoice::Modern, EraChoice::Legacy] {
         let (url, asked) = failing(|method, times| match (method, times) {
             ("tasks/get", 0) | ("tasks/update" | "tasks/result", 1) => Some("502 Bad Gateway"),
-            // It closes the connection.
+            // The server closes the connection.
             ("tasks/get", 1) | ("tasks/update" | "tasks/result", 0) => Some(""),
             ("tasks/get", 4) => Some("429 Too Many Requests"),
             _ => None,
@@ -209,7 +209,7 @@ async fn a_task_goes_on_if_the_server_does_not_answer_for_a_while() {
 #[tokio::test]
 async fn a_task_is_not_asked_for_for_ever() {
     for era in [EraChoice::Modern, EraChoice::Legacy] {
-        // What the server refuses it would refuse again; what fails is asked for as long as a call may take.
+        // The server would repeat a refusal. After a failure, the client polls until the timeout of the call.
         for (status, is_asked_again) in [("403 Forbidden", false), ("503 Service Unavailable", true)] {
             let (url, asked) = failing(move |method, _| (method == "tasks/get").then_some(status)).await;
             let client = patient(era, Duration::from_millis(1500)).http(&url);

@@ -1,5 +1,5 @@
-//! Servers that do not deserve a token: each ends with an error that says why, and nobody has learned what
-//! they should not.
+//! Untrustworthy servers: each login ends with an error that names the reason, and no secret reaches the
+//! wrong party.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_server_that_says_it_is_another_one_gets_nothing() {
     assert_eq!(world.issuer.seen().len(), 0);
 }
 
-/// Tokens for all of a host would open what is beside it.
+/// A token for the whole host would give access to other servers on it.
 #[tokio::test]
 async fn a_server_does_not_speak_for_its_neighbours() {
     let world = World::new().await;
@@ -60,8 +60,8 @@ async fn a_server_does_not_speak_for_its_neighbours() {
         OAuthError::ResourceMismatch(world.server.url.as_str().into())
     );
     assert_eq!(world.issuer.seen().len(), 0);
-    // Neither may the well-known URL of the server name the whole host, once accepted because that URL begins
-    // as the host's does.
+    // The well-known URL of the server must not describe the whole host. That was once accepted, because the
+    // URL starts like the host's.
     let below = all.clone();
     world.server.on(RESOURCE_METADATA, move |_| document(&below));
     world.server.on("/mcp", |_| unauthorized("Bearer"));
@@ -70,7 +70,7 @@ async fn a_server_does_not_speak_for_its_neighbours() {
         OAuthError::ResourceMismatch(world.server.url.as_str().into())
     );
     assert_eq!(world.issuer.seen().len(), 0);
-    // Whoever has the root does.
+    // The owner of the root may describe the host.
     world.server.on(RESOURCE_METADATA, |_| status("404 Not Found", ""));
     world.server.on("/.well-known/oauth-protected-resource", move |_| document(&all));
     world.server.on("/mcp", |seen| match seen.token() {
@@ -104,7 +104,7 @@ async fn nothing_secret_is_sent_where_others_can_read_it() {
         with_metadata(|_, document| document["token_endpoint"] = json!("http://issuer.example/token")).await;
     assert_eq!(error, OAuthError::InsecureUrl("http://issuer.example/token".into()));
     assert_eq!(world.issuer.seen_at("/token").len(), 0);
-    // Nor is the token of a server that cannot be reached in private.
+    // A server without a private connection gets no token.
     let world = World::new().await;
     let client = thruway_mcp_sdk::McpClient::builder()
         .http_client(thruway_client::Client::with_config(thruway_client::ClientConfig {
@@ -339,7 +339,7 @@ async fn challenges_that_are_rubbish_lead_to_the_well_known_places() {
 #[tokio::test]
 async fn a_challenge_that_leads_elsewhere_is_only_about_this_server() {
     let world = World::new().await;
-    // What somebody else says of themselves is of no use for this server.
+    // Metadata of another server do not apply to this one.
     let theirs = json!({"resource": world.other.url, "authorization_servers": [world.other.url]});
     world.other.on("/theirs", move |_| document(&theirs));
     let challenge = format!("Bearer resource_metadata=\"{}/theirs\"", world.other.url);

@@ -1,4 +1,4 @@
-//! People who log in, with servers that behave.
+//! Logins with well-behaved servers.
 
 use std::io;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ async fn many_calls_cost_one_login() {
     assert_eq!(world.logins(), 1);
 }
 
-/// Each client of a bridge would have had a person log in, and what one had renewed, the others could not
-/// renew any more.
+/// Regression test: each client of a bridge required its own login, and a renewal by one client invalidated
+/// the tokens of the others.
 #[tokio::test]
 async fn clients_with_clones_of_the_same_share_a_login() {
     let world = World::new().await;
@@ -72,7 +72,7 @@ async fn clients_with_clones_of_the_same_share_a_login() {
     assert_eq!(world.logins(), 1);
 }
 
-/// A person who takes as long as the test wants.
+/// A login that waits for a signal of the test.
 struct Slow(Arc<Semaphore>);
 
 impl UserAgent for Slow {
@@ -94,7 +94,7 @@ async fn the_time_of_a_call_does_not_run_while_a_person_logs_in() {
     let turn = Arc::new(Semaphore::new(0));
     let client = world.patient_client(OAuth::login(Slow(turn.clone())), Duration::from_millis(200));
     let called = tokio::spawn(async move { call(&client).await });
-    // Much longer than a call may take.
+    // Much longer than the timeout of a call.
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert!(!called.is_finished());
     turn.add_permits(1);
@@ -146,7 +146,7 @@ async fn scopes_are_those_that_the_server_wants_and_grow_with_what_it_wants() {
     let expected =
         ["general offline_access", "mine offline_access", "read offline_access", "read offline_access write"];
     assert_eq!(scopes, expected);
-    // Some authorization servers grant what was registered only.
+    // Some authorization servers grant only registered scopes.
     let registered = world.issuer.seen_at("/register");
     let registered: Vec<_> = registered.iter().map(|seen| seen.json()["scope"].clone()).collect();
     assert_eq!(registered, expected);
@@ -188,7 +188,7 @@ async fn another_authorization_server_is_another_registration_and_another_login(
     let world = World::new().await;
     let client = world.client(login());
     call(&client).await.unwrap();
-    // The server changes its mind.
+    // The server names another authorization server.
     World::behave(&world.other);
     world.other.on("/register", |_| refusal("201 Created", &json!({"client_id": "registered elsewhere"})));
     world.other.on("/token", |_| document(&super::world::token("token-other")));
@@ -222,7 +222,7 @@ async fn a_server_of_the_first_revision_is_its_own_authorization_server() {
     });
     call(&world.client(login())).await.unwrap();
     assert_eq!(world.issuer.seen().len(), 0);
-    // One that wants something else, and has none of it, is not blamed for what it is not.
+    // A server without authorization support gets no error about authorization.
     for path in ["/register", "/authorize", "/token"] {
         world.server.on(path, |_| super::world::status("404 Not Found", ""));
     }

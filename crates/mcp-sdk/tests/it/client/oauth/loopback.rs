@@ -1,4 +1,4 @@
-//! People who come back to a port of this machine.
+//! Logins with a redirect to a port of this machine.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn others_who_come_to_the_port_are_no_answer() {
     assert_eq!(redirect.redirect_uri().unwrap(), uri, "it stays where it is");
     let address = uri["http://".len()..].split('/').next().unwrap().to_owned();
     let waiting = tokio::spawn(async move { redirect.log_in("https://as.example/?state=right").await });
-    // Some come and say nothing, or too much.
+    // Some connections send nothing, or too much.
     let silent = TcpStream::connect(&address).await.unwrap();
     let mut endless = TcpStream::connect(&address).await.unwrap();
     let _ = endless.write_all(&vec![b'x'; 40 << 10]).await;
@@ -58,8 +58,8 @@ async fn others_who_come_to_the_port_are_no_answer() {
     drop(silent);
 }
 
-/// 16 connections that sent nothing kept the browser's connection waiting until they timed out, 10 s later. A
-/// program that opened new ones all the time blocked the login.
+/// Regression test: 16 idle connections delayed the connection of the browser until they timed out after 10
+/// s. A program that kept opening connections blocked the login.
 #[tokio::test]
 async fn idle_connections_do_not_delay_a_login() {
     let redirect = LoopbackRedirect::new(|_| {});
@@ -73,14 +73,15 @@ async fn idle_connections_do_not_delay_a_login() {
         }
         let right = format!("{uri}?state=right&code=c");
         assert_eq!(Client::new().get(&right).send().await.unwrap().status().as_u16(), 200);
-        // The oldest connections were closed to make place.
+        // The oldest connections were closed to free capacity.
         assert_eq!(idle[0].read(&mut [0]).await.unwrap_or(0), 0);
     };
     tokio::time::timeout(Duration::from_mins(1), flood).await.expect("the login should not wait");
     assert_eq!(waiting.await.unwrap().unwrap(), "/callback?state=right&code=c");
 }
 
-/// Logins shared the port, and each answered 404 to the redirects of the others that it happened to accept.
+/// Regression test: logins shared the port, and each answered 404 to redirects of other logins that it
+/// accepted.
 #[tokio::test]
 async fn logins_at_the_same_time_share_the_port() {
     let redirect = Arc::new(LoopbackRedirect::new(|_| {}));
@@ -124,7 +125,7 @@ async fn log_in(world: &World) -> (Option<OAuthError>, Vec<String>) {
     (error, registered.iter().map(uri).collect())
 }
 
-/// Returns a world whose authorization server does not name itself in its answers.
+/// Returns a world with an authorization server that does not identify itself in its answers.
 async fn silent_world() -> World {
     let world = World::new().await;
     let mut metadata = World::metadata(&world.issuer);
@@ -137,8 +138,8 @@ async fn silent_world() -> World {
     world
 }
 
-/// All issuers had the same redirect URI. So the client could not tell their answers apart where they do not
-/// name themselves, and sent the code of one to another.
+/// Regression test: all issuers had the same redirect URI. If issuers do not identify themselves, the client
+/// could not distinguish their answers, and sent the code of one issuer to another.
 #[tokio::test]
 async fn issuers_that_do_not_name_themselves_have_redirect_uris_of_their_own() {
     let mut paths = Vec::new();
@@ -155,7 +156,7 @@ async fn issuers_that_do_not_name_themselves_have_redirect_uris_of_their_own() {
 #[tokio::test]
 async fn a_code_that_arrives_at_another_issuers_redirect_uri_is_not_sent() {
     let world = silent_world().await;
-    // This issuer sends the browser on to another one, which knows the client by another redirect URI.
+    // This issuer redirects the browser to another issuer, which knows the client by another redirect URI.
     world.issuer.on("/authorize", |seen| {
         let (back, state) = (seen.parameter("redirect_uri").unwrap(), seen.parameter("state").unwrap());
         let (back, _) = back.rsplit_once('/').unwrap();

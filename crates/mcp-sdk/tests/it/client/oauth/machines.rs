@@ -1,4 +1,4 @@
-//! Clients without a person: by what they know, or by what others say of them.
+//! Clients without a person: with their own credentials, or with assertions of third parties.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use super::world::{METADATA, RESOURCE_METADATA, World, call, document, login, re
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
-/// A key in PEM, made for these tests.
+/// Returns a new key in PEM.
 fn key() -> String {
     let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
     format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(&der))
@@ -150,8 +150,8 @@ async fn a_secret_goes_to_nobody_but_the_issuer_that_knows_it() {
     assert_eq!(world.issuer.seen().len(), 0);
 }
 
-/// The secret was sent to the first issuer that the server named. A server that is not trusted could name its
-/// own.
+/// Regression test: the secret was sent to the first issuer that the server named. An untrusted server could
+/// name its own issuer.
 #[tokio::test]
 async fn a_secret_is_not_sent_until_its_issuer_is_set() {
     let world = World::new().await;
@@ -174,8 +174,8 @@ async fn a_secret_is_not_sent_until_its_issuer_is_set() {
     assert_eq!((world.issuer.seen().len(), world.other.seen().len()), (0, 0));
 }
 
-/// A token that was stored before the client had a secret names an issuer. The renewal of that token sent it
-/// the secret.
+/// Regression test: a token that was stored before the client had a secret names an issuer. The renewal of
+/// that token sent the secret to that issuer.
 #[tokio::test]
 async fn a_stored_token_does_not_choose_the_issuer_of_a_secret() {
     let (world, written) = (World::new().await, Written::default());

@@ -1,4 +1,4 @@
-//! Tokens: how clients get them, and what they do when servers do not deserve them.
+//! Tokens: how clients obtain them, and how clients handle untrustworthy servers.
 
 mod world;
 mod logins;

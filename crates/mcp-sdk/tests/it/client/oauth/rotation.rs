@@ -1,4 +1,4 @@
-//! Tokens that several share: clients of one process, or processes with one store.
+//! Shared tokens: by clients of one process, or by processes with one store.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,8 +8,8 @@ use thruway_mcp_sdk::oauth::{StoredToken, TokenStore};
 use super::tokens::Written;
 use super::world::{Seen, World, call, document, login, refusal, taken, token, unauthorized};
 
-/// Lets each refresh token be good for one renewal, and access tokens end after so many seconds, or with the
-/// next one.
+/// Makes each refresh token valid for one renewal. Access tokens expire after `expires_in` seconds, or at the
+/// next renewal.
 fn rotating(world: &World, expires_in: u64) {
     let last = Arc::new(Mutex::new(0));
     let issued = last.clone();
@@ -31,14 +31,14 @@ fn rotating(world: &World, expires_in: u64) {
     });
 }
 
-/// The refresh tokens that were given away.
+/// Returns the refresh tokens that the issuer received.
 fn given(world: &World) -> Vec<String> {
     let renewals = world.issuer.seen_at("/token").into_iter();
     renewals.filter_map(|seen: Seen| seen.parameter("refresh_token")).collect()
 }
 
-/// Each had the token that it began with: once one had renewed it, the others were refused, and logged in or
-/// failed for good.
+/// Regression test: each client kept its first token. After one client renewed it, the others were refused,
+/// and logged in again or failed.
 #[tokio::test]
 async fn a_token_that_another_one_has_renewed_is_taken() {
     for (expires_in, expected) in [(3600, &["refresh-1"][..]), (5, &["refresh-1", "refresh-2", "refresh-3"])]
@@ -57,7 +57,7 @@ async fn a_token_that_another_one_has_renewed_is_taken() {
     }
 }
 
-/// Before a person is asked, it is looked for whether another one has been.
+/// Before a login, the client checks the store for a token of another client.
 #[tokio::test]
 async fn a_login_of_another_one_is_taken() {
     let (world, written) = (World::new().await, Written::default());
@@ -73,7 +73,7 @@ async fn who_renews_at_the_same_time_takes_turns() {
     rotating(&world, 3600);
     let oauth = login();
     call(&world.client(oauth.clone())).await.unwrap();
-    // Each has an authorizer of its own; what is kept is that of all.
+    // Each client has its own authorizer. All share the store.
     let [one, two, three] = ["1", "2", "3"].map(|name| world.client(oauth.clone().client_name(name)));
     world.server.on("/mcp", |seen| match seen.token() {
         Some("token-2") => taken(seen),
@@ -84,7 +84,7 @@ async fn who_renews_at_the_same_time_takes_turns() {
     assert_eq!((given(&world), world.logins()), (vec!["refresh-1".to_owned()], 1));
 }
 
-/// A store that cannot keep anything any more: what is in it is older than what there is.
+/// A store that can no longer save. Its content is outdated.
 struct Full(Written);
 
 impl TokenStore for Full {

@@ -1,4 +1,4 @@
-//! Tokens that are renewed, kept, and bound to a key.
+//! Tokens that are renewed, stored, and bound to a key.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use super::world::{
     unauthorized,
 };
 
-/// Keeps tokens as text, as a file would.
+/// Stores tokens as text, like a file.
 #[derive(Clone, Default)]
 pub(super) struct Written(Arc<Mutex<HashMap<String, String>>>);
 
@@ -27,7 +27,7 @@ impl TokenStore for Written {
 }
 
 impl Written {
-    /// Lets all tokens have ended.
+    /// Makes all tokens expired.
     pub(super) fn expire(&self) {
         for text in self.0.lock().unwrap().values_mut() {
             let mut token: Value = serde_json::from_str(text).unwrap();
@@ -37,7 +37,7 @@ impl Written {
     }
 }
 
-/// Lets the issuer give refresh tokens, and access tokens that end after so many seconds.
+/// Makes the issuer return refresh tokens, and access tokens that expire after `expires_in` seconds.
 pub(super) fn refreshing(world: &World, expires_in: u64) {
     let counted = world.issuer.clone();
     world.issuer.on("/token", move |seen| {
@@ -82,8 +82,8 @@ async fn nobody_logs_in_because_there_is_no_way_to_renew_a_token() {
     assert_eq!(world.logins(), 1);
 }
 
-/// Lets the issuer take each refresh token once, as those do that rotate them. The call `given_up` ends at
-/// the first renewal.
+/// Makes the issuer accept each refresh token once, like servers that rotate them. Aborts the call `given_up`
+/// at the first renewal.
 fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHandle>>>) {
     let counted = world.issuer.clone();
     world.issuer.on("/token", move |seen| {
@@ -104,11 +104,11 @@ fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHand
     });
 }
 
-/// The answer went to nobody, and with it the only refresh token that was still good: everybody had to log in
+/// Regression test: the answer was lost, and with it the only valid refresh token. All clients had to log in
 /// again.
 #[tokio::test]
 async fn who_stops_to_wait_for_a_renewal_takes_no_token_along() {
-    // Before it is sent, as it ends soon; and when it was refused.
+    // Before the request, because the token expires soon; and after a refusal.
     for (expires_in, refused) in [(5, None), (3600, Some("token-1"))] {
         let (world, given_up) = (World::new().await, Arc::default());
         rotating(&world, expires_in, Arc::clone(&given_up));
@@ -126,7 +126,7 @@ async fn who_stops_to_wait_for_a_renewal_takes_no_token_along() {
         });
         *given_up.lock().unwrap() = Some(hasty.abort_handle());
         assert!(hasty.await.unwrap_err().is_cancelled());
-        // The renewal is under way, and waited for.
+        // The renewal is in progress, and the call waits for it.
         assert_eq!(call(&client).await, Ok(()));
         assert_eq!((world.logins(), world.issuer.seen_at("/token").len()), (1, 2), "{expires_in}");
     }
@@ -179,7 +179,7 @@ async fn a_client_that_was_forgotten_registers_again() {
     assert_eq!(world.issuer.seen_at("/register").len(), 2);
 }
 
-/// Lets the issuer know no client but the one that it registers from now on.
+/// Makes the issuer forget all clients. It registers one new client from now on.
 fn forget_all(world: &World) {
     world.issuer.on("/register", |_| refusal("201 Created", &json!({"client_id": "anew"})));
     world.issuer.on("/token", |seen| match seen.parameter("client_id").as_deref() {
@@ -188,7 +188,7 @@ fn forget_all(world: &World) {
     });
 }
 
-/// Each call failed, or led a person to a page that says that there is no such client.
+/// Regression test: each call failed, or a person saw an error page about an unknown client.
 #[tokio::test]
 async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on() {
     let world = World::new().await;
@@ -203,8 +203,8 @@ async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on(
     call(&client).await.unwrap();
     let logins = world.issuer.seen_at("/authorize");
     let ids: Vec<_> = logins.iter().map(|seen| seen.parameter("client_id").unwrap()).collect();
-    assert_eq!(ids, ["registered", "anew"], "nobody logs in to what is known to be forgotten");
-    // Without a refresh token, only a login shows it; and nobody registers for ever.
+    assert_eq!(ids, ["registered", "anew"], "a forgotten client registers again before the login");
+    // Without a refresh token, only a login shows this. The client must not register in an endless loop.
     let (world, written) = (World::new().await, Written::default());
     call(&world.client(login().store(written.clone()))).await.unwrap();
     written.expire();
@@ -217,8 +217,8 @@ async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on(
     assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (5, 3));
 }
 
-/// One displaced the other: a client that acts for itself was logged in to, or who had logged in was asked
-/// again.
+/// Regression test: tokens of different grants replaced each other. A client with its own credentials got the
+/// token of a login, or a person had to log in again.
 #[tokio::test]
 async fn what_one_grant_gives_is_kept_beside_what_another_gives() {
     let (world, written) = (World::new().await, Written::default());
@@ -241,7 +241,7 @@ async fn an_authorization_server_that_is_not_well_costs_no_login() {
         call(&world.client(login().store(written.clone()))).await.unwrap();
         written.expire();
         world.issuer.on("/token", move |_| answer.clone());
-        // The server takes it, whatever the clock says.
+        // The server accepts the token, although it has expired by the clock.
         call(&world.client(login().store(written.clone()))).await.unwrap();
         world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
         let refused = refused(&world.client(login().store(written))).await;
@@ -250,8 +250,8 @@ async fn an_authorization_server_that_is_not_well_costs_no_login() {
     }
 }
 
-/// A document that was not there for a moment cost a refresh token that was good: a login, or failure where
-/// nobody is there.
+/// Regression test: a document that was briefly missing invalidated a good refresh token. The result was
+/// another login, or a failure without a person.
 #[tokio::test]
 async fn an_authorization_server_that_says_nothing_of_itself_once_costs_no_login() {
     for answer in [status("404 Not Found", ""), document(&json!("nonsense"))] {
@@ -316,7 +316,7 @@ async fn a_secret_that_was_registered_by_hand_is_not_written_down() {
     assert!(!written.0.lock().unwrap()[&world.url()].contains("confidential"));
 }
 
-/// Lets both servers want proofs, and the issuer bind its tokens.
+/// Makes both servers require proofs, and the issuer bind its tokens.
 fn bound(world: &World) {
     let mut metadata = World::metadata(&world.issuer);
     metadata["dpop_signing_alg_values_supported"] = json!(["RS256", "ES256"]);
@@ -330,7 +330,7 @@ fn bound(world: &World) {
     });
 }
 
-/// What a proof says.
+/// Returns the claims of a proof.
 pub(super) fn claims(proof: &str) -> Value {
     use base64::Engine as _;
     let claims = proof.split('.').nth(1).unwrap();
@@ -342,7 +342,7 @@ async fn a_token_that_is_bound_to_a_key_is_sent_with_a_proof() {
     let (world, written) = (World::new().await, Written::default());
     bound(&world);
     call(&world.client(login().store(written.clone()))).await.unwrap();
-    // The key is kept with the token.
+    // The key is stored with the token.
     call(&world.client(login().store(written))).await.unwrap();
     let calls = world.server.seen_at("/mcp");
     assert!(calls[1].field("authorization").unwrap().starts_with("DPoP token-bound"));
@@ -359,7 +359,7 @@ async fn a_token_that_should_be_bound_to_a_key_and_is_not_is_none() {
     world.issuer.on("/token", |_| document(&token("token-unbound")));
     assert_eq!(refused(&world.client(login())).await, OAuthError::TokenUnbound);
     assert!(world.server.seen().iter().all(|seen| seen.token().is_none()));
-    // A server that insists, and an authorization server that cannot.
+    // A server that requires bound tokens, and an authorization server without support for them.
     let mut resource = world.resource();
     resource["dpop_bound_access_tokens_required"] = json!(true);
     world.server.on(RESOURCE_METADATA, move |_| document(&resource));
@@ -387,7 +387,7 @@ async fn numbers_for_proofs_are_used_and_not_for_ever() {
     call(&client).await.unwrap();
     call(&client).await.unwrap();
     assert_eq!(world.server.seen_at("/mcp").len(), 4, "the number is remembered");
-    // Those that were sent at the same time hear of it at the same time.
+    // Requests that were sent at the same time are refused at the same time.
     let fresh = world.client(login());
     let (one, two, three) = tokio::join!(call(&fresh), call(&fresh), call(&fresh));
     assert_eq!((one, two, three), (Ok(()), Ok(()), Ok(())));

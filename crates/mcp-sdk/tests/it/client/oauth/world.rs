@@ -1,4 +1,4 @@
-//! An MCP server that wants tokens, an authorization server, somebody else, and a person who logs in.
+//! An MCP server that requires tokens, an authorization server, another server, and a person with a login.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request that a server has seen.
+/// A request that a server has received.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) path: String,
@@ -26,7 +26,7 @@ impl Seen {
         lines.into_iter().find(|(one, _)| one.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// A parameter of the query or the form.
+    /// Returns a parameter of the query or the form.
     pub(super) fn parameter(&self, name: &str) -> Option<String> {
         let form = format!("{}&{}", self.query, self.content);
         let found = form_urlencoded::parse(form.as_bytes()).find(|(one, _)| one == name);
@@ -37,7 +37,7 @@ impl Seen {
         serde_json::from_str(&self.content).unwrap_or_default()
     }
 
-    /// The token that it was sent with.
+    /// Returns the token of the request.
     pub(super) fn token(&self) -> Option<&str> {
         self.field("authorization")?.split_once(' ').map(|(_, token)| token)
     }
@@ -45,7 +45,7 @@ impl Seen {
 
 type Answer = Arc<dyn Fn(&Seen) -> String + Send + Sync>;
 
-/// A server whose answers can be changed, and which remembers what it was asked.
+/// A server with adjustable answers. It stores its requests.
 #[derive(Clone)]
 pub(super) struct Stage {
     pub(super) url: String,
@@ -81,14 +81,14 @@ impl Stage {
         self.seen.lock().unwrap().push(seen.clone());
         let answer = self.answers.lock().unwrap().iter().rev().find(|(path, _)| *path == seen.path).cloned();
         let answer = answer.map_or_else(|| status("404 Not Found", ""), |(_, answer)| answer(&seen));
-        // Whoever does not wait for it does not get it.
+        // The client may have stopped waiting.
         let _ = stream.write_all(answer.as_bytes()).await;
         if answer.is_empty() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Answers requests to `path` from now on so; with nothing, it never does.
+    /// Answers requests to `path` with `answer` from now on. An empty answer keeps the request open.
     pub(super) fn on(&self, path: &str, answer: impl Fn(&Seen) -> String + Send + Sync + 'static) {
         self.answers.lock().unwrap().push((path.to_owned(), Arc::new(answer)));
     }
@@ -125,7 +125,7 @@ pub(super) fn redirect(to: &str) -> String {
     status("302 Found", &format!("Location: {to}\r\n"))
 }
 
-/// The answer of an MCP server that takes the request.
+/// Returns the answer of an MCP server that accepts the request.
 pub(super) fn taken(seen: &Seen) -> String {
     let result = json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
     document(&json!({"jsonrpc": "2.0", "id": seen.json()["id"], "result": result}))
@@ -134,8 +134,8 @@ pub(super) fn taken(seen: &Seen) -> String {
 pub(super) const METADATA: &str = "/.well-known/oauth-authorization-server";
 pub(super) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource/mcp";
 
-/// All of them. At first everybody behaves: tokens are `token-1`, `token-2` and so on, and the last one is
-/// taken.
+/// All servers. At first, all behave well. The tokens are `token-1`, `token-2` and so on, and the server
+/// accepts the last one.
 pub(super) struct World {
     pub(super) server: Stage,
     pub(super) issuer: Stage,
@@ -159,12 +159,12 @@ impl World {
         format!("{}/mcp", self.server.url)
     }
 
-    /// What the server says about itself.
+    /// Returns the metadata of the server.
     pub(super) fn resource(&self) -> Value {
         json!({"resource": self.url(), "authorization_servers": [self.issuer.url]})
     }
 
-    /// What an authorization server says about itself.
+    /// Returns the metadata of an authorization server.
     pub(super) fn metadata(issuer: &Stage) -> Value {
         let url = &issuer.url;
         json!({
@@ -174,7 +174,7 @@ impl World {
         })
     }
 
-    /// Lets the server take tokens that begin with `token-`.
+    /// Makes the server accept tokens that start with `token-`.
     pub(super) fn guard(&self, scheme: &'static str) {
         let metadata = format!("{}{RESOURCE_METADATA}", self.server.url);
         self.server.on("/mcp", move |seen| match seen.token() {
@@ -183,7 +183,7 @@ impl World {
         });
     }
 
-    /// Lets an authorization server do what it should.
+    /// Makes an authorization server behave well.
     pub(super) fn behave(issuer: &Stage) {
         let metadata = Self::metadata(issuer);
         issuer.on(METADATA, move |_| document(&metadata));
@@ -235,7 +235,7 @@ pub(super) async fn call(client: &McpClient) -> Result<(), McpClientError> {
     tokio::time::timeout(Duration::from_secs(30), call).await.expect("the call should end").map(drop)
 }
 
-/// Why there is no token.
+/// Returns the authorization error of a call.
 pub(super) async fn refused(client: &McpClient) -> OAuthError {
     match call(client).await {
         Err(McpClientError::Authorization(error)) => error,
@@ -243,7 +243,7 @@ pub(super) async fn refused(client: &McpClient) -> OAuthError {
     }
 }
 
-/// A person who goes wherever the authorization server sends them.
+/// Follows every redirect of the authorization server, like a person in a browser.
 pub(super) struct Visitor;
 
 impl UserAgent for Visitor {
