@@ -602,7 +602,7 @@ fn a_config_that_is_not_there_is_refused() {
     for command in ["check", "serve"] {
         let directory = tempfile::tempdir().unwrap();
         let ended = Thruway::start_in(directory.path(), &[command, "none.toml"]).end();
-        let expected = "error: `none.toml` cannot be read: No such file or directory (os error 2)\n\n\
+        let expected = "error: cannot read `none.toml`: No such file or directory (os error 2)\n\n\
                         hint: the argument of `serve` and `check` is the path of a config in TOML\n";
         assert_eq!((ended.code, &*ended.stderr), (Some(2), expected));
     }

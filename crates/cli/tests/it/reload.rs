@@ -98,7 +98,7 @@ fn a_config_that_cannot_be_used_changes_nothing() {
     }
     std::fs::remove_file(directory.path().join("thruway.toml")).unwrap();
     thruway.signal(Signal::HUP);
-    thruway.until_it_logs("error: `thruway.toml` cannot be read");
+    thruway.until_it_logs("error: cannot read `thruway.toml`");
     thruway.reload(directory.path(), &config("new", ""), RELOADED);
     assert_eq!(client.get("/").text(), "new");
 }

@@ -194,7 +194,7 @@ fn runtime<T>(
         match build() {
             Ok(runtime) => return Some(runtime),
             Err(error) => {
-                tracing::error!("cannot create the runtime that fetches documents, retrying: {error}")
+                tracing::error!("cannot create the runtime that fetches documents, retrying: {error}");
             }
         }
         shared.upgrade()?.rest();
