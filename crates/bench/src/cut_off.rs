@@ -1,26 +1,27 @@
-//! Requests that a closed loop cut off at its end: what they say that those that were answered do not. A
-//! server that stalls a second before the end answers all but a few, and quickly; the few are all that tells
-//! of it.
+//! Requests that a closed loop cuts off at its end. The completed requests do not show a server that stalls a
+//! second before the end: it answers all but a few requests, and quickly. Only the few requests without a
+//! response show the stall.
 
 use std::time::Duration;
 
 use crate::record::Record;
 use crate::times::Times;
 
-/// What there is to say of them.
+/// Requests that were cut off.
 pub(crate) struct CutOff {
     /// The times of those that were answered, and of those that were cut off late, with what they had waited.
     pub(crate) times: Times,
     /// From this time on, times are at least so long, and may have been longer.
     pub(crate) at_least_from: Duration,
-    /// How long the oldest had waited.
+    /// Time since the start of the oldest request.
     pub(crate) longest: Duration,
-    /// How many there were, late or not.
+    /// Number of requests that were cut off.
     count: u64,
 }
 
 impl CutOff {
-    /// Of what was recorded; nothing if the times would be the same with them, but for a twentieth.
+    /// Collects the requests that were cut off. Returns `None` if they would change the times by less than a
+    /// twentieth.
     pub(crate) fn of(record: &Record) -> Option<Self> {
         let answered = &record.service;
         let usual = answered.percentile(99.0);
@@ -32,11 +33,11 @@ impl CutOff {
         is_other.then_some(Self { times, at_least_from: late, longest, count })
     }
 
-    /// Whether the server had likely stopped to answer: the oldest had waited for a good part of what was
-    /// measured, and for twice as long as any that was answered, or so many that the 99th percentile is twice
-    /// as long with them. Where only few were answered for each that was cut off, what is usual is not known:
-    /// there nobody may have been answered for half of what was measured, and for twice as long as any answer
-    /// took. `silence` is how long nobody was answered at the end.
+    /// Returns `true` if the server likely stopped to respond. There are two signs. First, the oldest request
+    /// waited for a good part of the measured time and twice as long as any answered request. Second, the
+    /// 99th percentile doubles with the requests that were cut off. If there are too few responses to know
+    /// the usual time, `silence`, the time without a response at the end, must be half of the measured time
+    /// and twice as long as any response took.
     pub(crate) fn is_stall(&self, answered: &Times, measured: Duration, silence: Duration) -> bool {
         if answered.count() < self.count * USUAL_MIN {
             let is_known = answered.count() > 0;
@@ -53,10 +54,10 @@ fn exceeds(time: Duration, other: Duration, factor: f64) -> bool {
     time > other.mul_f64(factor)
 }
 
-/// What is shorter may be the machine's.
+/// Shortest silence of a stall; a shorter one may come from the machine.
 const STALL_MIN: Duration = Duration::from_millis(500);
 
-/// So many answers for each that was cut off tell what is usual.
+/// Minimum number of responses for each request that was cut off. With fewer, the usual time is unknown.
 const USUAL_MIN: u64 = 10;
 
 #[cfg(test)]

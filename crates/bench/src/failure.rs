@@ -1,4 +1,4 @@
-//! What can become of a request besides the answer that was expected: each counted as what it is.
+//! Outcomes of a request other than the expected response, each with its own counter.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Nobody listens at the address.
+    /// The address has no listener.
     Refused "connection refused"
     /// No way leads to the address.
     Unreachable "unreachable"
@@ -46,7 +46,7 @@ kinds! {
     HandshakeFailed "TLS handshake failed"
     /// Another reason why there is no connection.
     ConnectFailed "cannot connect"
-    /// The connection ended before any octet of an answer.
+    /// The connection ended before the first byte of a response.
     Closed "closed without an answer"
     /// The connection ended within an answer: a short head or short content.
     Incomplete "ended within an answer"
@@ -60,10 +60,10 @@ kinds! {
     StreamRefused "stream refused"
     /// The server has given up the connection (`GOAWAY`), or takes no request on one.
     GoneAway "server has gone away"
-    /// What came breaks a rule of HTTP.
+    /// The response breaks a rule of HTTP.
     Malformed "malformed answer"
-    /// Octets behind a complete answer that belong to none: more content than was announced, or an answer
-    /// nobody asked for. The answer before is counted besides.
+    /// Bytes after a complete response that belong to no response: more content than announced, or a response
+    /// without a request. The response before them is counted too.
     Surplus "octets behind an answer"
     /// No complete answer within the time for a request.
     TimedOut "timed out"
@@ -90,8 +90,8 @@ kinds! {
 }
 
 impl FailureKind {
-    /// Whether the time that was waited in vain counts as a response time: it would have been longer. To
-    /// leave those out would make a server that answers nothing look fast.
+    /// Returns `true` if the time until the failure counts as a response time, because the true time would be
+    /// longer. Without these times, a server that answers nothing would look fast.
     pub const fn counts_as_waited(self) -> bool {
         matches!(self, Self::TimedOut | Self::Unanswered | Self::Unsent)
     }
@@ -136,7 +136,7 @@ pub(crate) struct Failure {
     pub(crate) detail: Detail,
 }
 
-/// What distinguishes a failure from others of its kind.
+/// Details that differ between failures of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Detail {
     None,

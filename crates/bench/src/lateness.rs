@@ -1,6 +1,6 @@
-//! Whether a server falls behind in an open loop: whether requests that were meant to start later wait
-//! longer. How long they wait does not matter: a server whose answers take a second, always, keeps up as well
-//! as one whose answers take a microsecond.
+//! Detects a server that falls behind in an open loop: later requests wait longer than earlier ones. The
+//! waiting time itself does not matter: a server that always takes a second keeps up as well as one that
+//! takes a microsecond.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Of requests that are meant to start within `window`.
+    /// Observes requests that are due within `window`.
     pub(crate) fn new(window: Duration) -> Self {
         Self { window, early: Times::exact(), late: Times::exact() }
     }
@@ -40,9 +40,9 @@ impl Lateness {
     /// The share of what is offered that the server gets done: 1 if it keeps up, 0.5 if each second brings
     /// work for two.
     ///
-    /// When the response times grow by `g` seconds for each second, what was meant to start in one second is
-    /// answered in `1 + g`. Medians are compared, so that a few stragglers do not matter, and only a growth
-    /// that is none by chance counts.
+    /// If the response times grow by `g` seconds each second, the requests of one second complete in `1 + g`
+    /// seconds. The function compares medians, so that a few outliers do not matter, and counts only
+    /// statistically significant growth.
     pub(crate) fn share_done(&self) -> f64 {
         let between = self.window.as_secs_f64() * 2.0 / 3.0;
         let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();
@@ -53,7 +53,8 @@ impl Lateness {
         }
     }
 
-    /// Whether the intervals of both medians lie apart, and it is about more than a few requests.
+    /// Returns `true` if the intervals of both medians do not overlap, and the growth affects more than a few
+    /// requests.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn has_surely_grown(&self, growth: f64) -> bool {
         let more_waiting = growth * (self.early.count() + self.late.count()) as f64;
@@ -69,7 +70,7 @@ fn percentile_around(times: &Times, side: f64) -> Duration {
     times.percentile((50.0 + side * distance).clamp(0.0, 100.0))
 }
 
-/// So many standard deviations to either side leave out one of a hundred.
+/// Number of standard deviations to either side that leaves out 1 %.
 const NORMAL_99: f64 = 2.576;
 
 /// Fewer requests that wait more at the end than at the beginning are a moment's.

@@ -1,5 +1,5 @@
-//! Load for HTTP servers, measured: requests start when a schedule says so, every one is accounted for, and
-//! what was measured becomes a report.
+//! A load generator for HTTP servers: requests start by a schedule, each one is accounted for, and the
+//! measurements become a report.
 //!
 //! There is one loop, `schedule × worker × record × stop`: a [`Pace`] says when requests start, [`Requests`]
 //! what they are, a [`Worker`] drives connections, a [`Record`] remembers, a [`Limit`] ends it. [`Load::run`]
@@ -20,18 +20,18 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// what is sent, and when
+// requests and their schedule
 mod requests;
 mod schedule;
 mod stop;
 
-// who sends it
+// sending
 mod worker;
 mod stdio;
 mod probe;
 mod fan_out;
 
-// what came of it
+// results
 mod failure;
 mod times;
 mod lateness;
@@ -47,7 +47,7 @@ mod run;
 mod plan;
 mod started_server;
 
-// what that means
+// evaluation
 pub mod statistics;
 pub mod compare;
 pub mod ramp;

@@ -1,5 +1,5 @@
-//! Connections for which listeners of this machine had no room: whoever opened them tries again after a
-//! second or more, and what was measured tells more of that than of the server.
+//! Overflows of listen queues on this machine. A client retries such a connection after a second or more, so
+//! the measurement shows the overflow instead of the server.
 
 use std::fs;
 use std::net::IpAddr;
@@ -8,18 +8,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thruway_client::UpstreamAddr;
 
-/// How often that has happened, as the kernel counts it for all listeners of a network namespace.
+/// Number of overflows that the kernel counted for all listeners of a network namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListenQueue {
-    /// The queue of connections that nobody had accepted yet was full.
+    /// The queue of connections that wait for `accept` was full.
     pub overflows: u64,
     /// A connection was not taken for any reason, that one included.
     pub drops: u64,
 }
 
 impl ListenQueue {
-    /// What was counted so far where a server is: in the network of its process, or in that of this one if it
-    /// listens at a loopback address. Nothing if it is elsewhere, or does not listen on TCP.
+    /// Returns the counters of the server's network namespace: that of its process, or that of this process
+    /// if the server listens on a loopback address. Returns `None` for remote servers and other transports
+    /// than TCP.
     pub(crate) fn look(server: Option<u32>, addresses: &[UpstreamAddr]) -> Option<Self> {
         let ips: Vec<_> = addresses.iter().filter_map(|address| Some(address.tcp()?.ip())).collect();
         let network = match server {
@@ -30,7 +31,7 @@ impl ListenQueue {
         Self::parse(&fs::read_to_string(format!("/proc/{network}/net/netstat")).ok()?)
     }
 
-    /// What has come since.
+    /// Returns the difference since `before`.
     pub(crate) const fn since(self, before: Self) -> Self {
         Self {
             overflows: self.overflows.saturating_sub(before.overflows),
@@ -38,7 +39,7 @@ impl ListenQueue {
         }
     }
 
-    /// Of a line of names and a line of numbers.
+    /// Parses a line of names and a line of numbers.
     fn parse(netstat: &str) -> Option<Self> {
         let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
         let (names, values) = (lines.next()?, lines.next()?);

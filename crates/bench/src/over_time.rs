@@ -1,4 +1,4 @@
-//! How a load went over time: a bounded number of parts, however long it was.
+//! The course of a load over time, in a bounded number of parts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::record::Interval;
 pub struct OverTime {
     length: Duration,
     parts: BTreeMap<u64, Interval>,
-    /// How many of the workers' intervals one part is.
+    /// Number of worker intervals in one part.
     scale: u64,
-    /// How many of these have come, or were passed over.
+    /// Number of intervals that have passed, including empty ones.
     passed: u64,
 }
 
 impl OverTime {
-    /// Of workers whose intervals are `length` long.
+    /// Collects the intervals of workers, each `length` long.
     pub const fn new(length: Duration) -> Self {
         Self { length, parts: BTreeMap::new(), scale: 1, passed: 0 }
     }
 
-    /// What a worker has measured.
+    /// Adds an interval of a worker.
     pub fn add(&mut self, interval: &Interval) {
         self.passed = self.passed.max(interval.index.saturating_add(1));
         self.put(interval.index / self.scale, interval);
@@ -34,12 +34,12 @@ impl OverTime {
         }
     }
 
-    /// How long each part is.
+    /// Returns the duration of a part.
     pub fn part_length(&self) -> Duration {
         self.length * u32::try_from(self.scale).unwrap_or(u32::MAX)
     }
 
-    /// The parts, each with when it began; those in which nothing happened are not there.
+    /// Returns the parts with their start times. Parts without events are left out.
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = (Duration, &Interval)> {
         let length = self.part_length();
         self.parts.iter().map(move |(index, part)| (length * u32::try_from(*index).unwrap_or(u32::MAX), part))

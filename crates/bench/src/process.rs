@@ -1,4 +1,4 @@
-//! What a process and its descendants cost, as the kernel tells: threads that have ended count, and so do
+//! Resource use of a process and its descendants, from the kernel. It includes threads that ended and
 //! children that were waited for.
 
 use std::collections::HashMap;
@@ -8,21 +8,21 @@ use std::time::Duration;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-/// What a process has used so far, its descendants included.
+/// Resource use of a process and its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// CPU time: of all threads, those that have ended too, to the nanosecond; of children that have ended
-    /// and were waited for, in clock ticks.
+    /// CPU time. The time of threads, including ended ones, has nanosecond precision; that of children that
+    /// ended and were waited for has the precision of clock ticks.
     pub cpu: Duration,
-    /// Resident memory in octets.
+    /// Resident memory in bytes.
     pub resident_bytes: u64,
 }
 
-/// What is told of a process and its descendants from look to look.
+/// Tracks a process and its descendants over several measurements.
 #[derive(Debug)]
 pub(crate) struct Meter {
     id: u32,
-    /// Those that were there at the last look.
+    /// Processes of the last measurement.
     known: HashMap<u32, CpuTimes>,
     /// CPU time of those that have gone without being waited for, as far as it was seen.
     unwaited: Duration,
@@ -32,9 +32,9 @@ pub(crate) struct Meter {
 /// CPU times of a process.
 #[derive(Clone, Copy, Debug)]
 struct CpuTimes {
-    /// Of its threads.
+    /// CPU time of its threads.
     own: Duration,
-    /// Of its children that have ended, once they were waited for, and of theirs.
+    /// CPU time of its ended children that were waited for, and of their children.
     waited_for: Duration,
 }
 
@@ -43,18 +43,18 @@ pub fn usage(id: u32) -> Option<Usage> {
     Meter::new(id).look()
 }
 
-/// CPU time of a process that has ended and that nobody has waited for yet, all its threads included.
+/// Returns the CPU time of a process that ended and was not waited for yet, with all its threads.
 pub fn cpu_of_ended(id: u32) -> Option<Duration> {
     CpuTimes::of(id).map(|times| times.own + times.waited_for)
 }
 
 impl Meter {
-    /// Of process `id`.
+    /// Tracks process `id`.
     pub(crate) fn new(id: u32) -> Self {
         Self { id, known: HashMap::new(), unwaited: Duration::ZERO, is_incomplete: false }
     }
 
-    /// What has been used so far. `None` if the process is gone.
+    /// Measures the resource use so far. `None` if the process is gone.
     pub(crate) fn look(&mut self) -> Option<Usage> {
         let mut now = HashMap::new();
         let mut resident_bytes = 0;
@@ -74,13 +74,13 @@ impl Meter {
         Some(Usage { cpu: cpu + self.unwaited, resident_bytes })
     }
 
-    /// Whether processes have gone whose whole CPU time nobody can know any more: they were not waited for by
-    /// one that is left.
+    /// Returns `true` if processes ended without a parent that waited for them, so that their CPU time is
+    /// unknown.
     pub(crate) const fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
 
-    /// What those who have gone had used must have come to those who waited for them.
+    /// Checks that the time of ended processes was added to a process that waited for them.
     fn note(&mut self, now: HashMap<u32, CpuTimes>) {
         let gone = self.known.iter().filter(|(id, _)| !now.contains_key(id));
         let (count, gone) = gone.fold((0, Duration::ZERO), |(count, sum), (_, times)| {
@@ -114,7 +114,7 @@ impl CpuTimes {
     }
 }
 
-/// By the clock that each process has.
+/// Reads the CPU clock of a process.
 fn by_clock(id: u32) -> Option<Duration> {
     let id = Pid::from_raw(i32::try_from(id).ok()?);
     clock_getcpuclockid(id).and_then(clock_gettime).ok().map(Duration::from)
@@ -139,7 +139,7 @@ fn parents() -> HashMap<u32, u32> {
     ids.filter_map(|id| Some((id, stat_fields(id)?.get(PARENT)?.parse().ok()?))).collect()
 }
 
-/// Resident memory in octets.
+/// Returns the resident memory in bytes.
 fn resident_of(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -161,8 +161,8 @@ const SYSTEM_TIME: usize = 12;
 const USER_TIME_WAITED_FOR: usize = 13;
 const SYSTEM_TIME_WAITED_FOR: usize = 14;
 
-/// What a process that has gone may seem to have used more than those who waited for it were told: two clock
-/// ticks, and a moment in which it was seen neither as living nor as waited for.
+/// Allowed difference between the time of an ended process and the time added to its parent: two clock ticks,
+/// plus the moment in which it counts as neither running nor waited for.
 const ROUNDING: Duration = Duration::from_millis(30);
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(super::usage(u32::MAX), None);
     }
 
-    /// What threads had used was forgotten when they ended.
+    /// The time of ended threads was lost.
     #[test]
     fn threads_that_have_ended_count() {
         let id = std::process::id();
@@ -211,7 +211,7 @@ mod tests {
         assert!(waited.unwrap() > MILLISECOND * 5, "{waited:?}");
     }
 
-    /// So was what children had used.
+    /// The time of ended children was lost.
     #[test]
     fn children_that_have_ended_and_were_waited_for_count() {
         let script = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); echo done; read -r line";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::report::{rate, time};
 use crate::stop::Limit;
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
     /// What is going on.
@@ -20,14 +20,14 @@ pub struct Progress {
     pub p99: Duration,
 }
 
-/// What a load does.
+/// Phase of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// It opens the connections that are to be there at the start.
     Connecting {
-        /// How many are open.
+        /// Number of open connections.
         opened: usize,
-        /// How many there will be.
+        /// Total number of connections.
         connections: usize,
     },
     /// It makes requests that are not measured.
@@ -99,7 +99,7 @@ fn left_of_requests(requests: u64, measured: Duration, done: f64) -> String {
     format!("{:>3.0} % done, {:.0} s left", 100.0 * done, left.ceil())
 }
 
-/// As long as it is, however much is done.
+/// Draws a bar of constant width.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from nothing to all of it")]
 fn bar(done: f64) -> String {
     let filled = ((done * f64::from(BAR)) as usize).min(BAR.into());

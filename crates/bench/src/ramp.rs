@@ -39,15 +39,14 @@ pub enum StepOutcome {
 pub struct Ramp {
     /// `thruway-bench-ramp/1`.
     pub format: String,
-    /// What was loaded.
+    /// Target of the load.
     pub target: String,
-    /// What the 99th percentile of the response times had to stay within, in microseconds.
+    /// Limit on the 99th percentile of the response times, in microseconds.
     pub p99_limit: f64,
-    /// What decides the distances between requests, if these come as a Poisson process; each step has
-    /// distances of its own.
+    /// Seed of the intervals of a Poisson process; each step uses different intervals.
     #[serde(default)]
     pub seed: Option<u64>,
-    /// What was tried, in this order.
+    /// Steps, in the order of their execution.
     pub steps: Vec<Step>,
     /// The highest rate that held; absent if none did. A lower bound if `is_generator_limit`.
     pub highest_rate: Option<f64>,
@@ -74,7 +73,7 @@ pub struct Step {
     pub failed: u64,
     /// The 99th percentile of the response times in microseconds.
     pub response_p99: f64,
-    /// Whether it held.
+    /// `true` if the server held the rate.
     pub holds: bool,
     /// `true` if it did not hold, and the load generator was late or the limit: the step shows nothing of the
     /// server.
@@ -137,7 +136,7 @@ impl Search {
 }
 
 impl Step {
-    /// Whether a load held its rate, with a p99 of `p99_limit` microseconds at most.
+    /// Evaluates a load: it held the rate if its p99 is at most `p99_limit` microseconds.
     pub fn of(report: &Report, p99_limit: f64) -> Self {
         let offered_rate = report.offered_rate.unwrap_or_default();
         let is_achieved = report.achieved_share().is_some_and(|share| share >= ACHIEVED);
@@ -196,12 +195,12 @@ impl Ramp {
         schema_for!(Ramp)
     }
 
-    /// As JSON.
+    /// Formats the result as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// As a table for people.
+    /// Formats the result as a plain-text table.
     pub fn to_text(&self) -> String {
         let mut text = format!("{}\n", self.target);
         if let Some(seed) = self.seed {
@@ -219,7 +218,7 @@ impl Ramp {
         text
     }
 
-    /// As Markdown.
+    /// Formats the result as Markdown.
     pub fn to_markdown(&self) -> String {
         let mut text = String::from("| offered | achieved | failed | p99 | |\n|--:|--:|--:|--:|---|\n");
         for row in self.rows() {
@@ -232,7 +231,7 @@ impl Ramp {
         text
     }
 
-    /// As CSV: a line for each rate that was tried.
+    /// Formats the result as CSV: one line for each rate.
     pub fn to_csv(&self) -> String {
         let mut csv = String::from(
             "offered_rate,achieved_rate,failed,response_p99,holds,due_rate,is_generator_limit,\
@@ -295,7 +294,7 @@ fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     )
 }
 
-/// How much more than what holds is known not to.
+/// Ratio of the lowest rate that failed to the highest rate that held, at the end of the search.
 const PRECISION: f64 = 1.05;
 
 /// The share of the offered rate that must be achieved.
@@ -337,8 +336,7 @@ mod tests {
         assert!(highest.unwrap() * PRECISION >= 54_321.0);
     }
 
-    /// On a busy machine the search told 841 requests/s as the highest rate of a server that held 128,000
-    /// elsewhere.
+    /// On a busy machine the search reported 841 requests/s for a server that holds 128,000 elsewhere.
     #[test]
     fn a_step_in_which_the_generator_was_late_is_no_limit_of_the_server() {
         let found = |outcome: fn(f64) -> StepOutcome| {

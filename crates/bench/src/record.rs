@@ -1,4 +1,4 @@
-//! What is remembered of requests. It does not grow with their number.
+//! Results of requests. Their size does not grow with the number of requests.
 
 use std::time::Duration;
 
@@ -6,21 +6,22 @@ use crate::failure::{Detail, Failure, FailureKind};
 use crate::lateness::Lateness;
 use crate::times::Times;
 
-/// What became of the requests of a worker, or of several when they are [added](Record::add) up.
+/// Results of the requests of a worker, or of several workers, [added](Record::add) up.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// From the actual start to the end of the answer.
     pub service: Times,
     /// From the intended start. The same as `service` in a closed loop.
     pub response: Times,
-    /// Requests whose answer was complete and as expected. In a closed loop that ends by the clock all whose
-    /// answer came in the measured time, even if they began before: of those, no time is recorded.
+    /// Requests with a complete and expected response. In a closed loop that ends by the clock: all responses
+    /// that arrived in the measured time, including those of requests that started before; no time is
+    /// recorded for those.
     pub answered: u64,
-    /// Octets of requests that were answered, with their heads.
+    /// Bytes of answered requests, headers included.
     pub sent_bytes: u64,
-    /// Octets of complete answers, with their heads.
+    /// Bytes of complete responses, headers included.
     pub received_bytes: u64,
-    /// Octets of the content of complete answers.
+    /// Body bytes of complete responses.
     pub content_bytes: u64,
     /// Complete answers that came in an event stream. Messages of MCP only.
     pub event_streams: u64,
@@ -38,18 +39,18 @@ pub struct Record {
     pub sent_again: u64,
     /// Requests of a closed loop that were on their way when it ended. They are not counted elsewhere.
     pub cut_off: u64,
-    /// How long those had waited.
+    /// Times since the start of the requests that were cut off.
     pub cut_off_waits: Times,
-    /// Whether requests that were counted were given up before all had started, because nothing could be
-    /// connected to any more.
+    /// `true` if the load ended before all counted requests had started, because no connection could be
+    /// opened.
     pub is_given_up: bool,
     /// When the last answer was complete that was as expected.
     pub last_answer: Duration,
     /// When the last request was answered or had failed.
     pub last_end: Duration,
-    /// From when on nothing was meant to start any more, if the load was ended before its end.
+    /// Time after which no request was due, if the load ended early.
     pub ended_early_at: Option<Duration>,
-    /// Whether requests wait longer and longer; in an open loop.
+    /// Growth of the waiting times; in an open loop.
     pub(crate) lateness: Option<Lateness>,
     statuses: Vec<(u16, u64)>,
     failures: Vec<u64>,
@@ -57,7 +58,7 @@ pub struct Record {
     details: Vec<Option<Detail>>,
 }
 
-/// What happened in a part of the measured time.
+/// Events in a part of the measured time.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// Which part, counted from 0.
@@ -71,7 +72,7 @@ pub struct Interval {
 }
 
 impl Record {
-    /// Nothing has happened.
+    /// Creates an interval without events.
     pub fn new() -> Self {
         Self {
             service: Times::exact(),
@@ -99,7 +100,7 @@ impl Record {
         }
     }
 
-    /// The same, with what is noted only if requests are due at certain times.
+    /// Creates an interval that also records values of an open loop.
     pub(crate) fn of_open_loop(lateness: Option<Lateness>) -> Self {
         Self { lateness, ..Self::new() }
     }
@@ -111,17 +112,17 @@ impl Record {
         statuses
     }
 
-    /// How many requests failed.
+    /// Returns the number of failed requests.
     pub fn failed(&self) -> u64 {
         self.failures.iter().sum()
     }
 
-    /// How many requests failed in this way.
+    /// Returns the number of failures of this kind.
     pub fn failed_as(&self, kind: FailureKind) -> u64 {
         self.failures[kind as usize]
     }
 
-    /// What failed, how often, and what there is to say about the first of its kind.
+    /// Returns the kinds of failures with their counts and the details of the first of each kind.
     pub fn failures(&self) -> impl Iterator<Item = (FailureKind, u64, String)> {
         let kinds = FailureKind::ALL.iter().zip(&self.failures).zip(&self.details);
         kinds.filter(|((_, count), _)| **count > 0).map(|((kind, count), detail)| {

@@ -1,4 +1,4 @@
-//! A load from its start to its end: threads, their common start, what is shown meanwhile, and the sum.
+//! A load from start to end: threads, their common start, progress, and the total.
 
 use std::fmt;
 use std::io;
@@ -25,12 +25,11 @@ use crate::worker::{LoadTls, Manner, OpenError, Share, ThreadPlan, WorkerThread,
 /// A load.
 #[derive(Clone)]
 pub struct Load {
-    /// What is sent.
+    /// Requests.
     pub requests: Arc<dyn Requests>,
-    /// Where to; connections go to them in turn. At least one.
+    /// Addresses of the server; connections take them in turn. At least one.
     pub addresses: Vec<UpstreamAddr>,
-    /// How TLS is spoken with them, if it is. Whether connections resume sessions is a matter of the
-    /// connector.
+    /// TLS settings, if the load uses TLS. The connector decides about session resumption.
     pub tls: Option<LoadTls>,
     /// Connections at the same time, of all workers together; at least one for each.
     pub connections: usize,
@@ -38,40 +37,39 @@ pub struct Load {
     pub workers: usize,
     /// When requests start.
     pub pace: Pace,
-    /// How much is measured.
+    /// Duration or number of requests.
     pub limit: Limit,
-    /// How long requests are made before they are measured.
+    /// Duration of the warm-up.
     pub warm_up: Duration,
-    /// How connections are used.
+    /// Use of the connections.
     pub manner: Manner,
     /// Ends the load from outside.
     pub stop: StopFlag,
-    /// The process whose cost is to be told.
+    /// Process of the server, whose resource use is measured.
     pub server: Option<u32>,
 }
 
-/// What a load has shown.
+/// Results of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What became of its requests.
+    /// Results of its requests.
     pub record: Record,
-    /// How it went.
+    /// Course over time.
     pub over_time: OverTime,
-    /// How long was measured: until the last request was answered or had failed, if that was after the end.
+    /// Measured duration: until the last request completed or failed, if that was after the end.
     pub elapsed: Duration,
-    /// How long no request was answered as expected when that was over.
+    /// Time since the last expected response at the end of the load.
     pub silence: Duration,
     /// The time that rates are of. In an open loop how long requests were meant to start: answers to them may
     /// come later.
     pub window: Duration,
-    /// What each of the generator's threads has used.
+    /// Resource use of each thread of the generator.
     pub workers: Vec<WorkerUse>,
-    /// What the server has cost.
+    /// Resource use of the server.
     pub server: Option<ServerUse>,
-    /// Connections for which listeners had no room, where the server is on this machine; from before the
-    /// first one was opened.
+    /// Listen queue overflows since the first connection, if the server is on this machine.
     pub listen_queue: Option<ListenQueue>,
-    /// Whether it was ended from outside.
+    /// `true` if the load was stopped from outside.
     pub is_stopped: bool,
     /// Why some of the connections could not be opened before the start, and how many.
     pub missing: Option<(usize, OpenError)>,
@@ -79,18 +77,18 @@ pub struct Outcome {
     pub deliveries: Option<Times>,
 }
 
-/// What a server has cost while it was measured.
+/// Resource use of a server in the measured time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerUse {
     /// CPU time.
     pub cpu: Duration,
-    /// Resident memory before, in octets.
+    /// Resident memory before, in bytes.
     pub resident_before_bytes: u64,
-    /// Resident memory after, in octets.
+    /// Resident memory after, in bytes.
     pub resident_after_bytes: u64,
     /// The most that was seen.
     pub resident_max_bytes: u64,
-    /// Whether some of its CPU time is missing: processes have ended that nobody waited for.
+    /// `true` if CPU time is missing, because processes ended without a parent that waited for them.
     pub is_incomplete: bool,
 }
 
@@ -101,7 +99,7 @@ pub enum RunError {
     Connect(UpstreamAddr, OpenError),
     /// The system refuses threads, timers or reactors.
     System(io::Error),
-    /// The process whose cost is to be told is not there.
+    /// The process of the server does not exist.
     ServerMissing(u32),
 }
 
@@ -135,7 +133,7 @@ impl From<io::Error> for RunError {
 }
 
 impl Load {
-    /// Makes the load. `watch` is told how it goes, a few times a second.
+    /// Runs the load. Calls `watch` with the progress a few times a second.
     ///
     /// # Errors
     /// It could not begin. Whatever happens afterwards is part of the outcome.
@@ -291,7 +289,7 @@ impl Load {
     }
 }
 
-/// What the thread does that waits for the others.
+/// Work of the thread that waits for the others.
 struct Watcher {
     clock: Clock,
     measured_from: Duration,
@@ -312,8 +310,7 @@ impl Watcher {
             clock: Clock::system(),
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
-            // A short load may be over before anybody looks for the first time; this is just before it
-            // begins.
+            // A short load may end before the first measurement; this one is just before the start.
             before: server.as_mut().filter(|_| load.warm_up.is_zero()).and_then(Meter::look),
             server,
             after: None,
@@ -397,7 +394,7 @@ impl Watcher {
     }
 }
 
-/// So that all threads are there when it begins.
+/// Lets all threads get ready before the start.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 const LOOK: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use thruway_net::Clock;
 
 use crate::stop::Limit;
 
-/// How requests are spread over time.
+/// Distribution of requests over time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
     /// A closed loop: each connection sends its next request when the last is answered.
@@ -16,7 +16,7 @@ pub enum Pace {
         /// Requests a second, of all workers together; more than 0.
         rate: f64,
     },
-    /// An open loop whose requests come as those of many independent clients do: a Poisson process.
+    /// An open loop whose requests arrive like those of many independent clients: a Poisson process.
     Poisson {
         /// Requests a second on average, of all workers together; more than 0.
         rate: f64,
@@ -41,7 +41,7 @@ impl Pace {
         }
     }
 
-    /// How long requests are meant to start, in all and about; `None` for a closed loop.
+    /// Returns the total time in which requests are due, approximately; `None` for a closed loop.
     #[expect(clippy::cast_precision_loss, reason = "exact to a nanosecond for months")]
     pub(crate) fn window(self, limit: Limit) -> Option<Duration> {
         let rate = self.rate()?;
@@ -54,8 +54,7 @@ impl Pace {
         })
     }
 
-    /// The same with requests that come at other times, if those are up to chance; each `try_number` has its
-    /// own.
+    /// Returns the same pace with different random arrivals; each `try_number` has its own.
     #[must_use]
     pub const fn tried_again(self, try_number: u64) -> Self {
         match self {
@@ -134,7 +133,7 @@ impl Starts {
             Self::Closed => {}
             Self::Constant { place, step, .. } => *place += *step,
             Self::Poisson { next, rate, random } => {
-                // 1 - u is never 0, whose logarithm would be a distance without end.
+                // 1 - u is never 0, whose logarithm would give an infinite interval.
                 *next += Duration::from_secs_f64(-(1.0 - random.f64()).ln() / *rate);
             }
         }
@@ -188,7 +187,7 @@ mod tests {
             let mut all: Vec<_> =
                 (0..workers).flat_map(|worker| starts(pace, worker, workers, 100_000 / workers)).collect();
             all.sort();
-            // Where the slowest worker has no more, the sum of all is no such process any more.
+            // After the end of the slowest worker, the sum is no longer a Poisson process.
             all.truncate(90_000);
             let distances: Vec<f64> =
                 all.windows(2).map(|two| two[1].abs_diff(two[0]).as_secs_f64()).collect();

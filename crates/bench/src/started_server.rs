@@ -66,7 +66,7 @@ impl StartedServer {
         groups: &ProcessGroups,
         grace: Duration,
     ) -> Result<Self, StartError> {
-        // What it prints must not be taken for a report.
+        // Its output must not mix with the report.
         let child = groups.start(command.stdin(Stdio::null()).stdout(Stdio::null()));
         let child = child.map_err(|error| StartError::NotStarted(name.to_owned(), error))?;
         Ok(Self { child, command: name.to_owned(), groups: groups.clone(), grace })
@@ -148,7 +148,7 @@ impl ProcessGroups {
     /// # Errors
     /// The system does not start it.
     pub fn start(&self, command: &mut Command) -> io::Result<Child> {
-        // Whoever ends all of them waits until this one is known.
+        // A caller that ends all groups waits until this one is in the list.
         let mut groups = self.lock();
         let child = command.process_group(0).spawn()?;
         groups.push(Pid::from_child(&child));

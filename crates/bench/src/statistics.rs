@@ -16,7 +16,7 @@ pub struct Summary {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// How many there were.
+    /// Number of values.
     pub n: usize,
 }
 
@@ -29,9 +29,8 @@ pub struct Ratio {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// How likely the interval holds the true one: at least 0.95 if there were values enough, which are six
-    /// pairs, and less of fewer. 0 of values of separate runs: what has changed on the machine between them
-    /// is not known.
+    /// Probability that the interval contains the true value: at least 0.95 with six pairs or more, and less
+    /// with fewer. 0 for values of separate runs, because changes of the machine between them are unknown.
     #[serde(default)]
     pub coverage: f64,
 }
@@ -60,22 +59,22 @@ impl Ratio {
         Self::around_median(ratios(pairs))
     }
 
-    /// The same of the differences within `pairs`, first less second.
+    /// Returns the median and interval of the differences within `pairs`, first minus second.
     pub fn of_differences(pairs: &[(f64, f64)]) -> Option<Self> {
         Self::around_median(pairs.iter().map(|(ours, theirs)| ours - theirs).collect())
     }
 
-    /// By how much values that belong to no pairs, as those of another day, are larger: the median of the
-    /// ratios of each to each. The interval is that of Mann and Whitney.
+    /// Returns the ratio of unpaired values, such as those of another day: the median of the ratios of each
+    /// value to each. The interval is that of Mann and Whitney.
     pub fn of_unpaired(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         Self::between(each.collect(), left_out_of_unpaired(ours.len(), theirs.len()))
     }
 
-    /// By how much the values of one run are larger than those of another run: the median of the ratios of
-    /// each to each, and an interval that allows for drift. It holds all these ratios, and is widened by the
-    /// spread of the run that has the larger one: a whole run may be displaced by as much as its values lie
-    /// apart.
+    /// Returns the ratio of the values of one run to those of another run: the median of the ratios of each
+    /// value to each, and an interval that allows for drift. The interval contains all these ratios, and is
+    /// widened by the spread of the run with the larger one: a whole run may be shifted by as much as its
+    /// values differ.
     ///
     /// The coverage is 0. Values of one run tell how much figures vary within it, and nothing of the
     /// difference between runs: the machine, its temperature and its other programs may have changed. Only
@@ -107,29 +106,29 @@ impl Ratio {
         Some(Self { median, low: values[left_out], high: values[n - 1 - left_out], coverage })
     }
 
-    /// Whether the interval holds 1.
+    /// Returns `true` if the interval contains 1.
     pub fn holds_one(self) -> bool {
         self.low <= 1.0 && 1.0 <= self.high
     }
 
-    /// Whether there were values enough to claim anything.
+    /// Returns `true` if there were enough values for a claim.
     pub fn is_sure(self) -> bool {
         self.coverage >= CERTAINTY
     }
 
-    /// What the interval covers, in percent and never more than it does: `95 %`.
+    /// Returns the confidence level in percent, rounded down: `95 %`.
     pub fn certainty(self) -> String {
         format!("{:.0} %", (self.coverage * 100.0).floor())
     }
 }
 
-/// What the interval of [`Ratio::of_unpaired`] covers at most, for so many values on each side.
+/// Returns the highest confidence level of [`Ratio::of_unpaired`] with these numbers of values.
 pub fn coverage_of_unpaired(ours: usize, theirs: usize) -> f64 {
     left_out_of_unpaired(ours, theirs).1
 }
 
-/// How many of `n` values may be left out at either end of an interval around their median, so that it fails
-/// to hold the true one with a probability of `outside` at most, and what it covers then.
+/// Returns the number of values to leave out at either end of an interval around the median of `n` values,
+/// and its confidence level. The interval misses the true median with a probability of at most `outside`.
 ///
 /// The true median lies beyond the `k`th value if fewer than `k` tosses of `n` show heads.
 #[expect(clippy::cast_precision_loss, reason = "values are few")]
@@ -148,7 +147,7 @@ fn left_out_of(n: usize, outside: f64) -> (usize, f64) {
     (left_out, (1.0 - 2.0 * beyond).max(0.0))
 }
 
-/// The same for the ratios of each of `m` values to each of `n`: the distribution of `U`.
+/// Returns the same for the ratios of each of `m` values to each of `n`, by the distribution of `U`.
 fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
     if m * n > EXACT_MAX {
         return left_out_of_many(m, n);
@@ -163,8 +162,8 @@ fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
     (left_out, (1.0 - 2.0 * beyond / all).max(0.0))
 }
 
-/// In how many orders of `m` values among `n` others so many pairs stand the wrong way round, for each number
-/// of pairs: the product of `(1 - q^(n + i)) / (1 - q^i)`.
+/// Counts the orders of `m` values among `n` others for each number of inverted pairs: the product of `(1 -
+/// q^(n + i)) / (1 - q^i)`.
 fn orders_by_u(m: usize, n: usize) -> Vec<f64> {
     let mut counts = vec![0.0; m * n + 1];
     counts[0] = 1.0;
@@ -179,7 +178,7 @@ fn orders_by_u(m: usize, n: usize) -> Vec<f64> {
     counts
 }
 
-/// Of many values, `U` is normally distributed.
+/// For many values, `U` is normally distributed.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -201,10 +200,10 @@ fn middle(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// What an interval must cover so that something may be claimed.
+/// Confidence level that a claim requires.
 pub const CERTAINTY: f64 = 0.95;
 
-/// So many standard deviations to either side leave out one of twenty.
+/// Number of standard deviations to either side that leaves out 5 %.
 const NORMAL_95: f64 = 1.96;
 
 /// Up to so many pairs, their orders are counted; with more, the counts are no longer exact.
@@ -288,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Of a thousand experiments with a true ratio of 1.1, an interval holds it as often as it says, few
-    /// pairs or many.
+    /// In a thousand experiments with a true ratio of 1.1, the interval contains it as often as its
+    /// confidence level says, with few pairs and with many.
     #[test]
     fn the_interval_holds_the_true_ratio_as_often_as_it_says() {
         let mut random = fastrand::Rng::with_seed(1);

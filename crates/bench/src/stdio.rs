@@ -36,7 +36,7 @@ pub enum ChildError {
 }
 
 impl ChildServer {
-    /// Starts a command with its arguments. What it says on its standard error is for whoever reads ours.
+    /// Starts a command with its arguments. It inherits the standard error.
     ///
     /// # Errors
     /// It cannot be started.
@@ -62,7 +62,7 @@ impl ChildServer {
         }
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status, if the process ended.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -110,7 +110,7 @@ impl fmt::Display for ChildError {
 
 impl std::error::Error for ChildError {}
 
-/// What a child reads and what it writes.
+/// Standard input and output of a child process.
 #[derive(Debug)]
 pub(crate) struct Pipes {
     input: Option<Sender>,

@@ -1,15 +1,15 @@
-//! When a load ends: after a time, after so many requests, or because somebody says so.
+//! End of a load: after a duration, after a number of requests, or by a stop from outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How much is measured.
+/// Duration or number of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// All that happens in this time.
     Duration(Duration),
-    /// So many requests, of all workers together.
+    /// Number of requests of all workers together.
     Requests(u64),
 }
 
@@ -30,18 +30,18 @@ impl StopFlag {
         }
     }
 
-    /// Whether somebody has said so.
+    /// Returns `true` after a stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What of the load is left for one worker.
+/// Remaining part of the load of one worker.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// Nothing is meant to start from here on.
+    /// Time after which no request is due.
     pub(crate) end: Option<Duration>,
-    /// What starts before is not measured.
+    /// Start of the measured time.
     pub(crate) measured_from: Duration,
     requests_left: u64,
 }
@@ -66,14 +66,14 @@ impl Budget {
         true
     }
 
-    /// Nothing is meant to start from `now` on.
+    /// Lets no request start from `now` on.
     pub(crate) fn end_at(&mut self, now: Duration) {
         self.end = Some(self.end.map_or(now, |end| end.min(now)));
     }
 }
 
-/// How much of `whole` worker `worker` of `workers` gets: the first ones get one more if it cannot be shared
-/// evenly.
+/// Returns the share of worker `worker` of `workers` in `whole`: the first workers get one more if it does
+/// not divide evenly.
 pub(crate) fn share(whole: u64, worker: usize, workers: usize) -> u64 {
     let (worker, workers) = (worker as u64, workers as u64);
     whole / workers + u64::from(worker < whole % workers)

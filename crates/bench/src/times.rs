@@ -53,7 +53,7 @@ impl Times {
         shortest
     }
 
-    /// How many were counted.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }

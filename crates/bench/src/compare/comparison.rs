@@ -13,10 +13,10 @@ use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 pub struct Comparison {
     /// `thruway-bench-compare/1`.
     pub format: String,
-    /// How each was loaded; absent of comparisons that did not say it yet.
+    /// Settings of the load of each candidate; absent in comparisons of older versions.
     #[serde(default)]
     pub settings: Option<Settings>,
-    /// What was compared, in the order in which it was given.
+    /// Candidates, in the given order.
     pub candidates: Vec<Candidate>,
     /// Each but the first against the first, or each against the baseline.
     pub pairs: Vec<Pair>,
@@ -53,14 +53,14 @@ impl Comparison {
         Self { format: FORMAT.to_owned(), settings: None, candidates, pairs, warnings }
     }
 
-    /// The same of candidates that were loaded so.
+    /// Returns the same comparison with the settings of the load.
     #[must_use]
     pub fn loaded_as(self, settings: Settings) -> Self {
         Self { settings: Some(settings), ..self }
     }
 
-    /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Those
-    /// that have no counterpart are returned.
+    /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Also
+    /// returns the names of candidates without a counterpart.
     ///
     /// The baseline is another run, so nothing is claimed with certainty: see [`Ratio::of_separate_runs`].
     pub fn with_baseline(candidates: Vec<Candidate>, baseline: &Self) -> (Self, Vec<String>) {
@@ -82,14 +82,14 @@ impl Comparison {
         (Self::of(candidates, pairs, warning), alone)
     }
 
-    /// What a candidate of this name is compared with, if this is the baseline.
+    /// Returns the candidate of this baseline that a candidate of this name is compared with.
     pub fn counterpart(&self, name: &str) -> Option<&Candidate> {
         let same = self.candidates.iter().find(|known| known.name == name);
         same.or_else(|| self.candidates.first().filter(|_| self.candidates.len() == 1))
     }
 
-    /// Whether so many rounds, held against `baseline`, can tell a regression; otherwise those that are too
-    /// few, and how many they are.
+    /// Checks that this number of rounds, compared with `baseline`, is enough to detect a regression.
+    /// Otherwise returns the side with too few rounds and their number.
     ///
     /// # Errors
     /// The name of a candidate of the baseline, and the number of its rounds.
@@ -109,8 +109,8 @@ impl Comparison {
         self.pairs.iter().filter(|pair| pair.verdict == Verdict::LikelySlower).filter(is_beyond)
     }
 
-    /// Reads a baseline: what [`to_json`](Self::to_json) or [`Report::to_json`] has written. The parts of the
-    /// time of a report are its rounds.
+    /// Reads a baseline, which [`to_json`](Self::to_json) or [`Report::to_json`] wrote. The time parts of a
+    /// report count as its rounds.
     ///
     /// # Errors
     /// It is something else.
@@ -208,7 +208,7 @@ fn late_generator(candidate: &Candidate) -> Option<String> {
     ))
 }
 
-/// How much more `candidate` takes than `against`, round by round.
+/// Returns the difference between `candidate` and `against`, paired by round.
 fn added(metric: Metric, candidate: &Candidate, against: &Candidate) -> Option<Ratio> {
     if metric == Metric::AchievedRate {
         return None;

@@ -14,12 +14,12 @@ impl Comparison {
         schema_for!(Comparison)
     }
 
-    /// As JSON.
+    /// Formats the comparison as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// As tables for people.
+    /// Formats the comparison as plain-text tables.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for candidate in &self.candidates {
@@ -58,7 +58,7 @@ impl Comparison {
         text
     }
 
-    /// As Markdown.
+    /// Formats the comparison as Markdown.
     pub fn to_markdown(&self) -> String {
         let mut text = String::from("| | metric | median | smallest | largest |\n|---|---|--:|--:|--:|\n");
         for candidate in &self.candidates {
@@ -87,12 +87,12 @@ impl Comparison {
         text
     }
 
-    /// As CSV: a line for each candidate and round.
+    /// Formats the comparison as CSV: one line for each candidate and round.
     pub fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
         report::to_csv(reports)
     }
 
-    /// As a page for browsers, with the last load of each candidate.
+    /// Formats the comparison as an HTML page that includes the last load of each candidate.
     pub fn to_html(&self, reports: &[Report]) -> String {
         let names: Vec<_> = self.candidates.iter().map(|candidate| candidate.name.as_str()).collect();
         report::page(&names.join(" · "), reports, Some(self))

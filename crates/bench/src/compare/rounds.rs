@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use thruway_net::Clock;
 
-/// In which order `candidates` are loaded in each of `rounds`: at random, and in every second round the other
-/// way round (ABBA), so that what changes steadily over time hits all alike.
+/// Returns the order of the `candidates` in each of `rounds`: random, and reversed in every second round
+/// (ABBA), so that a steady drift over time affects all candidates equally.
 pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut order: Vec<Vec<usize>> = Vec::new();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Part, Report, rate, time};
 use crate::statistics::{Ratio, Summary};
 
-/// What is compared.
+/// A figure that is compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -16,11 +16,11 @@ pub enum Metric {
     ResponseP50,
     /// The 99th percentile of the response times in microseconds.
     ResponseP99,
-    /// CPU time of the server for each answer in microseconds; of servers whose process is known.
+    /// CPU time of the server for each response, in microseconds; only for servers with a known process.
     ServerCpu,
 }
 
-/// What a comparison says.
+/// Result of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -46,7 +46,7 @@ pub enum Verdict {
 /// One of those that are compared, and its figures in each round.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// Its figures, by round.
     pub rounds: Vec<Sample>,
@@ -63,8 +63,8 @@ pub struct Sample {
     pub response_p99: f64,
     /// See [`Metric::ServerCpu`].
     pub server_cpu: Option<f64>,
-    /// Requests that failed, or were not answered any more; where there are any, the other figures are of
-    /// other work.
+    /// Requests that failed or got no response. If there are any, the other figures do not describe the same
+    /// work.
     #[serde(default)]
     pub failed: u64,
     /// `true` if the load generator was late or the limit: then the other figures are its own too. Absent of
@@ -84,17 +84,17 @@ pub struct Pair {
     pub candidate: String,
     /// Against which.
     pub against: String,
-    /// In what.
+    /// Compared figure.
     pub metric: Metric,
     /// `true` if both were loaded in the same rounds, `false` against a baseline.
     #[serde(default)]
     pub is_paired: bool,
     /// The figure of the candidate as a multiple of the other's.
     pub ratio: Ratio,
-    /// How much more it is, in microseconds: what a gateway adds, if the other is what it stands in front of.
-    /// Only of times, and only of those that were measured in the same round.
+    /// Difference in microseconds: the latency that a gateway adds, if the other candidate is its upstream.
+    /// Only for times of the same round.
     pub added: Option<Ratio>,
-    /// What that means.
+    /// Result.
     pub verdict: Verdict,
 }
 
@@ -102,7 +102,7 @@ impl Metric {
     /// Every metric, the most important first.
     pub const ALL: [Self; 4] = [Self::AchievedRate, Self::ResponseP50, Self::ResponseP99, Self::ServerCpu];
 
-    /// What it is called.
+    /// Returns the name for reports.
     pub const fn label(self) -> &'static str {
         match self {
             Self::AchievedRate => "requests/s",
@@ -193,7 +193,7 @@ impl Sample {
 }
 
 impl Candidate {
-    /// Whether requests failed in any round.
+    /// Returns `true` if requests failed in any round.
     pub fn has_failed(&self) -> bool {
         self.rounds.iter().any(|sample| sample.failed > 0)
     }
@@ -228,12 +228,12 @@ impl Candidate {
 }
 
 impl Pair {
-    /// What the interval covers, in words: `95 %`, or `separate runs`, of which nothing is certain.
+    /// Returns the confidence level of the interval: `95 %`, or `separate runs`, which have none.
     pub fn certainty(&self) -> String {
         if self.is_paired { self.ratio.certainty() } else { "separate runs".to_owned() }
     }
 
-    /// How much more it is, with the interval; nothing where that is not known.
+    /// Returns the difference with its interval, or an empty string if it is unknown.
     pub fn added_in_words(&self) -> String {
         let Some(added) = self.added else { return String::new() };
         let [median, low, high] = [added.median, added.low, added.high].map(difference);

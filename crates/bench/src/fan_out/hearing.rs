@@ -1,4 +1,4 @@
-//! Who has been told of a publication, and when.
+//! Tracks which subscribers were notified of a publication, and when.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::times::Times;
 
-/// What subscribers hear of one publication after the other. Time comes in as an argument.
+/// Notifications of one publication after the other. The caller passes the time.
 pub(super) struct Hearing {
     state: Mutex<State>,
     all_told: Notify,
@@ -18,9 +18,9 @@ struct State {
     round: u64,
     started: Duration,
     is_measured: bool,
-    /// For each subscriber, the last publication that it was told of.
+    /// Last publication of which each subscriber was notified.
     heard: Vec<u64>,
-    /// How many have not been told of the one at hand.
+    /// Number of subscribers that were not yet notified of the current publication.
     waiting: usize,
     /// When the last one was told.
     last: Duration,
@@ -41,8 +41,8 @@ impl Hearing {
         Self { state: Mutex::new(state), all_told: Notify::new() }
     }
 
-    /// A publication begins. What is heard from here on is taken to be about it: one before that was not
-    /// complete may be mistaken for it.
+    /// Starts a publication. Each later notification counts for it: a late notification of the previous
+    /// publication may be mistaken for one of this publication.
     pub(super) fn begin(&self, now: Duration, is_measured: bool) {
         let mut state = self.state();
         state.round += 1;
@@ -51,7 +51,7 @@ impl Hearing {
         state.waiting = state.heard.len();
     }
 
-    /// The subscriber at `place` is told. Only the first time counts.
+    /// Records the notification of the subscriber at `place`. Only the first one counts.
     pub(super) fn hear(&self, place: usize, now: Duration) {
         let mut state = self.state();
         let round = state.round;
@@ -69,7 +69,7 @@ impl Hearing {
         }
     }
 
-    /// Waits until all are told; when the last of them was.
+    /// Waits until all subscribers are notified and returns the time of the last notification.
     pub(super) async fn all_told(&self) -> Duration {
         loop {
             let told = self.all_told.notified();
@@ -83,7 +83,7 @@ impl Hearing {
         }
     }
 
-    /// How many were told of the publication at hand.
+    /// Returns the number of subscribers that were notified of the current publication.
     pub(super) fn told(&self) -> usize {
         let state = self.state();
         state.heard.len() - state.waiting

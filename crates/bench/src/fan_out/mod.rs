@@ -1,13 +1,12 @@
-//! Notifications as a load: one publishes, many are told, and what counts is the time until the last of them
-//! was.
+//! Load by notifications: one publisher, many subscribers, and the time until the last subscriber is
+//! notified.
 //!
-//! Subscribers are clients of the SDK in one thread: what they cost is in the times, as it is in those of a
-//! real client.
+//! Subscribers are SDK clients in one thread: their cost is part of the times, as with a real client.
 
-// who has been told
+// notifications of each publication
 mod hearing;
 
-// what came of it
+// results
 mod tally;
 
 use std::fmt;
@@ -42,9 +41,9 @@ pub struct FanOut {
     pub url: String,
     /// Fields of each request besides those of the protocol.
     pub headers: Vec<(String, String)>,
-    /// What is spoken.
+    /// Protocol revision.
     pub revision: Revision,
-    /// How many are told; each has connections of its own.
+    /// Number of subscribers; each has its own connections.
     pub subscribers: usize,
     /// The resource.
     pub uri: String,
@@ -63,9 +62,9 @@ pub enum FanOutError {
     Run(RunError),
     /// One could not subscribe.
     Subscribe(McpClientError),
-    /// So many were told of the first publication in time.
+    /// Number of subscribers that were notified of the first publication in time.
     Told(usize),
-    /// The tool says of the first publication that it failed.
+    /// The tool returned an error for the first publication.
     ToolError,
 }
 
@@ -75,7 +74,7 @@ impl FanOut {
     /// outside. The first publication is not measured.
     ///
     /// # Errors
-    /// Somebody could not subscribe, or was not told of the first publication. Whatever happens afterwards is
+    /// A subscriber could not subscribe, or was not notified of the first publication. Later failures are
     /// part of the outcome.
     pub fn run(&self, load: &Load, watch: &mut dyn FnMut(&Progress)) -> Result<Outcome, FanOutError> {
         if let Some(id) = load.server {
@@ -142,7 +141,7 @@ async fn leave(subscribers: Vec<(McpClient, JoinHandle<()>)>, publisher: McpClie
         client
     });
     let closing = clients.chain([publisher]).map(McpClient::close);
-    // Who cannot say goodbye is forgotten by the server at some time.
+    // The server expires the sessions of clients that cannot end them.
     let _ = timeout(LEAVE, join_all(closing)).await;
 }
 
@@ -192,7 +191,7 @@ impl<'a> Rounds<'a> {
         told.map(drop).map_err(|_| FanOutError::Told(self.hearing.told()))
     }
 
-    /// Whether the tool did well.
+    /// Calls the tool. Returns `true` if it succeeded.
     async fn publish(&self) -> Result<bool, McpClientError> {
         let FanOut { tool, arguments, .. } = self.fan_out;
         let result = self.publisher.call_tool(tool, arguments).await?;
@@ -238,8 +237,8 @@ impl<'a> Rounds<'a> {
         is_enough || self.load.stop.is_set() || record.is_given_up
     }
 
-    /// How long it took until the last was told of one more publication. Nobody is waited for who will not be
-    /// told.
+    /// Publishes once and returns the time until the last notification. Does not wait for subscribers that
+    /// failed.
     async fn publication(&self, started: Duration) -> Result<Duration, Failure> {
         self.hearing.begin(started, started >= self.measured_from);
         let published = async {

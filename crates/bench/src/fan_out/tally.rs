@@ -1,4 +1,4 @@
-//! What became of publications. Time comes in as an argument.
+//! Results of publications. The caller passes the time.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Of publications from `measured_from` on, in intervals of `length`.
+    /// Counts publications from `measured_from` on, in intervals of `length`.
     pub(super) fn new(measured_from: Duration, length: Duration) -> Self {
         Self {
             record: Record::new(),
@@ -74,7 +74,7 @@ impl Tally {
     }
 }
 
-/// So many publications in a row that fail end the load.
+/// Number of consecutive failed publications that end the load.
 const FAILURES_MAX: u32 = 3;
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
         );
     }
 
-    /// Whoever was not told in time was in no time, and those that were looked as fast as ever.
+    /// Without the time of a timeout, a load with missing notifications looked as fast as ever.
     #[test]
     fn what_was_waited_in_vain_is_a_time_and_other_failures_are_not() {
         let mut tally = Tally::new(Duration::ZERO, SECOND);

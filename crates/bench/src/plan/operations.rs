@@ -51,7 +51,7 @@ pub enum InvalidOperations {
     ResourceMissing,
     /// A resource is named, and none is read.
     ResourceUnused,
-    /// None of these tools can be called without arguments.
+    /// The named tools require arguments.
     ToolMissing(Vec<String>),
     /// A tool or its arguments are named, and none is called.
     ToolUnused,

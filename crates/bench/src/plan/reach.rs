@@ -30,7 +30,7 @@ pub fn resolve_origin(origin: &Origin) -> Result<Vec<UpstreamAddr>, PlanError> {
 /// does not listen. Blocks until then, 5 seconds at most for each.
 ///
 /// # Errors
-/// None of them accepts one.
+/// No address accepts a connection.
 pub fn reachable_address(addresses: &[UpstreamAddr]) -> Result<UpstreamAddr, PlanError> {
     let mut last = PlanError::AddressesMissing;
     for address in addresses {

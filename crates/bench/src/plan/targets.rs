@@ -127,7 +127,7 @@ pub fn parse_url(text: &str) -> Result<LoadUrl, PlanError> {
     LoadUrl::parse(text).map_err(|error| PlanError::Url(text.to_owned(), error))
 }
 
-/// Returns the content that `text` stands for: `@FILE`, `-` for the standard input, or the text itself.
+/// Returns the content of the argument `text`: `@FILE`, `-` for standard input, or the text itself.
 ///
 /// # Errors
 /// The file or the standard input cannot be read.

@@ -16,7 +16,7 @@ pub enum ProbeError {
     Closed,
     /// There is no connection.
     Connect(UpstreamAddr, ConnectError),
-    /// What came breaks a rule of HTTP.
+    /// The response breaks a rule of HTTP.
     Malformed(http1::Error),
     /// There is no JSON-RPC response in its answer.
     NoResponse,

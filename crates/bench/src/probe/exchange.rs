@@ -30,7 +30,7 @@ pub(super) enum Channel<'a> {
     },
 }
 
-/// How a server is connected to.
+/// Settings of a connection to a server.
 #[derive(Clone, Copy)]
 pub(super) struct Way<'a> {
     pub(super) address: &'a UpstreamAddr,
@@ -59,7 +59,7 @@ impl Channel<'_> {
             Self::Pipes { pipes, unread } => {
                 write_all(pipes, &message.line()).await?;
                 loop {
-                    // What is no message of ours, a log line for example, is passed over.
+                    // Skips lines that are not messages, such as log lines.
                     if let Some(response) = response_in(&read_line(pipes, unread).await?) {
                         break response;
                     }

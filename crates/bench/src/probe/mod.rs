@@ -1,4 +1,4 @@
-//! What a server of MCP speaks and which tools it has, asked before it is loaded.
+//! Asks an MCP server for its revision and its tools before the load.
 //!
 //! Over pipes this is the beginning of the session that is loaded; over HTTP it has connections of its own.
 

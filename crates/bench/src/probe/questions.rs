@@ -1,4 +1,4 @@
-//! What is asked before a load: which revision, and which tools.
+//! Requests before a load: the revision and the tools.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::requests::Endpoint;
 use crate::stdio::{ChildServer, Pipes};
 use crate::worker::LoadTls;
 
-/// What a server has told of itself.
+/// Facts about a server, from its own responses.
 #[derive(Clone, PartialEq, Debug)]
 pub struct McpServerFacts {
     /// The revision that it is spoken to in.
     pub revision: Revision,
-    /// Its tools, those of the first page of its list; none if it does not tell.
+    /// Tools on the first page of the server's list; empty if the server does not list any.
     pub tools: Vec<FoundTool>,
 }
 
@@ -96,7 +96,7 @@ async fn ask(channel: &mut Channel<'_>, revisions: &[Revision]) -> Result<McpSer
     let mut agreed = Err(ProbeError::RevisionUnknown);
     for revision in revisions {
         agreed = agree(channel, *revision).await;
-        // Whoever has said nothing, or has gone, is not asked again.
+        // Does not ask a server again that did not answer, or that ended.
         if !matches!(&agreed, Err(ProbeError::Refused(..) | ProbeError::Status(_) | ProbeError::NoResponse)) {
             break;
         }

@@ -1,4 +1,4 @@
-//! What a load has shown, as a value that can be written down: the schema of `--output json`.
+//! Results of a load, as a value that can be serialized: the schema of `--output json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,22 +13,22 @@ use crate::listen_queue::ListenQueue;
 pub struct Report {
     /// `thruway-bench/1`.
     pub format: String,
-    /// What was loaded, as it was asked for.
+    /// Target, as given on the command line.
     pub target: String,
-    /// How it was loaded.
+    /// Settings of the load.
     pub settings: Settings,
     /// Seconds that were measured: until the last request was answered or had failed, if that was after the
     /// end.
     pub elapsed_seconds: f64,
-    /// Whether it was ended from outside before its end.
+    /// `true` if the load was interrupted.
     pub is_interrupted: bool,
-    /// Whether it ended early because the server could not be connected to any more.
+    /// `true` if the load ended early because no connection to the server could be opened.
     pub is_given_up: bool,
-    /// Whether the server had likely stopped to answer when a closed loop ended: requests that were cut off
-    /// had waited for much longer than others took.
+    /// `true` if the server likely stopped to respond before the end of a closed loop: requests that were cut
+    /// off waited much longer than others took.
     #[serde(default)]
     pub is_stalled: bool,
-    /// What keeps the figures from meaning what they seem to, for people.
+    /// Warnings for readers: reasons to doubt the figures.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Requests a second that were meant to start; absent in a closed loop.
@@ -46,7 +46,7 @@ pub struct Report {
     pub statuses: Vec<Status>,
     /// Requests that failed, by kind.
     pub errors: Vec<ErrorCount>,
-    /// Octets on the wire.
+    /// Bytes on the network.
     pub octets: Octets,
     /// Connections.
     pub connections: Connections,
@@ -65,11 +65,11 @@ pub struct Report {
     /// of other loads. There `service_time` is the time until the last one was told.
     #[serde(default)]
     pub deliveries: Option<TimesReport>,
-    /// How it went, in parts of equal length.
+    /// Parts of equal duration.
     pub over_time: Vec<Part>,
-    /// What the load generator itself has cost.
+    /// Resource use of the load generator.
     pub generator: Generator,
-    /// What the server has cost; absent if its process is not known.
+    /// Resource use of the server; absent if its process is unknown.
     pub server: Option<ServerCost>,
     /// Connections for which listeners had no room, of all listeners of the machine; absent if the server is
     /// on another one.
@@ -77,7 +77,7 @@ pub struct Report {
     pub listen_queue: Option<ListenQueue>,
 }
 
-/// How a server was loaded.
+/// Settings of a load.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// When requests start: `closed`, `constant` or `poisson`.
@@ -85,7 +85,7 @@ pub struct Settings {
     /// Requests a second that were meant to start; absent in a closed loop.
     #[serde(default)]
     pub rate: Option<f64>,
-    /// What decides the distances between requests, if their pace is `poisson`.
+    /// Seed of the intervals between requests with the pace `poisson`.
     #[serde(default)]
     pub seed: Option<u64>,
     /// Connections at the same time.
@@ -98,7 +98,7 @@ pub struct Settings {
     /// Requests on a connection that are not answered at the same time, at most: the depth of pipelines, or
     /// the number of streams.
     pub pipeline: u64,
-    /// Whether a connection has more than one request.
+    /// `true` if a connection carries more than one request.
     pub is_persistent: bool,
     /// Seconds that were to be measured, if that was the limit.
     pub duration_seconds: Option<f64>,
@@ -113,12 +113,12 @@ pub struct Settings {
 /// Requests by what became of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
-    /// Answered as expected. In a closed loop that ends by the clock, in the measured time: those that began
-    /// while it warmed up are among them, but not among the times.
+    /// Requests with the expected response. In a closed loop that ends by the clock: all responses in the
+    /// measured time, including those of requests that started in the warm-up. The times leave those out.
     pub answered: u64,
     /// Failed in any way; see `errors`.
     pub failed: u64,
-    /// On their way when a closed loop ended, and counted nowhere else.
+    /// Requests in progress at the end of a closed loop. They are counted nowhere else.
     pub cut_off: u64,
     /// Sent again on another connection, because the server had announced to close the first; counted once
     /// elsewhere.
@@ -128,34 +128,34 @@ pub struct RequestCounts {
     pub event_streams: u64,
 }
 
-/// How many answers had a status.
+/// Number of responses with a status.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The status.
     pub status: u16,
-    /// How many.
+    /// Number.
     pub count: u64,
 }
 
-/// How many requests failed in one way.
+/// Number of failed requests of one kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCount {
-    /// In which.
+    /// Kind of failure.
     pub kind: FailureKind,
-    /// How many.
+    /// Number.
     pub count: u64,
-    /// What there is to say about the first of them, for people; may be empty.
+    /// Details of the first failure, for readers; may be empty.
     pub example: String,
 }
 
-/// Octets on the wire, of requests that were answered as expected.
+/// Bytes on the network of requests with the expected response.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Octets {
-    /// Of requests, with their heads.
+    /// Bytes of requests, headers included.
     pub sent: u64,
-    /// Of answers, with their heads.
+    /// Bytes of responses, headers included.
     pub received: u64,
-    /// Of the content of answers.
+    /// Body bytes of responses.
     pub content: u64,
 }
 
@@ -164,7 +164,7 @@ pub struct Octets {
 pub struct Connections {
     /// Opened, before the start and while it went on.
     pub opened: u64,
-    /// How many streams the server allows on one of HTTP/2, where it allows less than were asked for.
+    /// Number of concurrent HTTP/2 streams that the server allows, if it is lower than requested.
     #[serde(default)]
     pub streams_max: Option<u64>,
     /// That could not be opened before the start.
@@ -173,13 +173,12 @@ pub struct Connections {
     pub missing_because: Option<String>,
 }
 
-/// Handshakes of TLS while it was measured. Those of connections that were opened before the start are not
-/// among them.
+/// TLS handshakes in the measured time. Connections that were opened before the start are not included.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Handshakes {
-    /// With certificates.
+    /// Full handshakes, with certificates.
     pub full: u64,
-    /// Of sessions that were resumed.
+    /// Handshakes that resumed a session.
     pub resumed: u64,
     /// Both together, a second.
     pub rate: f64,
@@ -202,12 +201,12 @@ pub struct Part {
     pub max: f64,
 }
 
-/// What the load generator has cost.
+/// Resource use of the load generator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// CPU time in seconds.
     pub cpu_seconds: f64,
-    /// The same for each answer, in microseconds; absent if no request was answered as expected.
+    /// The same for each response, in microseconds; absent without expected responses.
     pub cpu_per_request: Option<f64>,
     /// The share of its core that the busiest thread used, at most 1.
     pub busiest_worker: f64,
@@ -215,11 +214,11 @@ pub struct Generator {
     /// is most.
     #[serde(default)]
     pub waiting_worker: f64,
-    /// Whether the load generator, and not the server, was likely the limit.
+    /// `true` if the load generator was likely the limit, and not the server.
     pub is_limit: bool,
 }
 
-/// What a server has cost.
+/// Resource use of a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCost {
     /// Its process.
@@ -227,12 +226,12 @@ pub struct ServerCost {
     /// CPU time in seconds, with that of threads that have ended, of descendants, and of children that have
     /// ended and were waited for.
     pub cpu_seconds: f64,
-    /// Whether some of it is missing: processes have ended that nobody waited for.
+    /// `true` if a part is missing, because processes ended without a parent that waited for them.
     #[serde(default)]
     pub is_incomplete: bool,
     /// The CPU time for each answer, in microseconds; absent if no request was answered as expected.
     pub cpu_per_request: Option<f64>,
-    /// Resident memory before, in octets.
+    /// Resident memory before the load, in bytes.
     pub resident_before: u64,
     /// Resident memory after.
     pub resident_after: u64,
@@ -246,14 +245,14 @@ impl Report {
         self.due_rate.map(|due| self.achieved_rate / due.max(f64::MIN_POSITIVE))
     }
 
-    /// Octets a second that were received.
+    /// Returns the received bytes per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn received_rate(&self) -> f64 {
         self.octets.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_rate
     }
 
-    /// Whether every request was answered as expected, and the server still answered at the end; those that
-    /// were due just when it ended may have stayed unsent.
+    /// Returns `true` if each request got the expected response and the server still responded at the end.
+    /// Requests that were due just before the end may stay unsent.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
@@ -269,8 +268,8 @@ impl Report {
         self.errors.iter().any(|error| error.kind.is_of_server())
     }
 
-    /// How many requests keep the load from being [clean](Self::is_clean): 0 only if it is. A few that were
-    /// due just at the end of an open loop, and were not sent, are no failure.
+    /// Returns the number of requests that keep the load from being [clean](Self::is_clean): 0 only if it is.
+    /// A few unsent requests that were due just before the end of an open loop are not failures.
     pub fn failures(&self) -> u64 {
         let is_silent = self.is_stalled || self.requests.answered == 0;
         let failed = self.requests.failed + if is_silent { self.requests.cut_off } else { 0 };
@@ -290,8 +289,8 @@ pub fn unreadable(error: &serde_json::Error) -> String {
 }
 
 impl Settings {
-    /// What makes another load of the same requests, each with its value here and there. How long it goes on
-    /// does not, nor do chance arrivals.
+    /// Returns the differences between the settings of two loads that make their results incomparable, each
+    /// with both values. The duration and random arrivals do not count.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = self.decisive().into_iter().zip(other.decisive());
         let others = pairs.filter(|((_, here), (_, there))| here != there);

@@ -21,7 +21,7 @@ pub fn rate(value: f64) -> String {
     apart.join(",")
 }
 
-/// Octets: `1.5 MiB`.
+/// Formats bytes: `1.5 MiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn octets(octets: u64) -> String {
     let mut value = octets as f64;
@@ -52,7 +52,7 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// Stands for an unknown figure.
+/// Text for an unknown figure.
 pub(super) const NONE: &str = "–";
 
 #[cfg(test)]

@@ -11,27 +11,27 @@ impl Report {
         schema_for!(Report)
     }
 
-    /// As JSON.
+    /// Formats the report as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// As a table for people, `width` columns wide at most where that is possible.
+    /// Formats the report as a plain-text table, at most `width` columns wide if possible.
     pub fn to_text(&self) -> String {
         text::report(self)
     }
 
-    /// As Markdown.
+    /// Formats the report as Markdown.
     pub fn to_markdown(&self) -> String {
         text::markdown(self)
     }
 
-    /// As CSV: a line of names, a line of figures.
+    /// Formats the report as CSV: a line of names and a line of figures.
     pub fn to_csv(&self) -> String {
         to_csv([self].into_iter())
     }
 
-    /// As a page for browsers that needs nothing else.
+    /// Formats the report as a self-contained HTML page.
     pub fn to_html(&self) -> String {
         html::page(&self.target, std::slice::from_ref(self), None)
     }
@@ -101,7 +101,7 @@ fn line(csv: &mut String, values: impl Iterator<Item = String>) {
     csv.push_str("\r\n");
 }
 
-/// As RFC 4180 wants a value.
+/// Quotes a value as in RFC 4180.
 pub fn quoted(value: &str) -> String {
     if value.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", value.replace('"', "\"\""))

@@ -11,7 +11,7 @@ use super::text;
 use crate::compare::comparison::Comparison;
 use crate::compare::verdict::{Metric, Pair, Verdict};
 
-/// What the template shows of a load.
+/// Data of the template for one load.
 #[derive(Serialize)]
 struct Shown {
     target: String,
@@ -42,7 +42,7 @@ struct ShownPair {
     class: &'static str,
 }
 
-/// What is drawn of each part of the time, with its name.
+/// A plotted figure of each part, with its name.
 type Series<'a> = (&'a str, fn(&Part) -> f64);
 
 /// The page about some loads, and about how they compare.
@@ -147,7 +147,7 @@ fn comparison_bars(comparison: &Comparison) -> String {
     bars("Ratios to the first, with their intervals", &shown.collect::<Vec<_>>())
 }
 
-/// So that it fits above the bar.
+/// Shortens a name to fit above the bar.
 fn shortened(name: &str) -> String {
     let name = name.trim_start_matches("http://");
     if name.chars().count() <= NAME_MAX {

@@ -78,7 +78,7 @@ impl Report {
 }
 
 impl Settings {
-    /// Those of a load.
+    /// Returns the settings of a load.
     pub fn of(load: &Load) -> Self {
         let (duration_seconds, requests) = match load.limit {
             Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
@@ -153,7 +153,7 @@ impl ServerCost {
     }
 }
 
-/// The last part may be shorter than the others; what is left of it then is not long enough for a rate.
+/// The last part may be shorter than the others and then too short for a rate.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn parts(outcome: &Outcome) -> Vec<Part> {
     let length = outcome.over_time.part_length();

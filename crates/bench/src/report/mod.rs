@@ -1,4 +1,4 @@
-//! Reports: what a load has shown, computed from its outcome and written in several forms.
+//! Reports: results of a load, computed from its outcome and written in several formats.
 
 // the figures
 mod figures;

@@ -11,13 +11,13 @@ pub(super) struct Line {
 
 /// A plot of lines.
 pub(super) struct Plot<'a> {
-    /// For those who cannot see it.
+    /// Alternative text for screen readers.
     pub(super) title: &'a str,
     pub(super) lines: Vec<Line>,
-    /// Where marks stand on the horizontal axis, with their labels.
+    /// Positions of the marks on the horizontal axis, with their labels.
     pub(super) x_marks: Vec<(f64, String)>,
     pub(super) format_y: fn(f64) -> String,
-    /// Whether each mark of the vertical axis is a multiple of the one below, instead of a sum.
+    /// `true` if the vertical axis is logarithmic.
     pub(super) is_logarithmic: bool,
 }
 
@@ -178,7 +178,7 @@ fn decades(min: f64, max: f64) -> Vec<f64> {
     while marks.len() > 2 && marks[1] <= min {
         marks.remove(0);
     }
-    // More than these would stand too close.
+    // More marks would be too dense.
     if marks.len() > 9 {
         let last = marks[marks.len() - 1];
         marks = marks.into_iter().step_by(2).collect();

@@ -56,7 +56,7 @@ fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// How it was loaded, in a line.
+/// Describes the settings of the load in a line.
 pub(super) fn manner(report: &Report) -> String {
     let settings = &report.settings;
     let connections = match report.deliveries {
@@ -140,7 +140,7 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     rows
 }
 
-/// What it has cost on both sides.
+/// Describes the resource use of both sides.
 fn costs(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
@@ -188,7 +188,7 @@ fn time_row(text: &mut String, name: &str, times: &TimesReport) {
     text.push('\n');
 }
 
-/// What failed, with an example where there is one.
+/// Describes the failures, with an example if there is one.
 pub(super) fn errors(report: &Report) -> Vec<[String; 2]> {
     let rows = report.errors.iter().map(|error| {
         let example =
@@ -198,7 +198,7 @@ pub(super) fn errors(report: &Report) -> Vec<[String; 2]> {
     rows.collect()
 }
 
-/// What keeps the figures from meaning what they seem to.
+/// Returns the warnings.
 pub(super) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     warnings.extend(of_generator(&report.generator));
@@ -247,7 +247,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
-/// Whether the load generator was the limit, or late.
+/// Returns the warning for a load generator that was the limit, or late.
 fn of_generator(generator: &Generator) -> Option<String> {
     let Generator { busiest_worker, waiting_worker, is_limit, .. } = *generator;
     if is_limit && busiest_worker >= waiting_worker {

@@ -12,7 +12,7 @@ use crate::times::Times;
 /// A distribution of times, all in microseconds and exact to a thousandth.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TimesReport {
-    /// How many were measured.
+    /// Number of measured times.
     pub count: u64,
     /// The shortest.
     pub min: f64,
@@ -40,8 +40,8 @@ pub struct TimesReport {
     pub p99_99: f64,
     /// The longest.
     pub max: f64,
-    /// Those of this length and above are at least so long: requests that a closed loop cut off at its end
-    /// are among them, with what they had waited. Absent where there are none that matter.
+    /// Percentile from which on the times are lower bounds: they include requests that a closed loop cut off
+    /// at its end, with their waiting time. Absent if such requests do not matter.
     #[serde(default)]
     pub at_least_from: Option<f64>,
     /// The whole distribution, for plots; closer together towards the end.
@@ -51,7 +51,7 @@ pub struct TimesReport {
 /// A point of a distribution.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// So many of 100 were not longer.
+    /// Percentile, of 100.
     pub percentile: f64,
     /// Than so many microseconds.
     pub time: f64,
@@ -79,12 +79,12 @@ impl TimesReport {
         }
     }
 
-    /// With requests among them that were cut off.
+    /// Adds the requests that were cut off.
     pub(super) fn with_cut_off(cut_off: &CutOff) -> Self {
         Self { at_least_from: Some(microseconds(cut_off.at_least_from)), ..Self::of(&cut_off.times) }
     }
 
-    /// One of these times in words: a bound is told as one, and a dash if nothing was measured.
+    /// Formats one of these times: a lower bound is marked, and a dash stands for no measurement.
     pub(super) fn told(&self, time: f64) -> String {
         if self.count == 0 {
             return figures::NONE.to_owned();

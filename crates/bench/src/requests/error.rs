@@ -17,7 +17,7 @@ pub enum InvalidRequest {
     Method,
     /// There is no request.
     None,
-    /// What `Host` or the path says cannot be said in HTTP/2.
+    /// HTTP/2 does not allow the value of `Host` or of the path.
     NotForHttp2,
     /// The request target breaks the grammar.
     Target,
@@ -39,7 +39,7 @@ impl fmt::Display for InvalidRequest {
 }
 
 impl InvalidRequest {
-    /// What to do instead, where there is something.
+    /// Returns a hint, if there is one.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::HeaderOfOurs(_) => {

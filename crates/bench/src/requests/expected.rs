@@ -1,16 +1,16 @@
-//! What is expected of an answer.
+//! Expectations of a response.
 
 use sha2::{Digest as _, Sha256};
 
 use super::error::InvalidDigest;
 use crate::failure::{Detail, Failure, FailureKind};
 
-/// What an answer must be to count as one. By default, any status of 2xx or 3xx, with any content.
+/// Conditions for a successful response. By default any 2xx or 3xx status with any body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Expected {
     /// The status.
     pub status: Option<u16>,
-    /// Octets of content.
+    /// Body size in bytes.
     pub content_bytes: Option<u64>,
     /// The SHA-256 digest of the content.
     pub sha256: Option<[u8; 32]>,
@@ -48,7 +48,7 @@ impl Expected {
         Answer { status, content_bytes: 0, digest: self.sha256.map(|_| Sha256::new()) }
     }
 
-    /// Whether the answer is what was expected.
+    /// Compares the response with the expectations.
     #[inline]
     pub(crate) fn judge(&self, answer: &mut Answer) -> Result<(), Failure> {
         let Answer { status, content_bytes, digest } = answer;

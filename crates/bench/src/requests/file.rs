@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// A line of a file of requests. What it does not say is as for all requests.
+/// A line of a request file. Missing keys take the value for all requests.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestLine {
@@ -18,11 +18,11 @@ pub struct RequestLine {
     pub headers: BTreeMap<String, String>,
     /// The content; may hold placeholders.
     pub content: Option<String>,
-    /// How often, in comparison with the others.
+    /// Frequency, relative to the other lines.
     pub weight: Option<u32>,
     /// The status that is expected.
     pub status: Option<u16>,
-    /// Octets of content that are expected.
+    /// Expected body size in bytes.
     pub length: Option<u64>,
     /// The SHA-256 digest of the content that is expected.
     pub sha256: Option<String>,
@@ -54,7 +54,7 @@ pub struct InvalidRequestsFile {
 }
 
 impl InvalidRequestsFile {
-    /// What to write instead.
+    /// Hint for the correct form.
     pub const HINT: &str = r#"each line is a JSON object, as `{"url": "http://127.0.0.1:8080/item/{n}", "method": "PUT", "content": "{random}", "weight": 2}`; it may have `headers`, `status`, `length` and `sha256` too"#;
 }
 

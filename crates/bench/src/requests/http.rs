@@ -12,7 +12,7 @@ use super::url::LoadUrl;
 /// A request as people ask for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpRequest {
-    /// Where to, and how often.
+    /// URL, with its weight.
     pub url: LoadUrl,
     /// The method.
     pub method: String,
@@ -20,9 +20,9 @@ pub struct HttpRequest {
     pub headers: Vec<(String, String)>,
     /// The content; may hold placeholders.
     pub content: Vec<u8>,
-    /// Whether the connection goes on after the answer.
+    /// `true` if the connection stays open after the response.
     pub is_persistent: bool,
-    /// What is expected of the answer.
+    /// Expected response.
     pub expected: Expected,
 }
 
@@ -41,7 +41,7 @@ struct Prepared {
     expected: Expected,
     is_secured: bool,
     has_te: bool,
-    /// The same for HTTP/2, where that is spoken and all requests are the same.
+    /// The same for HTTP/2, if all requests are equal.
     http2: Option<Http2Request>,
 }
 
@@ -76,7 +76,7 @@ impl HttpRequest {
         let mut head = Vec::new();
         // RFC 9110 §8.6: where the method gives content a meaning, its absence is said too.
         let needs_length = matches!(method, Method::Post | Method::Put | Method::Patch);
-        // What the placeholders become is not checked: digits do no harm anywhere.
+        // Placeholder values are not checked: digits are valid everywhere.
         let target = self.url.target.replace("{n}", "0").replace("{random}", "0");
         let check =
             RequestToWrite { method, target: &target, field_lines: [b"", b""], body: BodyLength::NONE };
@@ -171,7 +171,7 @@ impl HttpRequests {
         Ok(Self { prepared, units })
     }
 
-    /// The same, to be sent over HTTP/2.
+    /// Prepares the same requests for HTTP/2.
     ///
     /// # Errors
     /// One of them cannot be.

@@ -1,15 +1,15 @@
-//! What is sent, and what is expected of the answers. Nothing here is sent.
+//! Requests and the expected responses. This module sends nothing.
 //!
-//! [`Requests`] is all that the loop knows: a number becomes octets, and an answer is compared with what was
-//! expected. HTTP requests are [`HttpRequests`]; other messages that travel over HTTP can be another
-//! implementation.
+//! [`Requests`] is the interface of the loop: it turns a number into bytes and compares a response with the
+//! expectations. [`HttpRequests`] implements it for HTTP requests; other messages over HTTP can have other
+//! implementations.
 
 // how people write it
 mod url;
 mod template;
 mod file;
 
-// what it becomes
+// errors
 mod error;
 mod expected;
 mod source;

@@ -1,4 +1,4 @@
-//! Where the requests of a load come from, as the loop knows it.
+//! Source of the requests of a load, as the loop sees it.
 
 use bytes::Bytes;
 use http::header::TE;
@@ -11,7 +11,7 @@ use super::mcp::Conversation;
 
 /// The requests of a load. The same number always gives the same request, so that one can be sent again.
 pub trait Requests: Send + Sync {
-    /// Appends the octets of request `number`, head and content.
+    /// Appends the bytes of request `number`, header and body.
     fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo;
 
     /// Request `number` for HTTP/2; `None` where it was not prepared for that.
@@ -19,11 +19,11 @@ pub trait Requests: Send + Sync {
         None
     }
 
-    /// What is expected of the answer to request `number`.
+    /// Returns the expected response to request `number`.
     fn expected(&self, number: u64) -> &Expected;
 
-    /// What a connection sends and reads where requests do not stand for themselves, which is asked for
-    /// instead of the others; `None` where they do.
+    /// Returns the state machine of a connection if requests depend on each other; the loop then uses it
+    /// instead of the other methods. `None` if requests are independent.
     fn conversation(&self) -> Option<Conversation> {
         None
     }
@@ -39,8 +39,8 @@ pub struct Http2Request {
 }
 
 impl Http2Request {
-    /// What the octets of a request for HTTP/1.1 say; `None` if that cannot be said. `TE` is sent only if it
-    /// was asked for: to look through a header section costs both sides more than to see that there is none.
+    /// Parses the HTTP/1.1 request `octets` for HTTP/2; `None` if HTTP/2 does not allow it. `TE` is kept only
+    /// if the user set it: a search in the header section costs both sides more than an absent header.
     pub(super) fn of_octets(octets: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
         let scheme = if is_secured { Scheme::HTTPS } else { Scheme::HTTP };
         let Spoken { mut head, used, .. } = Spoken::of(octets, scheme, false)?;

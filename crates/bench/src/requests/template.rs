@@ -32,12 +32,12 @@ impl Template {
         Self(pieces)
     }
 
-    /// Whether all requests get the same.
+    /// Returns `true` if all requests get the same text.
     pub(super) fn is_fixed(&self) -> bool {
         !self.0.iter().any(|piece| matches!(piece, Piece::Number | Piece::Random))
     }
 
-    /// How long the text for request `number` is.
+    /// Returns the length of the text for request `number`.
     pub(super) fn length(&self, number: u64) -> u64 {
         let lengths = self.0.iter().map(|piece| match piece {
             Piece::Octets(octets) => octets.len() as u64,

@@ -1,5 +1,4 @@
-//! Where requests go, as people write it: `https://example.com:8443/path?query`,
-//! `http://unix:/run/app.sock:/path`.
+//! Target URLs as users write them: `https://example.com:8443/path?query`, `http://unix:/run/app.sock:/path`.
 
 use std::fmt;
 
@@ -8,19 +7,19 @@ use thruway_client::{InvalidUrl, Url};
 /// A URL that can be loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadUrl {
-    /// Where the server is.
+    /// Server.
     pub origin: Origin,
-    /// Whether TLS is spoken with it.
+    /// `true` for TLS.
     pub is_https: bool,
-    /// What `Host` says.
+    /// Value of `Host`.
     pub host: String,
     /// Path and query, which may hold placeholders.
     pub target: String,
-    /// How often it is asked for, in comparison with others: `3` of `http://a/@3`.
+    /// Frequency, relative to the others: `3` in `http://a/@3`.
     pub weight: u32,
 }
 
-/// Where a server is.
+/// Address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A host, a name or an address, and a port.
@@ -35,16 +34,16 @@ pub enum Origin {
 }
 
 impl LoadUrl {
-    /// Reads a URL, with a weight if one stands behind it.
+    /// Parses a URL with an optional weight.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The URL is invalid.
     pub fn parse(text: &str) -> Result<Self, InvalidLoadUrl> {
         let (text, weight) = split_weight(text)?;
         if let Some(socket) = without_start(text, "http://").and_then(|rest| rest.strip_prefix("unix:")) {
             return Self::parse_unix(socket, weight);
         }
-        // Not a host of that name: nobody has a certificate for a socket.
+        // Not a host name: Unix sockets have no certificates.
         if without_start(text, "https://").is_some_and(|rest| rest.starts_with("unix:/")) {
             return Err(InvalidUrl::HostInvalid.into());
         }
@@ -108,7 +107,7 @@ pub enum InvalidLoadUrl {
 }
 
 impl InvalidLoadUrl {
-    /// What to write instead.
+    /// Returns a hint for the correct form.
     pub const fn hint(self) -> &'static str {
         match self {
             Self::Url(InvalidUrl::SchemeMissing) => "put `http://` in front",

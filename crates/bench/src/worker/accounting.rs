@@ -1,4 +1,4 @@
-//! What becomes of requests, as a worker records it.
+//! Records the results of requests of a worker.
 
 use std::time::Duration;
 
@@ -38,17 +38,18 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
-    /// Whether a request that ends now is counted. A closed loop that ends by the clock counts what ends in
-    /// the measured time: if it counted what began in it, each connection would lose the request that was on
-    /// its way when that time began, and the one that was when it ended. Where requests are due or counted
-    /// beforehand, those count that began in it.
+    /// Returns `true` if a request that ends now is counted. A closed loop that ends by the clock counts
+    /// requests that end in the measured time. If it counted those that start in it, each connection would
+    /// lose the requests in progress at both ends. With a schedule or a fixed number, requests that start in
+    /// the measured time count.
     #[inline]
     fn is_measured(&self, ticket: Ticket, now: Duration) -> bool {
         let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));
         self.has_time(ticket) || ends_by_clock && now >= self.measured_from
     }
 
-    /// Whether it began in the measured time, and not while it warmed up, so that its time is of interest.
+    /// Returns `true` if the request started in the measured time, and not in the warm-up, so that its time
+    /// is recorded.
     #[inline]
     fn has_time(&self, ticket: Ticket) -> bool {
         ticket.intended >= self.measured_from
@@ -107,13 +108,13 @@ impl Worker {
         }
     }
 
-    /// How many streams the server allows on a connection.
+    /// Records the number of streams that the server allows on a connection.
     pub(super) fn note_streams_max(&self, allowed: usize) {
         let record = &mut *self.record.borrow_mut();
         record.streams_max = record.streams_max.min(allowed as u64);
     }
 
-    /// Octets came that no request had asked for.
+    /// Records bytes that belong to no request.
     pub(super) fn note_surplus(&self, now: Duration) {
         if now >= self.measured_from {
             self.record.borrow_mut().fail(&Failure::of(FailureKind::Surplus));
@@ -121,7 +122,7 @@ impl Worker {
         }
     }
 
-    /// What becomes of a request that is on its way when nothing counts any more.
+    /// Records a request in progress at the end of the load.
     pub(super) fn give_up(&self, ticket: Ticket, now: Duration) {
         if self.is_open() || self.waits_for_all() {
             self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));

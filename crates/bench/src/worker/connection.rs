@@ -18,7 +18,7 @@ use crate::failure::{Failure, FailureKind};
 
 /// Opens connections to the server that is loaded.
 pub trait Connect {
-    /// What a connection is.
+    /// Transport of the connection.
     type Transport: Transport;
 
     /// Opens one.
@@ -30,7 +30,7 @@ pub trait Connect {
 pub struct Opened<T> {
     /// The connection.
     pub transport: T,
-    /// What came before, in TLS.
+    /// TLS handshake of the connection.
     pub handshake: Option<Handshake>,
 }
 
@@ -43,9 +43,9 @@ impl<T> From<T> for Opened<T> {
 /// A handshake of TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handshake {
-    /// With certificates.
+    /// A full handshake, with certificates.
     Full,
-    /// Of a session that was known.
+    /// A handshake that resumed a session.
     Resumed,
 }
 
@@ -81,7 +81,7 @@ impl OpenError {
         })
     }
 
-    /// Whether it was waited in vain.
+    /// Returns `true` for a timeout.
     pub(crate) const fn is_timeout(self) -> bool {
         matches!(self, Self::Connect(ConnectError::TimedOut | ConnectError::Tls(TlsFailure::TimedOut)))
     }
@@ -115,7 +115,7 @@ impl From<OpenError> for Failure {
 
 /// A connection with the requests on it, in the version of HTTP that is spoken.
 pub(super) trait Spoken<T> {
-    /// A connection over `transport`, of which nobody has read or written anything.
+    /// Creates a connection over `transport`, which must be unused.
     fn new(transport: T, worker: &Worker) -> Self;
 
     /// When to look at it although nothing has happened.
@@ -128,18 +128,19 @@ pub(super) trait Spoken<T> {
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended>;
 }
 
-/// What became of a connection.
+/// End of a connection.
 pub(super) enum Ended {
     /// The load is over.
     Over,
-    /// It has ended; what it owed is recorded.
+    /// The connection ended; its open requests are recorded.
     Closed,
     /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112
     /// §9.6, RFC 9113 §6.8).
     Unhandled(VecDeque<Ticket>),
 }
 
-/// Writes what waits in `output`, of which so much is `written`; what the server does not take now, later.
+/// Writes `output` from the offset `written` on; keeps the rest for later if the server does not accept it
+/// now.
 #[inline]
 pub(super) fn poll_flush<T: Transport>(
     transport: &mut T,

@@ -20,20 +20,20 @@ use crate::requests::Requests;
 use crate::schedule::Schedule;
 use crate::stop::{Budget, Limit};
 
-/// A worker: what the connections of one thread share.
+/// A worker: the common state of the connections of one thread.
 pub struct Worker {
     pub(super) clock: Clock,
     pub(super) requests: Arc<dyn Requests>,
     pub(super) manner: Manner,
     pub(super) share: Share,
     plan: RefCell<Plan>,
-    /// What is meant to start before is not measured.
+    /// Start of the measured time.
     pub(super) measured_from: Duration,
     pub(super) phase: Cell<Phase>,
     pub(super) record: RefCell<Record>,
     pub(super) intervals: RefCell<Intervals>,
     pub(super) hot: RefCell<Hot>,
-    /// What connections of HTTP/2 read into.
+    /// Read buffer of HTTP/2 connections.
     pub(super) spare: Rc<SpareBuffer>,
     pub(super) deadlines: Deadlines,
     next_tick: Cell<Duration>,
@@ -52,18 +52,18 @@ struct Plan {
 
 pub(super) struct Intervals {
     pub(super) current: Interval,
-    /// Whoever wants to know of each when it is over.
+    /// Receiver of finished intervals.
     to: Option<Sender<Interval>>,
 }
 
-/// What all connections read into and parse with, one at a time.
+/// Buffers that all connections share, one at a time.
 pub(super) struct Hot {
     pub(super) input: Box<[u8]>,
     pub(super) index: HeadIndex,
 }
 
 impl Worker {
-    /// A worker whose requests begin at `begin`.
+    /// Creates a worker whose requests start at `begin`.
     pub fn new(
         clock: Clock,
         requests: Arc<dyn Requests>,
@@ -97,7 +97,7 @@ impl Worker {
         })
     }
 
-    /// What has happened so far.
+    /// Returns the results so far.
     pub fn record(&self) -> Record {
         let mut record = self.record.borrow().clone();
         if !self.is_open() {
@@ -120,7 +120,7 @@ impl Worker {
         [due, end].into_iter().flatten().fold(self.next_tick.get(), Duration::min)
     }
 
-    /// Does what is due: wakes connections whose request may start or has taken too long, ends the load.
+    /// Does the work that is due: wakes connections whose request may start or has timed out, ends the load.
     pub fn wake_due(&self) {
         let now = self.clock.now_exact();
         if now >= self.next_tick.get() {
@@ -131,8 +131,8 @@ impl Worker {
             let end = plan.budget.end;
             let is_due = |next| next <= now && end.is_none_or(|end| next < end);
             let is_due = plan.schedule.next().is_some_and(is_due);
-            // What was due before the end is sent as long as a connection is free for it: this thread may
-            // have come late.
+            // Sends requests that were due before the end as long as a connection is free: this thread may
+            // run late.
             let is_over = end.is_some_and(|end| now >= end) && !(is_due && plan.parking.has_waiting());
             if is_due && !is_over {
                 plan.parking.wake_one();
@@ -161,10 +161,10 @@ impl Worker {
         self.share.pace.rate().is_some()
     }
 
-    /// What happens ten times a second, or more often where requests have little time.
+    /// Runs ten times a second, or more often with short request timeouts.
     fn tick(&self, now: Duration) {
         let tick = (self.manner.timeout / 10).clamp(TICK_MIN, TICK_MAX);
-        // One is exactly when the measuring begins: what is read then is not late.
+        // One tick is exactly at the start of the measured time, so that its values are correct.
         let until_measured = self.measured_from.checked_sub(now).filter(|left| !left.is_zero());
         self.next_tick.set(now + until_measured.map_or(tick, |left| left.min(tick)));
         self.deadlines.wake_overdue(now);
@@ -181,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Nothing starts from `now` on, although more was asked for.
+    /// Ends the load at `now`, before its planned end.
     fn end_early(&self, now: Duration, is_given_up: bool) {
         let mut record = self.record.borrow_mut();
         record.is_given_up |= is_given_up;
@@ -191,17 +191,17 @@ impl Worker {
         self.drain(now);
     }
 
-    /// Whether each request is waited for, as many as were asked for.
+    /// Returns `true` if the load waits for each request of a fixed number.
     pub(super) fn waits_for_all(&self) -> bool {
         let is_ended_early = self.share.stop.is_set() || self.record.borrow().is_given_up;
         matches!(self.share.limit, Limit::Requests(_)) && !is_ended_early
     }
 
-    /// Ends the load: nothing starts any more. What should have and did not is counted.
+    /// Ends the load: no request starts. Counts the requests that were due and did not start.
     fn drain(&self, now: Duration) {
         let is_counted = self.waits_for_all();
-        // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are
-        // waited for.
+        // A closed loop that ended by the clock waits for no response; a fixed number of requests is waited
+        // for.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.manner.timeout + TICK_MAX * 2,
             (false, true) if self.share.stop.is_set() => self.manner.drain.min(DRAIN_OF_STOPPED),
@@ -219,7 +219,7 @@ impl Worker {
         self.wake_timer();
     }
 
-    /// Those that were meant to start before the end and found no connection.
+    /// Counts the requests that were due before the end and found no connection.
     fn count_unsent(&self) {
         let plan = &mut *self.plan.borrow_mut();
         let Some(end) = plan.budget.end else { return };
@@ -260,14 +260,14 @@ impl Worker {
         Taken::Start(Ticket { number, intended, started: now })
     }
 
-    /// Nothing can be sent any more: the load ends here.
+    /// Ends the load here, because nothing can be sent.
     pub(super) fn give_up_all(&self, now: Duration) {
         if self.phase.get() == Phase::Running {
             self.end_early(now, true);
         }
     }
 
-    /// No request is left for anybody.
+    /// Records that no request is left.
     pub(super) fn note_exhausted(&self, now: Duration) {
         if self.phase.get() == Phase::Running {
             self.drain(now);
@@ -292,7 +292,7 @@ impl Intervals {
 
     fn send(&self, interval: Interval) {
         if let Some(to) = &self.to {
-            // Whoever wanted to know may have gone.
+            // The receiver may be gone.
             let _ = to.send(interval);
         }
     }
@@ -303,17 +303,17 @@ fn interval_at(now: Duration, measured_from: Duration, interval: Duration) -> u6
     u64::try_from(since.as_nanos() / interval.as_nanos().max(1)).unwrap_or(u64::MAX)
 }
 
-/// What one read takes at most; longer than the longest head.
+/// Maximum size of a read in bytes; larger than the largest header section.
 const INPUT_BYTES: usize = 256 << 10;
 
 /// Enough for the field lines of most heads; the index grows for others.
 const FIELD_LINES: usize = 64;
 
-/// How long a load of counted requests goes on asking a server that cannot be connected to. One with a time
-/// ends by itself.
+/// Maximum time without a connection for a load with a fixed number of requests. A load with a duration ends
+/// by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an open loop that was ended from outside waits for its last answers.
+/// Maximum time that a stopped open loop waits for its last responses.
 const DRAIN_OF_STOPPED: Duration = Duration::from_secs(1);
 
 const TICK_MAX: Duration = Duration::from_millis(100);

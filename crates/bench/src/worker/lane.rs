@@ -1,5 +1,5 @@
-//! A place for one connection at a time: requests are taken, connections opened for them as they are needed.
-//! What is spoken on them is of no concern here.
+//! A lane holds one connection at a time: it takes requests and opens connections for them. It does not
+//! depend on the protocol.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};

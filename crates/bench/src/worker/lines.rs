@@ -26,12 +26,12 @@ struct Lines<'w, T> {
     /// Requests that wait to be written, from `written` on.
     output: Vec<u8>,
     written: usize,
-    /// The beginning of a line whose end has not arrived.
+    /// Start of an incomplete line.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// Ids of requests that have failed, whose answers may still come: they are nobody's.
+    /// Ids of failed requests whose responses may still arrive and are ignored.
     late: VecDeque<u64>,
-    /// How often a request has timed out since anything was answered.
+    /// Number of timeouts since the last response.
     silences: u32,
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, 
 
 impl<T: Transport> Lines<'_, T> {
     fn deadline(&self) -> Option<Duration> {
-        // Whatever is answered first, those that are left stand in the order in which they started.
+        // Responses arrive in any order, but the remaining requests stay in the order of their start.
         self.pending.front().map(|oldest| oldest.ticket.started + self.worker.manner.timeout)
     }
 
@@ -205,7 +205,7 @@ impl<T: Transport> Lines<'_, T> {
         }
     }
 
-    /// What came in place of an answer is charged to the request that has waited longest.
+    /// Assigns an error to the request that has waited longest.
     #[cold]
     fn fail_oldest(&mut self, failure: &Failure, now: Duration) {
         if let Some(oldest) = self.pending.pop_front() {
@@ -269,5 +269,5 @@ fn kind_of(error: &io::Error) -> FailureKind {
 /// A server that lets requests time out so often, and answers none in between, is given up.
 const SILENCES_MAX: u32 = 3;
 
-/// How many late answers are known as such.
+/// Maximum number of late responses that are recognized.
 const LATE_MAX: usize = 4096;

@@ -1,9 +1,8 @@
-//! One thread's part of a load: what its connections share.
+//! The part of a load on one thread: the common state of its connections.
 //!
-//! A worker is polled from outside and knows no runtime: [`Worker::wake_due`] is called when the time that
-//! [`Worker::poll_next_wake`] tells has come, [`Worker::lane`] makes the futures of its connections, and all
-//! of them end by themselves. Whoever has a clock by hand and transports in memory can drive it as well as a
-//! thread with sockets.
+//! A worker does not depend on a runtime. The caller calls [`Worker::wake_due`] at the time that
+//! [`Worker::poll_next_wake`] returns and polls the futures of [`Worker::lane`], which end by themselves. A
+//! test with a manual clock and transports in memory can drive a worker as well as a thread with sockets.
 //!
 //! ```text
 //! take a request ──▶ connect, if need be ──▶ write ──▶ read the answer ──▶ record ──▶ (again)

@@ -4,13 +4,14 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// Those that wait. One is woken for one request; whoever takes a request wakes the next if another is due.
+/// Waiting connections. One is woken for one request; a connection that takes a request wakes the next one if
+/// another request is due.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     queue: VecDeque<usize>,
     places: Vec<Place>,
     waiting: usize,
-    /// Somebody was woken and has not looked yet.
+    /// A connection was woken and has not been polled yet.
     is_woken: bool,
 }
 
@@ -71,12 +72,12 @@ impl Parking {
         }
     }
 
-    /// Whether a timer is needed for the next request: somebody waits, and nobody is about to look.
+    /// Returns `true` if the next request needs a timer: a connection waits, and none is about to be polled.
     pub(super) const fn needs_timer(&self) -> bool {
         self.waiting > 0 && !self.is_woken
     }
 
-    /// Whether somebody waits.
+    /// Returns `true` if a connection waits.
     pub(super) const fn has_waiting(&self) -> bool {
         self.waiting > 0
     }

@@ -1,43 +1,42 @@
-//! What a worker is to do, and the steps of a request.
+//! Plan of a worker, and the steps of a request.
 
 use std::time::Duration;
 
 use crate::schedule::Pace;
 use crate::stop::{Limit, StopFlag};
 
-/// How connections are used.
+/// Use of the connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
-    /// Whether HTTP/2 is spoken: at once, or as it was agreed upon when the connection was opened. Otherwise
-    /// HTTP/1.1 is.
+    /// `true` for HTTP/2, with prior knowledge or by ALPN; otherwise HTTP/1.1.
     pub is_http2: bool,
     /// Requests on a connection that are not answered at the same time, at least 1. In a closed loop of
     /// HTTP/1.1 the next are sent when all are answered, in one write; over HTTP/2 each has a stream, and the
     /// next is sent as soon as one is answered.
     pub pipeline: usize,
-    /// Whether a connection has more than one request. Whether the requests say so is for [`Requests`].
+    /// `true` if a connection carries more than one request. [`Requests`] sets the header.
     pub is_persistent: bool,
-    /// How long a request may take, from its actual start.
+    /// Timeout of a request, from its actual start.
     pub timeout: Duration,
-    /// How long an open loop waits for the last answers when it has ended; at most a second if that was from
+    /// Maximum time that an open loop waits for the last responses; at most a second after a stop from
     /// outside.
     pub drain: Duration,
 }
 
-/// What load a worker makes, and its part in it.
+/// Share of a worker in the load.
 #[derive(Clone)]
 pub struct Share {
     /// When requests start.
     pub pace: Pace,
     /// When the load ends.
     pub limit: Limit,
-    /// How long requests are made before they are measured.
+    /// Duration of the warm-up.
     pub warm_up: Duration,
     /// Which worker this is.
     pub worker: usize,
-    /// How many there are.
+    /// Number of workers.
     pub workers: usize,
-    /// How long each [`Interval`] is.
+    /// Duration of each [`Interval`].
     pub interval: Duration,
     /// Ends the load from outside.
     pub stop: StopFlag,
@@ -47,12 +46,12 @@ pub struct Share {
 pub(super) enum Phase {
     /// Requests start.
     Running,
-    /// None do; those on their way may be answered.
+    /// No request starts; requests in progress may complete.
     Draining {
         /// Until then.
         until: Duration,
     },
-    /// Nothing counts any more.
+    /// The load is over; nothing counts.
     Over,
 }
 
@@ -64,18 +63,18 @@ pub(super) struct Ticket {
     pub(super) started: Duration,
 }
 
-/// What there is to do for a connection that can send.
+/// Next step of a connection that can send.
 pub(super) enum Taken {
     Start(Ticket),
-    /// Nothing yet: the task is woken when there is.
+    /// Wait: the task is woken when a request is due.
     Wait,
-    /// Nothing any more.
+    /// The load is over.
     Over,
 }
 
 /// A complete answer.
 pub(super) struct Answered {
-    /// None where there are none, over pipes.
+    /// Status; `None` over pipes.
     pub(super) status: Option<u16>,
     pub(super) sent_bytes: u64,
     pub(super) received_bytes: u64,

@@ -28,25 +28,25 @@ use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::stdio::Pipes;
 
-/// How TLS is spoken with a server.
+/// TLS settings towards a server.
 #[derive(Clone, Debug)]
 pub struct LoadTls {
-    /// Whom to trust, and whether sessions are resumed.
+    /// Connector with the trusted roots and the session resumption.
     pub connector: Arc<TlsConnector>,
-    /// Whose certificate the server must have.
+    /// Expected name in the server's certificate.
     pub server_name: TlsServerName,
 }
 
-/// What a thread of the load generator has used while it measured.
+/// Resource use of a thread of the load generator in the measured time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkerUse {
     /// CPU time.
     pub cpu: Duration,
-    /// How long it had something to do, and no core to do it on.
+    /// Time in which the thread was ready to run and had no core.
     pub waited: Duration,
 }
 
-/// What a thread needs to know.
+/// Input of a thread.
 #[derive(Clone)]
 pub(crate) struct ThreadPlan {
     pub(crate) requests: Arc<dyn Requests>,
@@ -54,7 +54,7 @@ pub(crate) struct ThreadPlan {
     pub(crate) tls: Option<LoadTls>,
     pub(crate) manner: Manner,
     pub(crate) share: Share,
-    /// Of this worker.
+    /// Connections of this worker.
     pub(crate) connections: usize,
     pub(crate) intervals: Sender<Interval>,
     /// Connections that all workers have opened before the start.
@@ -70,8 +70,8 @@ pub(crate) struct WorkerThread {
     start: Sender<Duration>,
 }
 
-/// What became of the connections before the start. Of several failures, one that has taken all its time is
-/// told.
+/// Connections that were opened before the start. If several failed, the result is one that used its whole
+/// timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) opened: usize,
@@ -80,15 +80,15 @@ pub(crate) struct Ready {
 
 /// The connections that are there before the start.
 struct First {
-    /// By lane.
+    /// Streams by lane.
     streams: Vec<Option<UpstreamStream>>,
     ready: Ready,
 }
 
-/// What a thread has measured.
+/// Results of a thread.
 pub(crate) struct ThreadOutcome {
     pub(crate) record: Record,
-    /// What it has used of its core since it measures; nothing if it never did.
+    /// Resource use since the start of the measured time; zero if it never started.
     pub(crate) used: WorkerUse,
 }
 
@@ -151,14 +151,14 @@ impl WorkerThread {
         let _ = self.start.send(begin);
     }
 
-    /// Whether it has ended.
+    /// Returns `true` if the thread has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
 
     /// Waits until it has ended.
     pub(crate) fn join(self) -> io::Result<ThreadOutcome> {
-        // Whoever drops this without a start wants the thread to end.
+        // A drop without a start ends the thread.
         drop(self.start);
         self.handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -191,7 +191,8 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
     (streams, ready)
 }
 
-/// Who waits in vain for one connection would wait in vain for thousands: the rest is left to the lanes.
+/// Opens the connection of a lane. After a first timeout, the rest is left to the lanes, because thousands of
+/// connections would time out too.
 async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<First>) {
     if first.borrow().ready.failure.is_some_and(OpenError::is_timeout) {
         return;
@@ -238,7 +239,7 @@ async fn drive(
     let worker = Worker::new(clock.clone(), requests, plan.manner, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
     let lanes = start_lanes(&plan, &worker, first)?;
-    // A short load is over before anybody looks.
+    // A short load ends before the first measurement.
     let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
     let wakes = std::future::poll_fn(|cx| {
         let outcome = timer.poll_worker(&worker, cx);
@@ -279,13 +280,13 @@ fn start_lanes(
 }
 
 impl WorkerUse {
-    /// What was used since.
+    /// Returns the difference since `before`.
     pub(crate) const fn since(self, before: Self) -> Self {
         Self { cpu: self.cpu.saturating_sub(before.cpu), waited: self.waited.saturating_sub(before.waited) }
     }
 }
 
-/// What this thread has used so far.
+/// Returns the resource use of this thread so far.
 pub(crate) fn thread_use() -> WorkerUse {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let cpu =
@@ -293,11 +294,13 @@ pub(crate) fn thread_use() -> WorkerUse {
     WorkerUse { cpu, waited: run_queue_wait().unwrap_or_default() }
 }
 
-/// How long this thread was ready to run and had no core, where the kernel tells it: the second number.
+/// Returns the time in which this thread was ready to run and had no core, if the kernel reports it: the
+/// second number.
 fn run_queue_wait() -> Option<Duration> {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// How many connections one thread opens at the same time: less than the queue of most listeners.
+/// Maximum number of connections that one thread opens at the same time: less than the listen queue of most
+/// servers.
 const CONNECTING_MAX: usize = 64;

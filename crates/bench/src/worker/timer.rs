@@ -52,7 +52,7 @@ impl Timer {
         if let Poll::Ready(outcome) = self.poll_until(cx, at) {
             outcome?;
             worker.wake_due();
-            // Those that were woken look first: only then it is known for when the timer is to be set.
+            // Lets the woken tasks run first: only then is the next time known.
             cx.waker().wake_by_ref();
         }
         Poll::Pending

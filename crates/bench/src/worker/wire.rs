@@ -22,17 +22,18 @@ pub(super) struct Wire<T> {
     /// Requests that wait to be written, from `written` on.
     output: Vec<u8>,
     written: usize,
-    /// What has arrived of an answer that is not complete, as far as it could not be parsed.
+    /// Unparsed bytes of an incomplete response.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
     /// The answer that is being read.
     answer: Option<Answer>,
-    /// Octets that have come of it, or of its head.
+    /// Received bytes of the current response, or of its header.
     answer_bytes: u64,
-    /// What is around requests and in answers that are messages of a conversation.
+    /// State machine of a connection whose requests depend on each other.
     conversation: Option<Conversation>,
     requests: u64,
-    /// All is answered, and the server is to close: whoever closes first keeps the port for a minute.
+    /// All responses arrived, and the server should close: the side that closes first keeps the port for a
+    /// minute.
     closes_until: Option<Duration>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Wire<T> {
 struct Pending {
     ticket: Ticket,
     request_bytes: u64,
-    /// Octets of answers before the last, where there are several.
+    /// Bytes of earlier responses, if a request has several.
     received_bytes: u64,
 }
 
@@ -82,7 +83,7 @@ impl<T: Transport> Spoken<T> for Wire<T> {
 
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
         let mut now = None;
-        // What the server did not take at once.
+        // Bytes that the server did not accept at once.
         if self.written > 0
             && let Err(error) = poll_flush(&mut self.transport, &mut self.output, &mut self.written, cx)
         {
@@ -110,7 +111,7 @@ impl<T: Transport> Wire<T> {
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
         let manner = worker.manner;
         let may_ask = manner.is_persistent || self.requests == 0;
-        // One write for a batch, as long as nobody is kept waiting by it.
+        // Writes a batch at once, as long as this delays no response.
         let is_fresh = self.requests == self.pending.len() as u64;
         let is_time = self.pending.is_empty() || is_fresh || worker.is_open();
         while may_ask && is_time && self.pending.len() < manner.pipeline {
@@ -126,7 +127,7 @@ impl<T: Transport> Wire<T> {
         None
     }
 
-    /// Whether the load is over, or the server has had its time.
+    /// Ends the connection if the load is over, or if the server has used its time.
     fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
         if worker.phase.get() == Phase::Over {
             self.pending.drain(..).for_each(|pending| worker.give_up(pending.ticket, now));
@@ -177,8 +178,8 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Parses the input up to `filled`, of which what stands before `kept` was counted when it came; returns
-    /// up to where.
+    /// Parses the input up to `filled`. The bytes before `kept` were counted when they arrived. Returns the
+    /// end of the parsed part.
     #[inline]
     fn parse(
         &mut self,
@@ -230,7 +231,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Counts octets of the present answer up to `parsed`.
+    /// Counts bytes of the current response up to `parsed`.
     #[inline]
     const fn count(&mut self, parsed: usize, counted: &mut usize) {
         self.answer_bytes += parsed.saturating_sub(*counted) as u64;
@@ -314,7 +315,7 @@ impl<T: Transport> Wire<T> {
     fn break_off(&mut self, worker: &Worker, error: &io::Error) -> Ended {
         let now = worker.clock.now_exact();
         let kind = match error.kind() {
-            // What is written after the server has closed.
+            // A write after the server has closed.
             io::ErrorKind::BrokenPipe if self.answer_bytes == 0 => FailureKind::Closed,
             _ => FailureKind::Reset,
         };
@@ -332,10 +333,10 @@ impl<T: Transport> Wire<T> {
     }
 }
 
-/// How long a server may take to close a connection that it was asked to close.
+/// Maximum time for a server to close a connection after a request with `Connection: close`.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a server may send. Nothing of it is kept, so that content may be as long as it likes.
+/// Limits of responses. Nothing is stored, so bodies may have any size.
 const LIMITS: Limits = Limits {
     request_target_bytes: 8 << 10,
     header_section_bytes: 64 << 10,

@@ -6,7 +6,7 @@ use super::reading::{Reading, read};
 #[derive(Debug, Default)]
 pub(super) struct Content {
     form: Form,
-    /// What was not read yet: the message, or a line of an event stream.
+    /// Unparsed bytes of the message, or of a line of an event stream.
     unread: Vec<u8>,
     /// The data of the present event.
     data: Vec<u8>,
@@ -17,7 +17,7 @@ pub(super) struct Content {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Form {
-    /// Nothing has come.
+    /// No input yet.
     #[default]
     Unknown,
     /// It begins as an object does.
@@ -83,7 +83,7 @@ impl Content {
         self.keep(piece);
     }
 
-    /// A line of an event stream. What is neither data nor the end of an event says nothing about the answer.
+    /// Processes a line of an event stream. Lines other than data and the end of an event do not matter.
     fn take_line(&mut self, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if let Some(data) = line.strip_prefix(b"data:") {

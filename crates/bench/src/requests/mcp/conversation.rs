@@ -1,4 +1,4 @@
-//! What happens on a connection, in its order: the beginning of a session, operations, its end.
+//! Exchanges on a connection, in order: the start of a session, operations, its end.
 //!
 //! ```text
 //! no sessions       Operation ─▶ done
@@ -26,7 +26,7 @@ pub struct Conversation {
     content: Content,
     status: u16,
     is_under_way: bool,
-    /// What the operation has come to, while its session is ended.
+    /// Result of the operation, while the session is being ended.
     operation: Option<Done>,
 }
 
@@ -38,12 +38,12 @@ enum Step {
     Delete,
 }
 
-/// What a request has come to.
+/// Result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Done {
     /// The status of the answer to the operation, or to what failed before it.
     pub(crate) status: u16,
-    /// Whether the answer came in an event stream.
+    /// `true` if the response came in an event stream.
     pub(crate) is_event_stream: bool,
     pub(crate) outcome: Result<(), Failure>,
 }
@@ -119,19 +119,19 @@ impl Conversation {
             self.step = next;
             return None;
         }
-        // A server that no longer knows the session says so (404): another one is begun.
+        // The server no longer knows the session (404): starts another one.
         let goes_on = sessions == SessionUse::PerConnection && self.step == Step::Operation;
         if !goes_on || done.status == NOT_FOUND {
             self.start_again();
         }
-        // A good operation whose session cannot be ended is no good call.
+        // An operation whose session cannot be ended counts as failed.
         Some(match self.operation.take() {
             Some(operation) if operation.outcome.is_err() || done.outcome.is_ok() => operation,
             _ => done,
         })
     }
 
-    /// Whether something of a request was answered, and something was not.
+    /// Returns `true` if a request has got a part of its responses.
     pub(crate) const fn is_under_way(&self) -> bool {
         self.is_under_way
     }
@@ -161,7 +161,7 @@ impl Conversation {
     }
 }
 
-/// Whether `reading` is a good answer to the request `expected`.
+/// Checks that `reading` is a success response to the request `expected`.
 #[inline]
 fn check(reading: Reading, expected: u64) -> Result<(), Failure> {
     let Reading::Response { id, outcome } = reading else {

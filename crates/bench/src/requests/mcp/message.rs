@@ -1,4 +1,4 @@
-//! Requests as octets, written once and sent often: only ids, sessions and placeholders differ.
+//! Encoded requests, which are written once and sent often: only ids, sessions and placeholders differ.
 
 use serde_json::{Value, json};
 use thruway_http1::ResponseTo;
@@ -19,25 +19,25 @@ pub struct McpOperation {
     pub params: Value,
     /// Header fields that mirror arguments, in the modern era.
     pub mirrored: Vec<(String, String)>,
-    /// How often it is asked for, in comparison with others.
+    /// Frequency, relative to the others.
     pub weight: u32,
 }
 
-/// Where messages go over Streamable HTTP.
+/// Endpoint of Streamable HTTP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// The endpoint.
     pub url: LoadUrl,
     /// Header fields besides those that every request needs.
     pub headers: Vec<(String, String)>,
-    /// Whether the connection goes on after the answer.
+    /// `true` if the connection stays open after the response.
     pub is_persistent: bool,
 }
 
-/// How long sessions of the legacy era are.
+/// Length of sessions in the revisions that have them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionUse {
-    /// There are none: each request stands for itself, as all do in the modern era.
+    /// No sessions: each request is independent, as in the revisions since 2026-07-28.
     None,
     /// The first request of a connection begins one, which lasts as long as the connection.
     PerConnection,
@@ -63,9 +63,9 @@ pub(super) struct Messages {
 pub(super) struct Message {
     /// Without session, length and end.
     head: Vec<u8>,
-    /// What stands before the id, if there is one.
+    /// Bytes before the id, if there is one.
     start: &'static [u8],
-    /// What stands behind it.
+    /// Bytes after the id.
     rest: Template,
 }
 
@@ -226,7 +226,7 @@ impl Endpoint {
     }
 }
 
-/// What every request of the modern era says of itself.
+/// Returns the `_meta` of each request since revision 2026-07-28.
 fn meta(revision: Revision) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": revision.as_str(),

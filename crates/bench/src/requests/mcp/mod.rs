@@ -1,13 +1,13 @@
 //! Messages of MCP, over Streamable HTTP and over pipes: operations by weight, sessions around them, answers
 //! read as messages.
 //!
-//! Nothing here is sent, and no tree is built of what comes.
+//! This module sends nothing and parses responses without building a tree.
 
-// octets out
+// output
 mod message;
 mod single;
 
-// octets in
+// input
 mod reading;
 mod content;
 

@@ -1,4 +1,4 @@
-//! What a message says: whose answer it is, and whether it is a good one.
+//! Reads messages: the id of a response, and its success.
 //!
 //! Most answers begin with their id and `result`, which is seen at their beginning; the rest is only searched
 //! for what would make an answer of a tool a bad one. Whatever looks otherwise is parsed.
@@ -16,7 +16,7 @@ pub(crate) enum Reading {
     Response {
         /// Which; `None` for an id that no request has, and for an error without.
         id: Option<u64>,
-        /// Whether it is a good one.
+        /// Success or failure.
         outcome: Result<(), Failure>,
     },
     /// A notification, or a request of the server.
@@ -35,7 +35,7 @@ pub(crate) fn read(octets: &[u8]) -> Reading {
     }
 }
 
-/// The id, if the version and the id stand before a result that is an object.
+/// Returns the id, if the version and the id come before a result object.
 fn read_beginning(octets: &[u8]) -> Option<u64> {
     let mut rest = octets;
     let mut id = None;
@@ -81,7 +81,7 @@ fn has_end(octets: &[u8]) -> bool {
     octets.trim_ascii_end().ends_with(b"}")
 }
 
-/// Whether `"isError": true` stands anywhere. In a text it would be written with escapes.
+/// Returns `true` if the message contains `"isError": true`. In a string, the quotes would be escaped.
 fn may_be_tool_error(octets: &[u8]) -> bool {
     memmem::find_iter(octets, IS_ERROR).any(|at| {
         let mut rest = &octets[at + IS_ERROR.len()..];

@@ -28,7 +28,7 @@ impl SingleMessage {
         Ok(Self { message, id: LAST_ID - place })
     }
 
-    /// What follows the answer to `initialize`.
+    /// Builds the notification after the response to `initialize`.
     pub(crate) fn initialized(
         revision: Revision,
         endpoint: Option<&Endpoint>,
@@ -38,7 +38,7 @@ impl SingleMessage {
         Ok(Self { message: request.message.into_notification(), ..request })
     }
 
-    /// What ends the session that the field line `session` names.
+    /// Builds the request that ends the session of the header line `session`.
     pub(crate) fn delete(endpoint: &Endpoint, session: &[u8]) -> Result<Vec<u8>, InvalidRequest> {
         let head = endpoint.head("DELETE", Revision::LATEST_LEGACY, &[])?;
         Ok([&head[..], session, b"\r\n"].concat())

@@ -1,8 +1,8 @@
 //! A connection of HTTP/2: many requests at the same time, each on a stream of its own, answered in any
 //! order.
 //!
-//! Frames are the library's (`h2`). It is polled within the task of its connection and wakes nobody: whatever
-//! it would wake is looked at before the turn ends.
+//! The `h2` library handles the frames. The task of the connection polls it with a waker that wakes no task;
+//! the same turn handles what the library would wake.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -42,11 +42,11 @@ pub(in crate::worker) struct Streams<T: Transport> {
     answered: u64,
     /// Requests that the server has said not to look at.
     unhandled: VecDeque<Ticket>,
-    /// How it has ended, once it has.
+    /// Reason of the end, once the connection has ended.
     end: Option<Failure>,
 }
 
-/// Somebody is to be looked at.
+/// A flag that is set by a wake.
 #[derive(Default)]
 struct Flag(AtomicBool);
 
@@ -145,7 +145,8 @@ impl<T: Transport> Streams<T> {
         });
     }
 
-    /// Whether another request can be sent now, or why none can be any more.
+    /// Checks if another request can be sent now. The error is the reason why none can be sent on this
+    /// connection.
     fn poll_room(&mut self) -> Result<bool, h2::Error> {
         match self.send.poll_ready(&mut Context::from_waker(&self.flag_waker)) {
             Poll::Pending => Ok(false),
@@ -212,8 +213,8 @@ impl<T: Transport> Streams<T> {
         }
     }
 
-    /// Whether the load is over, or the server has had its time for some requests. Their streams are reset,
-    /// the others go on.
+    /// Ends the connection if the load is over, and resets the streams of requests that timed out. The other
+    /// streams continue.
     fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
         let timeout = worker.manner.timeout;
         if worker.phase.get() == Phase::Over {
@@ -247,7 +248,7 @@ impl<T: Transport> Streams<T> {
             match self.poll_room() {
                 Ok(true) => {}
                 Ok(false) => return None,
-                // Nothing more is taken on this connection. What is on its way may be answered.
+                // The connection accepts no more requests. Those in progress may complete.
                 Err(_) if !self.exchanges.is_empty() => return None,
                 Err(_) => return Some(self.conclude(worker)),
             }
@@ -286,8 +287,8 @@ impl<T: Transport> Streams<T> {
         Some(Exchange::new(ticket, *worker.requests.expected(ticket.number), response))
     }
 
-    /// The connection has ended. Where anything was answered on it, what the server has not looked at is sent
-    /// again on another one; otherwise that might go on for ever.
+    /// Concludes the connection. Sends unprocessed requests again on another connection if this one had any
+    /// response; otherwise this could repeat forever.
     fn conclude(&mut self, worker: &Worker) -> Ended {
         let now = worker.clock.now_exact();
         let failure = self.end.take().unwrap_or(Failure::of(FailureKind::GoneAway));
@@ -316,7 +317,7 @@ const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 /// And 1 GiB for all of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
-/// As over HTTP/1.1.
+/// The same limit as for HTTP/1.1.
 const HEADER_SECTION_BYTES: u32 = 64 << 10;
 
 const RESET_STREAMS: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! A request on a stream, from when it is sent until its answer is complete or cannot be any more.
+//! A request on a stream, from sending to the end of its response.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Expected};
 use crate::worker::plan::Ticket;
 
-/// A request whose answer is not complete. When it is dropped, its stream is reset.
+/// A request with an incomplete response. Its drop resets the stream.
 pub(super) struct Exchange {
     ticket: Ticket,
     expected: Expected,
@@ -25,7 +25,7 @@ enum Stage {
     ExpectContent(RecvStream, Answer),
 }
 
-/// What became of a request.
+/// Result of a request.
 pub(super) struct Finished {
     pub(super) ticket: Ticket,
     pub(super) expected: Expected,
@@ -35,7 +35,7 @@ pub(super) struct Finished {
 /// An answer that will not be complete.
 pub(super) struct Broken {
     pub(super) error: h2::Error,
-    /// Whether something of it had come.
+    /// `true` if a part of the response arrived.
     pub(super) has_begun: bool,
 }
 
@@ -77,7 +77,7 @@ const fn broken_within(error: h2::Error) -> Broken {
     Broken { error, has_begun: true }
 }
 
-/// Ready when the content and what may stand behind it is complete.
+/// Completes at the end of the body and its trailers.
 fn poll_content(
     content: &mut RecvStream,
     answer: &mut Answer,
@@ -90,7 +90,7 @@ fn poll_content(
         };
         let data = data?;
         answer.take_content(&data);
-        // Fails if the stream has ended, which is told next.
+        // An error means that the stream has ended; the next poll reports it.
         let _ = content.flow_control().release_capacity(data.len());
     }
     Poll::Ready(Ok(()))
@@ -105,7 +105,7 @@ impl Future for Exchange {
     }
 }
 
-/// What is done about a request without an answer.
+/// Handling of a request without a response.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Failed(Failure),
@@ -113,13 +113,13 @@ pub(super) enum Verdict {
     Unhandled,
 }
 
-/// What `error` says of a request; `has_begun` is whether something of its answer had come.
+/// Decides about a request after `error`; `has_begun` is `true` if a part of its response arrived.
 pub(super) fn verdict(error: &h2::Error, has_begun: bool) -> Verdict {
     let Some(reason) = error.reason() else {
         return Verdict::Failed(Failure::of(broken_off(error.get_io(), has_begun)));
     };
     let kind = match reason {
-        // What we have found ourselves.
+        // An error that this side detected.
         _ if !error.is_remote() => FailureKind::Malformed,
         Reason::NO_ERROR if error.is_go_away() => return Verdict::Unhandled,
         _ if error.is_go_away() => FailureKind::GoneAway,

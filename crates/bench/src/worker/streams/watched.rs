@@ -1,5 +1,5 @@
-//! A transport below the library: counted, read in turns, and waking the task of the connection whomever the
-//! library would wake.
+//! Transport below the `h2` library: counts bytes, limits reads per turn, and wakes the task of the
+//! connection instead of the library's wakers.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -17,8 +17,8 @@ pub(super) struct Watched<T> {
     ahead: Option<Ahead>,
 }
 
-/// What was read beyond what the library has asked for: it reads a few KiB at a time, and answers come in
-/// dozens.
+/// Bytes that were read ahead of the library's requests: it reads a few KiB at a time, and responses arrive
+/// in dozens.
 struct Ahead {
     octets: Box<[u8]>,
     taken: usize,
@@ -39,22 +39,22 @@ impl SpareBuffer {
     }
 }
 
-/// What is seen of a connection.
+/// Observations of a connection.
 pub(super) struct Sight {
-    /// The task of the connection. The library is polled with another waker, so that what it does itself
-    /// wakes nobody.
+    /// Task of the connection. The library is polled with another waker, so that its own wakes have no
+    /// effect.
     task: RefCell<Waker>,
-    /// What may still be read in this turn.
+    /// Remaining bytes to read in this turn.
     turn_left: Cell<usize>,
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
     greeting: Cell<Greeting>,
 }
 
-/// What the server has begun with.
+/// First bytes of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Greeting {
-    /// So many octets of the head of a frame.
+    /// Number of received bytes of the first frame header.
     Expected([u8; FRAME_HEAD_BYTES], usize),
     /// Settings, as it must (RFC 9113 §3.4).
     Settings,
@@ -81,17 +81,17 @@ impl Sight {
         self.turn_left.set(TURN_BYTES);
     }
 
-    /// Whether there may be more to read than a turn takes.
+    /// Returns `true` if the turn has used its limit and more input may be available.
     pub(super) fn is_turn_over(&self) -> bool {
         self.turn_left.get() == 0
     }
 
-    /// Octets that have come and gone since this was asked last.
+    /// Returns the bytes that were received and sent since the last call.
     pub(super) fn take_octets(&self) -> (u64, u64) {
         (self.received_bytes.take(), self.sent_bytes.take())
     }
 
-    /// Whether the server has begun with something that is not HTTP/2.
+    /// Returns `true` if the server does not speak HTTP/2.
     pub(super) fn is_other_protocol(&self) -> bool {
         self.greeting.get() == Greeting::Other
     }
@@ -128,7 +128,7 @@ impl<T: Transport> Watched<T> {
             return Poll::Ready(Ok(ahead));
         }
         if self.sight.is_turn_over() {
-            // The connection comes again by itself.
+            // The connection is polled again without a wake.
             return Poll::Pending;
         }
         let mut octets = self.spare.take();
@@ -147,7 +147,7 @@ impl<T: Transport> Watched<T> {
 }
 
 impl Ahead {
-    /// Moves as much as fits into `buffer`; what is left, if anything is.
+    /// Moves as much as fits into `buffer`; returns the rest, if any.
     fn take(mut self, buffer: &mut [u8], spare: &SpareBuffer) -> (usize, Option<Self>) {
         let length = buffer.len().min(self.filled - self.taken);
         buffer[..length].copy_from_slice(&self.octets[self.taken..self.taken + length]);
@@ -198,11 +198,10 @@ impl<T: Transport> Transport for Watched<T> {
     }
 }
 
-/// How much one turn reads: there are other connections, and what is read waits in memory until it is looked
-/// at.
+/// Maximum number of bytes read in a turn: other connections need time, and unprocessed input uses memory.
 const TURN_BYTES: usize = 256 << 10;
 
-/// How much is read at a time.
+/// Size of one read in bytes.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// RFC 9113 §4.1.
