@@ -207,25 +207,27 @@ impl From<ContentError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AddressRefused => f.write_str("the address is not for tunnels"),
-            Self::Connect(error) => write!(f, "no connection: {error}"),
+            Self::AddressRefused => f.write_str("the config does not allow tunnels to this address"),
+            Self::Connect(error) => write!(f, "connect failed: {error}"),
             Self::ConnectRefused => f.write_str("tunnels are not made here"),
-            Self::DestinationRefused => f.write_str("tunnels do not lead there"),
+            Self::DestinationRefused => {
+                f.write_str("the config does not allow tunnels to this host and port")
+            }
             Self::Exchange(error) => error.fmt(f),
             Self::Loop => {
                 f.write_str("the request has come back to this gateway, or has passed too many gateways")
             }
-            Self::NameNotLookedUp => f.write_str("the name could not be looked up"),
+            Self::NameNotLookedUp => f.write_str("the DNS lookup failed"),
             Self::NameUnresolved => f.write_str("the name has no address"),
-            Self::NoServer => f.write_str("there is no server"),
-            Self::QueueFull => f.write_str("no server has room, and too many requests wait already"),
-            Self::QueueTimedOut => f.write_str("no server had room in time"),
+            Self::NoServer => f.write_str("no server is available"),
+            Self::QueueFull => f.write_str("all servers are at their limits, and the queue is full"),
+            Self::QueueTimedOut => f.write_str("all servers were at their limits until the queue timeout"),
             Self::RequestContent(error) => write!(f, "the request: {error}"),
-            Self::TimedOut => f.write_str("the request took too long"),
+            Self::TimedOut => f.write_str("the time limit of the request expired"),
             Self::UpgradeUnproven => f.write_str(
                 "the server's answer to the WebSocket handshake has no valid `Sec-WebSocket-Accept`",
             ),
-            Self::UpgradeUnsupported => f.write_str("the server takes no upgrades over HTTP/2"),
+            Self::UpgradeUnsupported => f.write_str("the server does not support upgrades over HTTP/2"),
         }
     }
 }

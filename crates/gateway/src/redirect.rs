@@ -169,7 +169,7 @@ impl Handler for Redirect {
         let rest = request.path().get(request.mount_prefix()..).unwrap_or_default();
         let location = self.location(request.head(), rest);
         if has_hidden_host(&location) {
-            let refusal = "the request cannot be redirected: its path or host would name another host\n";
+            let refusal = "cannot redirect this request: its path or host would lead to another host\n";
             return Answer::Now(Response::text(refusal).with_status(StatusCode::BAD_REQUEST));
         }
         Answer::Now(Response::new(self.status).with_field("Location", location))
@@ -195,13 +195,13 @@ impl fmt::Display for Redirect {
 impl fmt::Display for InvalidRedirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Braces => "a place stands in braces: `{path}`",
+            Self::Braces => "braces are not balanced: write a placeholder as `{path}`",
             Self::Octets => {
                 "a redirect target is a URI: visible ASCII without a backslash, the rest percent-encoded"
             }
-            Self::Place => "the places are `{host}`, `{path}`, `{query}` and `{rest}`",
+            Self::Place => "unknown placeholder: use `{host}`, `{path}`, `{query}` or `{rest}`",
             Self::Start => {
-                "a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`, and no request may choose the host"
+                "a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`, and the request must not choose the host"
             }
             Self::Status => "the status of a redirect is 301, 302, 303, 307 or 308",
         })

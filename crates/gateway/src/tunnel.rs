@@ -59,7 +59,7 @@ pub(crate) async fn tunnel<C: Transport, S: Transport>(
         match tunnel.poll(cx, client, &mut server) {
             Poll::Ready(Ok(())) => return Poll::Ready(StreamEnd::Completed),
             Poll::Ready(Err(error)) => {
-                tracing::debug!(%error, "a tunnel was broken off");
+                tracing::debug!(%error, "tunnel failed");
                 return Poll::Ready(StreamEnd::BrokenOff);
             }
             Poll::Pending => {}

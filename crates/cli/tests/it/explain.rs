@@ -84,7 +84,7 @@ fn a_path_is_shown_as_it_is_compared() {
         "PUT /x/..//%6fnly: the demo\n\nits path is compared as `/only`, and forwarded as it is sent\n\nthe";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     let ended = explain(&["GET /x/../../only"]).stdout;
-    assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path climbs above the root\n");
+    assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path leads above the root\n");
 }
 
 #[test]

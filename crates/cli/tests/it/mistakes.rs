@@ -59,7 +59,7 @@ upstream shadow: 127.0.0.1:9004
 policy few: 10 requests at a time, by header X-User
 policy keys: one of 1 keys in header X-Api-Key
 policy office: clients from 10.0.0.0/8, 2001:db8::/32, 127.0.0.1, unix, but not from 10.13.0.0/16
-policy small: content of at most 1048576 octets
+policy small: body of at most 1048576 bytes
 policy steady: 100 requests in 1s, 20 at once, by address
 policy tokens: a JSON Web Token
 policy users: name and password of one of 1 users
@@ -335,7 +335,7 @@ error: no request has this path: paths are normalized before they are compared
 
 hint: write no dot segments, no slash behind another, and nothing encoded that need not be
 
-error: the path climbs above the root
+error: the path leads above the root
   --> a.toml:19:8
    |
 19 | path = \"/..\"
@@ -367,7 +367,7 @@ error: what is not asked for is left out
     assert_eq!(
         refusal(&with(&config.replace("false", "true"))),
         "\
-error: a host stands without its port
+error: a host must not have a port
  --> a.toml:3:8
   |
 3 | host = \"example.com:80\"
@@ -375,7 +375,7 @@ error: a host stands without its port
 
 hint: write `example.com`, or `*.example.com` for all hosts below it
 
-error: a pattern has a parameter: `{name}`
+error: a pattern needs a parameter: `{name}`
  --> a.toml:4:16
   |
 4 | path_pattern = \"/a\"
@@ -413,7 +413,7 @@ fn redirects_to_nowhere_are_refused() {
     assert_eq!(
         refusal(&with(config)),
         "\
-error: a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`, and no request may choose the host
+error: a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`, and the request must not choose the host
  --> a.toml:3:19
   |
 3 | redirect = { to = \"/{query}{path}\" }

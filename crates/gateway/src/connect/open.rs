@@ -49,7 +49,7 @@ pub(super) async fn open(
             })
         }
         Err(failure) => {
-            tracing::debug!(host = %destination.host.escape_debug(), port = destination.port, %failure, "no tunnel was made");
+            tracing::debug!(host = %destination.host.escape_debug(), port = destination.port, %failure, "CONNECT failed");
             failure.to_response()
         }
     };
@@ -90,7 +90,7 @@ async fn reach(
 }
 
 fn unresolved(error: &io::Error) -> Failure {
-    tracing::debug!(%error, "the host of a tunnel was not found");
+    tracing::debug!(%error, "CONNECT: DNS lookup failed");
     if error.kind() == io::ErrorKind::NotFound { Failure::NameUnresolved } else { Failure::NameNotLookedUp }
 }
 

@@ -66,7 +66,7 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) 
             AttemptOutcome::Failed(failed) => failed,
         };
         let FailedAttempt { failure, ref upstream, ref server, .. } = failed;
-        tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
+        tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "attempt to forward a request failed");
         match decide(forwarding, &failed, tried.len()) {
             Next::Fail => return Err(failure),
             Next::SameServer => {

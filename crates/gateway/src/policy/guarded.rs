@@ -84,7 +84,11 @@ impl Guarded {
 
     fn refuse(&self, refusal: &Refusal, is_for_tunnel: bool) -> Response {
         self.refusals.note();
-        tracing::debug!(policy = self.policy.name(), reason = refusal.reason(), "a request is refused");
+        tracing::debug!(
+            policy = self.policy.name(),
+            reason = refusal.reason(),
+            "request rejected by a policy"
+        );
         let mut response = refusal.to_response(self.policy.name(), is_for_tunnel);
         response.set_refused(Refused { policy: self.policy.name.clone(), reason: refusal.reason() });
         response

@@ -211,7 +211,7 @@ impl fmt::Display for PolicyConfig {
             Self::BasicAuth(config) => config.fmt(f),
             Self::ClientCertificate(config) => config.fmt(f),
             Self::Concurrency(config) => config.fmt(f),
-            Self::ContentBytesMax(octets) => write!(f, "content of at most {octets} octets"),
+            Self::ContentBytesMax(octets) => write!(f, "body of at most {octets} bytes"),
             Self::Jwt(config) => config.fmt(f),
             Self::RateLimit(config) => config.fmt(f),
         }

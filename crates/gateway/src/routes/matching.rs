@@ -177,8 +177,8 @@ impl fmt::Display for InvalidHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Host => "a host is a name or an address",
-            Self::Port => "a host stands without its port",
-            Self::Wildcard => "`*` stands for what comes before the first dot",
+            Self::Port => "a host must not have a port",
+            Self::Wildcard => "`*` must be the whole first label: `*.example.com`",
         })
     }
 }

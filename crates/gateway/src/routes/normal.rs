@@ -259,14 +259,14 @@ fn is_several_or_none(segment: &[u8]) -> bool {
 impl fmt::Display for UnclearPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AboveRoot => "the path climbs above the root",
-            Self::ControlCharacter => "the path has an encoded control character in it",
-            Self::DotsAfterEmpty => "the path has `..` behind an empty segment",
-            Self::HiddenDots => "the path has `.` or `..` in it that not every server sees",
-            Self::EncodedSlash => "the path has an encoded slash in it",
-            Self::OtherRoute => "some servers read the path as one that is not open to this request",
-            Self::Parameters => "the path has a semicolon in it",
-            Self::PercentEncoding => "the path has `%` in it without two hexadecimal digits",
+            Self::AboveRoot => "the path leads above the root",
+            Self::ControlCharacter => "the path has an encoded control character",
+            Self::DotsAfterEmpty => "the path has `..` after an empty segment",
+            Self::HiddenDots => "the path has `.` or `..` in a form that only some servers read as dots",
+            Self::EncodedSlash => "the path has an encoded slash",
+            Self::OtherRoute => "some servers read the path as a path of another route, with other policies",
+            Self::Parameters => "the path has a semicolon",
+            Self::PercentEncoding => "the path has `%` without two hexadecimal digits",
         })
     }
 }

@@ -211,12 +211,12 @@ impl PatternTree {
 impl fmt::Display for InvalidPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Braces => "a parameter stands in braces: `{name}`",
-            Self::NoName => "a parameter has a name: `{name}`, or `{*name}` for all that follows",
-            Self::NoParameter => "a pattern has a parameter: `{name}`",
-            Self::NoSlash => "a pattern begins with `/`",
-            Self::RestNotLast => "`{*name}` stands for all that follows: it is the whole of the last segment",
-            Self::TwoParameters => "there is at most one parameter between two slashes",
+            Self::Braces => "braces are not balanced: write a parameter as `{name}`",
+            Self::NoName => "a parameter needs a name: `{name}`, or `{*name}` for the rest of the path",
+            Self::NoParameter => "a pattern needs a parameter: `{name}`",
+            Self::NoSlash => "a pattern must start with `/`",
+            Self::RestNotLast => "`{*name}` matches the rest of the path: it must be the whole last segment",
+            Self::TwoParameters => "a path segment must not have two parameters",
         })
     }
 }

@@ -69,7 +69,7 @@ pub(super) async fn connect(
         if failure == Failure::Loop {
             slot.server.log_loop(upstream.name());
         }
-        tracing::debug!(upstream = upstream.name(), server = %slot.server.address, %failure, "a stream could not be forwarded");
+        tracing::debug!(upstream = upstream.name(), server = %slot.server.address, %failure, "forwarding of a TCP stream failed");
         slot.failed(failure, false);
         slot.server.statistics().count_failure(failure);
         if !failure.retry().allows(true) || !upstream.allows_retry(tried.len(), clock) {

@@ -114,7 +114,7 @@ impl Target {
                 Ok(self.names.find(&name).unwrap_or(&self.upstream))
             }
             Err(error) => {
-                tracing::debug!(client = %client.info.client, %error, "a stream is for no server that can be told");
+                tracing::debug!(client = %client.info.client, %error, "TCP stream closed: no valid TLS ClientHello");
                 Err(StreamEnd::NotTls)
             }
         }

@@ -89,7 +89,7 @@ pub struct InvalidServerAddr(String);
 impl InvalidServerAddr {
     /// Hint for the user.
     pub const HINT: &str =
-        "a server is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, `NAME:PORT`, or `unix:PATH`";
+        "write a server as `IP:PORT` (`127.0.0.1:8080`, `[::1]:8080`), `NAME:PORT` or `unix:PATH`";
 }
 
 impl fmt::Display for InvalidServerAddr {

@@ -17,7 +17,7 @@ type Start = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 static TASKS: LazyLock<Mutex<UnboundedSender<Start>>> = LazyLock::new(|| {
     let (sender, receiver) = unbounded_channel();
     if let Err(error) = thread::Builder::new().name("upkeep".to_owned()).spawn(|| run(receiver)) {
-        tracing::error!(%error, "there is no thread for health checks and names");
+        tracing::error!(%error, "cannot start the thread for health checks and DNS lookups");
     }
     Mutex::new(sender)
 });
@@ -33,7 +33,9 @@ pub(crate) fn spawn<F: Future<Output = ()> + 'static>(start: impl FnOnce() -> F 
 fn run(mut tasks: UnboundedReceiver<Start>) {
     let runtime = match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
         Ok(runtime) => runtime,
-        Err(error) => return tracing::error!(%error, "there is no reactor for health checks and names"),
+        Err(error) => {
+            return tracing::error!(%error, "cannot start the runtime for health checks and DNS lookups");
+        }
     };
     runtime.block_on(async {
         while let Some(start) = tasks.recv().await {

@@ -119,7 +119,7 @@ impl Server {
             tracing::error!(
                 upstream,
                 server = %self.address,
-                "a loop was stopped: this server is a listener of this gateway, and the request came from it"
+                "request loop stopped: this server is a listener of this gateway, and the request came from this gateway"
             );
         }
     }

@@ -46,7 +46,7 @@ fn what_is_wrong_with_tunnels_is_shown_where_it_is() {
     for (keys, message) in [
         ("connect = {}", "missing field `hosts`"),
         ("connect = { hosts = [] }", "tunnels lead to at least one host"),
-        ("connect = { hosts = [\"a:443\"] }", "a host stands without its port"),
+        ("connect = { hosts = [\"a:443\"] }", "a host must not have a port"),
         ("connect = { hosts = [\"a.*\"] }", "`*` stands"),
         ("connect = { hosts = [\"*\"], ports = [] }", "tunnels lead to at least one port"),
         ("connect = { hosts = [\"*\"], ports = [0] }", "the value must be from 1 to 65535"),

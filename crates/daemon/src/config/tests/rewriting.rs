@@ -68,12 +68,12 @@ fn what_servers_are_told_is_said_of_the_upstream() {
 #[test]
 fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
     for (keys, message) in [
-        ("rewrite.path = \"v2{rest}\"", "a path begins with `/`, `{path}` or `{rest}`"),
-        ("rewrite.path = \"/a?b\"", "a path is written as it is sent"),
-        ("rewrite.path = \"/../a\"", "has no `.` and no `..`"),
+        ("rewrite.path = \"v2{rest}\"", "a path must start with `/`, `{path}` or `{rest}`"),
+        ("rewrite.path = \"/a?b\"", "a path must be percent-encoded"),
+        ("rewrite.path = \"/../a\"", "have no `.` and no `..`"),
         ("rewrite.path = \"/v2/{rest}\"", "hint: write `/v2{rest}`"),
-        ("rewrite.path = \"/{id}\"", "there is no such place"),
-        ("rewrite.path = \"/{rest\"", "a place stands in braces"),
+        ("rewrite.path = \"/{id}\"", "unknown placeholder"),
+        ("rewrite.path = \"/{rest\"", "braces are not balanced"),
         (
             "rewrite.request.set = { Host = \"a\" }",
             "hint: what is said of the client and the way has keys of the upstream",
@@ -81,15 +81,15 @@ fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
         ("rewrite.request.add = { Content-Length = \"1\" }", "this field belongs to the connection"),
         ("rewrite.request.add = { Transfer_Encoding = \"1\" }", "this field belongs to the connection"),
         ("rewrite.response.remove = [\"Connection\"]", "this field belongs to the connection"),
-        ("rewrite.response.set = { \"A b\" = \"1\" }", "this is not the name of a field"),
-        ("rewrite.response.set = { A = \"b\\r\\nC: d\" }", "this is not the value of a field"),
+        ("rewrite.response.set = { \"A b\" = \"1\" }", "the field name is invalid"),
+        ("rewrite.response.set = { A = \"b\\r\\nC: d\" }", "the field value is invalid"),
         ("rewrite.response.set = { A = \"{user}\" }", "hint: possible: `{client}`, `{host}`"),
         ("rewrite.header = 1", "unknown key `header`"),
         ("mirror.upstream = \"c\"", "there is no upstream `c`"),
         ("mirror = { upstream = \"b\", share = 1.5 }", "the value must be from 0 to 1"),
         ("mirror = { upstream = \"b\", share = nan }", "the value must be from 0 to 1"),
         ("mirror = { upstream = \"b\", remove = [\"Host\"] }", "this field belongs to the connection"),
-        ("mirror = { upstream = \"b\", remove = [\"A b\"] }", "this is not the name of a field"),
+        ("mirror = { upstream = \"b\", remove = [\"A b\"] }", "the field name is invalid"),
     ] {
         let failure = action(&format!("upstream = \"a\"\n{keys}")).unwrap_err();
         assert!(failure.contains(message) && failure.contains("serve.toml:6"), "{failure}");

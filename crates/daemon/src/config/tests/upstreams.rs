@@ -195,7 +195,7 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("check = { content = \"ok\" }", "a check without a `path` has no `host`, `statuses` or `content`"),
         ("check = { path = \"health\" }", "this is no path"),
         ("check = { path = \"/\", host = \"a\\r\\nb\" }", "this is no host"),
-        ("check = { path = \"/\", statuses = [\"2xx\"] }", "statuses are written `204` or `200-399`"),
+        ("check = { path = \"/\", statuses = [\"2xx\"] }", "write statuses as `204` or `200-399`"),
         ("check = { path = \"/\", rise = 0 }", "the value must be from 1 to 1000"),
         ("ejection.percent_max = 101", "the value must be from 0 to 100"),
         ("ejection.failures = 4294967296", "expected a whole number from 0 to 4294967295"),

@@ -83,19 +83,19 @@ impl fmt::Display for Rewrite {
 impl fmt::Display for InvalidRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Braces => "a place stands in braces, `{path}`, and a brace is written twice: `{{`",
-            Self::DotSegment => "a path that is asked for has no `.` and no `..` in it",
+            Self::Braces => {
+                "braces are not balanced: write a placeholder as `{path}`, and a literal brace as `{{`"
+            }
+            Self::DotSegment => "a path must have no `.` and no `..` segment",
             Self::FieldOfGateway => {
                 "this field belongs to the connection, frames the message, or is written by the gateway"
             }
-            Self::FieldName => "this is not the name of a field",
-            Self::FieldValue => "this is not the value of a field",
-            Self::Octets => {
-                "a path is written as it is sent: percent-encoded, with no query or control character"
-            }
-            Self::Place => "there is no such place",
-            Self::Slash => "`{rest}` begins with a slash itself",
-            Self::Start => "a path begins with `/`, `{path}` or `{rest}`",
+            Self::FieldName => "the field name is invalid",
+            Self::FieldValue => "the field value is invalid",
+            Self::Octets => "a path must be percent-encoded, without a query or control characters",
+            Self::Place => "unknown placeholder",
+            Self::Slash => "`{rest}` already starts with a slash",
+            Self::Start => "a path must start with `/`, `{path}` or `{rest}`",
         })
     }
 }

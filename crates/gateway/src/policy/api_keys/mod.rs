@@ -112,7 +112,7 @@ impl fmt::Display for ApiKeysConfig {
 
 impl fmt::Display for InvalidKeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key is said by its digest: `sha256:` and 64 hexadecimal digits")
+        f.write_str("write the digest of the key: `sha256:` and 64 hexadecimal digits")
     }
 }
 

@@ -80,9 +80,9 @@ impl fmt::Debug for PasswordHash {
 impl fmt::Display for InvalidPasswordHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cost => "a hash that takes so long to check would let nobody in",
-            Self::Damaged => "this is not all of a hash, or something else",
-            Self::Kind => "a password is said by its hash, of bcrypt (`$2y$…`) or Argon2 (`$argon2id$…`)",
+            Self::Cost => "the cost of this hash is too high: a check would take too long",
+            Self::Damaged => "the hash is incomplete or malformed",
+            Self::Kind => "write a password hash: bcrypt (`$2y$…`) or Argon2 (`$argon2id$…`)",
         })
     }
 }

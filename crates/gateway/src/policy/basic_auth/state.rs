@@ -129,7 +129,7 @@ impl Job {
         if let Err(error) = thread::Builder::new().name("password".to_owned()).spawn(check) {
             static LIMIT: LogLimit = LogLimit::new();
             if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                tracing::error!(%error, suppressed, "cannot start a thread that checks a password");
+                tracing::error!(%error, suppressed, "password check failed: cannot start a thread");
             }
             return Err(Some(Refusal::Busy));
         }

@@ -81,7 +81,7 @@ impl Exchange {
     ) -> Poll<Result<usize, Error>> {
         match self {
             Self::Http1(exchange) => exchange.poll_send_pipe(cx, now, pipe),
-            Self::Http2(_) => unreachable!("only who takes pipes is given some"),
+            Self::Http2(_) => unreachable!("HTTP/2 does not accept pipes"),
         }
     }
 

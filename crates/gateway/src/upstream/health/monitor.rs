@@ -86,14 +86,14 @@ impl HealthMonitor {
         {
             let (upstream, address) = (&*self.upstream, &server.address);
             health.begin_epoch();
-            tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
+            tracing::warn!(upstream, server = %address, milliseconds, "server ejected");
         }
     }
 
     /// Lets `server` have its share again.
     fn come_back(&self, server: &Server, now: u64) {
         server.health().come_back(now);
-        tracing::info!(upstream = &*self.upstream, server = %server.address, "a server is back");
+        tracing::info!(upstream = &*self.upstream, server = %server.address, "server back after ejection");
     }
 }
 

@@ -50,7 +50,7 @@ pub struct InvalidStatusRange;
 
 impl fmt::Display for InvalidStatusRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("statuses are written `204` or `200-399`, and are from 200 to 599")
+        f.write_str("write statuses as `204` or `200-399`, from 200 to 599")
     }
 }
 

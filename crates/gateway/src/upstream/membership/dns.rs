@@ -165,7 +165,7 @@ fn take_addresses(
                     upstream = label,
                     host,
                     reason,
-                    "a name cannot be resolved: its servers stay as they are"
+                    "DNS lookup failed, keeping the previous addresses"
                 );
             }
             name.has_failed = true;
@@ -173,7 +173,7 @@ fn take_addresses(
         }
     };
     if name.has_failed {
-        tracing::info!(upstream = label, host, "a name can be resolved again");
+        tracing::info!(upstream = label, host, "DNS lookup works again");
     }
     name.has_failed = false;
     replace_servers(upstream, name.origin, &addresses, clock);
@@ -187,7 +187,7 @@ fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[Upstrea
     let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     let addresses = addresses.join(", ");
     let name = &upstream.config.servers[origin].address;
-    tracing::info!(upstream = upstream.name(), %name, addresses, "a name was resolved to other addresses");
+    tracing::info!(upstream = upstream.name(), %name, addresses, "DNS lookup: addresses changed");
     for server in changed.added {
         if !changed.is_first {
             server.health().come_back(milliseconds(now));

@@ -83,9 +83,9 @@ fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<Pro
     match failure {
         None => {
             server.health().come_back(milliseconds(clock.now()));
-            tracing::info!(upstream, server = %address, "a server is up");
+            tracing::info!(upstream, server = %address, "health checks: server up");
         }
-        Some(reason) => tracing::warn!(upstream, server = %address, %reason, "a server is down"),
+        Some(reason) => tracing::warn!(upstream, server = %address, %reason, "health checks: server down"),
     }
 }
 

@@ -152,8 +152,8 @@ impl Expected<'_> {
 impl fmt::Display for ProbeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(error) => write!(f, "no connection: {error}"),
-            Self::Content => f.write_str("the expected text is not in the content"),
+            Self::Connect(error) => write!(f, "connect failed: {error}"),
+            Self::Content => f.write_str("the body does not contain the expected text"),
             Self::Exchange(error) => error.fmt(f),
             Self::Status(status) => write!(f, "status {status}"),
             Self::TimedOut => f.write_str("no answer in time"),
