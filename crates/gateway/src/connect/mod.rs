@@ -1,7 +1,7 @@
 //! CONNECT: tunnels to where clients name, if the config lets them (RFC 9110 §9.3.6).
 //!
 //! ```text
-//! CONNECT host:port ─▶ destination: is it allowed ─▶ resolve ─▶ reach: which of its addresses ─▶ connect ─▶ 200, octets both ways
+//! CONNECT host:port ─▶ destination: is it allowed ─▶ resolve ─▶ reach: which of its addresses ─▶ connect ─▶ 200, bytes both ways
 //!                          │ 403                      │ 502         │ 403                        │ 502, 504
 //! ```
 //! A gateway that does this can be made to speak for its clients wherever it gets itself. So nothing is

@@ -2,7 +2,7 @@
 //! sides are done.
 //!
 //! ```text
-//! listener ─▶ TcpForward: which upstream ─▶ connect: select, connect, or another server ─▶ tunnel: octets both ways ─▶ record
+//! listener ─▶ TcpForward: which upstream ─▶ connect: select, connect, or another server ─▶ tunnel: bytes both ways ─▶ record
 //! ```
 //! The upstream does balancing, checks, queues, ejection and limits, as for requests.
 

@@ -47,7 +47,7 @@ fn what_is_wrong_with_tunnels_is_shown_where_it_is() {
         ("connect = {}", "missing field `hosts`"),
         ("connect = { hosts = [] }", "tunnels lead to at least one host"),
         ("connect = { hosts = [\"a:443\"] }", "a host must not have a port"),
-        ("connect = { hosts = [\"a.*\"] }", "`*` stands"),
+        ("connect = { hosts = [\"a.*\"] }", "`*` must be the whole first label"),
         ("connect = { hosts = [\"*\"], ports = [] }", "tunnels lead to at least one port"),
         ("connect = { hosts = [\"*\"], ports = [0] }", "the value must be from 1 to 65535"),
         (

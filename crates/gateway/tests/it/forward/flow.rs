@@ -117,7 +117,7 @@ fn a_client_that_never_reads_holds_up_its_upstream_and_nobody_else() {
             others.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         }
         assert_eq!(unchanged, 500, "the upstream is still being read");
-        assert!(seen < held_bytes_max(), "{seen} octets were taken for a client that reads none");
+        assert!(seen < held_bytes_max(), "the gateway took {seen} bytes, but the client reads none");
         drop(client);
     });
 }

@@ -183,7 +183,7 @@ fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
         let made = origin.made.load(Ordering::Relaxed) * PIECE_BYTES;
         // Sockets of this machine keep some megabytes by themselves.
         let most = if has_http2 { 1 << 20 } else { 16 << 20 };
-        assert!(made < most, "{made} octets were made for a client that takes 64 KiB");
+        assert!(made < most, "the upstream server sent {made} bytes, but the client takes only 64 KiB");
     }
 }
 
