@@ -245,8 +245,9 @@ impl Subject {
                 soak::run(server.id(), loads, requests, cell.duration, &mut make)
             }
             Self::Client(server, client) => {
-                let call = || calls::call(client, server, cell.case.connections, cell.duration, cell.ground);
-                line.during("its client", call)
+                let calling =
+                    || calls::call(client, server, cell.case.connections, cell.duration, cell.ground);
+                line.during("its client", calling)
             }
             Self::Bridge(_, load) => {
                 run(&Load { limit: Limit::Duration(cell.warm_up), ..load.clone() }, None, cell, line)?;
