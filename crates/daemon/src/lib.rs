@@ -40,5 +40,7 @@ mod explain;
 mod check;
 
 pub use check::{Checked, check, explain};
-pub use config::{Config, ConfigSource, Failure, Finding, Route, Severity, parse_listeners, schema};
+pub use config::{
+    Config, ConfigSource, Failure, Finding, Route, Severity, parse_listeners, reference, schema,
+};
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};

@@ -6,6 +6,7 @@ mod parse;
 mod values;
 mod resolver;
 mod whole_file;
+mod reference;
 mod environment;
 mod failure;
 mod secrets;
@@ -43,6 +44,7 @@ pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,
     ListenerTlsConfig, Policies, TcpListenerConfig, Upstreams,
 };
+pub use reference::reference;
 pub use settings::{Config, Route, parse_listeners};
 use settings::{LISTED_HINT, is_listed};
 use values::Span;

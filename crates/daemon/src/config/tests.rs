@@ -1,5 +1,5 @@
-//! The examples are true: one names every key, the defaults it shows are those of the server, and the schema
-//! fits both.
+//! The example configs are correct: serve.toml has every key, its defaults are those of the server, and the
+//! schema accepts the examples.
 
 mod compression;
 mod connect;
@@ -8,6 +8,7 @@ mod listeners;
 mod messages;
 mod policies;
 mod proxies;
+mod reference;
 mod rewriting;
 mod timeouts;
 mod upstreams;

@@ -86,7 +86,7 @@ pub(in crate::config) trait FromText: Sized + JsonSchema {
     /// Description of the expected value, for error messages.
     const EXPECTED: &'static str;
 
-    /// The JSON Schema of text and table. Default that of the type.
+    /// Returns the JSON Schema of text and table. Default: the schema of the type.
     fn schema(generator: &mut SchemaGenerator) -> Schema {
         generator.subschema_for::<Self>()
     }

@@ -1,0 +1,5 @@
+//! Prints the configuration reference, `docs/guide/configuration.md`.
+
+fn main() {
+    print!("{}", thruway_daemon::reference());
+}
