@@ -17,30 +17,30 @@ use super::resolver::{Resolver, refuse_certificate, resolve_roots};
 use super::values::Spanned;
 use super::{ListenerConfig, Span};
 
-/// The ACME server (RFC 8555) that certificates are ordered from which listeners want to be ordered.
+/// The ACME server (RFC 8555) that issues certificates for listeners.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAcme {
-    /// Must be `true`: you accept the terms of service of the ACME server. Default `false`; then nothing is
-    /// ordered.
+    /// `true` states that you accept the terms of service of the ACME server. A config with `acme` is refused
+    /// without it. Default: false.
     #[serde(default)]
     pub(super) terms_of_service_agreed: bool,
-    /// The URL of its directory. Default that of Let's Encrypt.
+    /// URL of the ACME server's directory, with `https`. Default: the directory of Let's Encrypt.
     pub(super) directory: Option<Spanned<String>>,
-    /// Proof that you control a name: `tls-alpn-01` at port 443, or `http-01` at port 80. Default
-    /// `tls-alpn-01`.
+    /// Method that proves control of a name: `tls-alpn-01`, which needs port 443, or `http-01`, which needs
+    /// port 80. Default: `tls-alpn-01`.
     #[serde(default)]
     pub(super) challenge: RawChallenge,
-    /// Addresses at which the ACME server can reach you, such as `mailto:admin@example.com`. Sent when the
-    /// account is created. Default: none.
+    /// Contact URLs for the operator of the ACME server, such as `mailto:admin@example.com`. They are sent
+    /// when the account is created. Default: none.
     #[serde(default)]
     pub(super) contacts: Vec<Spanned<String>>,
-    /// The directory for account, keys and certificates. Relative to the directory of the config. Default
-    /// `acme`.
+    /// Directory for the account, keys and certificates. A relative path starts at the directory of the
+    /// config. Default: `acme`.
     pub(super) store: Option<PathBuf>,
     /// PEM files with trusted roots for the ACME server. Default: the roots of the system.
     pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
-    /// Account at the ACME server that its operators gave you, if they require one. Default: none.
+    /// An account that the operator of the ACME server gave you, if it requires one. Default: none.
     pub(super) external_account: Option<RawExternalAccount>,
 }
 
@@ -53,13 +53,13 @@ pub(super) enum RawChallenge {
     TlsAlpn01,
 }
 
-/// An account elsewhere (RFC 8555 §7.3.4).
+/// An external account binding (RFC 8555 §7.3.4).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawExternalAccount {
-    /// Id of the key.
+    /// Identifier of the key.
     pub(super) key_id: String,
-    /// The key, in base64url.
+    /// The key, in base64url. It is a secret: Thruway hides it in errors.
     #[schemars(extend("writeOnly" = true))]
     pub(super) key: Spanned<String>,
 }

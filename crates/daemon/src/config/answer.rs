@@ -11,24 +11,29 @@ use crate::config::FixedAnswer;
 use crate::config::resolver::Resolver;
 use crate::config::values::Spanned;
 
+/// A fixed response.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawAnswer {
-    /// 200 to 599. Default 200.
+    /// Status, 200 to 599. Default: 200.
     pub(in crate::config) status: Option<Spanned<u16>>,
-    /// Default `text/plain; charset=utf-8` where there is content.
+    /// Media type of the body. Default: `text/plain; charset=utf-8` if there is a body.
     pub(in crate::config) content_type: Option<Spanned<String>>,
-    /// Default none.
+    /// Body of the response. Default: none.
     pub(in crate::config) content: Option<Spanned<String>>,
     /// Additional headers: `{ name = "…", value = "…" }`. Headers that the server writes itself are refused.
+    /// Default: none.
     #[serde(default)]
     pub(in crate::config) fields: Vec<RawField>,
 }
 
+/// A header of a fixed response.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawField {
+    /// Name of the header.
     pub(in crate::config) name: Spanned<String>,
+    /// Value of the header.
     pub(in crate::config) value: Spanned<String>,
 }
 

@@ -13,41 +13,41 @@ use thruway_server::layers::Compression;
 use super::resolver::Resolver;
 use super::values::Spanned;
 
-/// Compression of responses: `true`, `false`, or a table.
+/// The compression settings, or none.
 pub(super) enum RawCompression {
     No,
     Yes(Box<RawCompressed>),
 }
 
-/// Settings of compression.
+/// Compression of responses.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCompressed {
-    /// `zstd`, `br` and `gzip`: of those that a client likes best, the first is used. Default all, in this
-    /// order.
+    /// Content codings: `zstd`, `br` and `gzip`. If a client prefers several equally, the first one is used.
+    /// Default: `zstd`, `br`, `gzip`.
     pub(super) codings: Option<Spanned<Vec<Spanned<RawCoding>>>>,
     /// Compression levels. Higher levels need more time.
     #[serde(default)]
     pub(super) levels: RawLevels,
-    /// Media types: `text/html`, `text/*` for all below it (but not `text/event-stream`), `*+json` for all
-    /// that end so. Default what is known to get smaller: text, JSON, XML, scripts and the like.
+    /// Media types: `text/html`, `text/*` (without `text/event-stream`), or `*+json` for a suffix. Default:
+    /// text, JSON, XML, scripts and similar types.
     pub(super) types: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Minimum size of a body in bytes. Smaller bodies are not compressed. Default 512.
+    /// Minimum size of a body in bytes. Smaller bodies are not compressed. Default: 512.
     pub(super) minimum_bytes: Option<u64>,
     /// Maximum number of streams that a worker compresses at a time. Further streams are sent uncompressed.
-    /// Default 128.
+    /// Default: 128.
     pub(super) streams_max: Option<usize>,
 }
 
-/// The levels of codings.
+/// Compression levels of the content codings.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLevels {
-    /// 1 to 6. Default 4.
+    /// Level of `br`, 1 to 6. Default: 4.
     pub(super) br: Option<Spanned<u8>>,
-    /// 1 to 9. Default 5.
+    /// Level of `gzip`, 1 to 9. Default: 5.
     pub(super) gzip: Option<Spanned<u8>>,
-    /// 1 to 12. Default 3.
+    /// Level of `zstd`, 1 to 12. Default: 3.
     pub(super) zstd: Option<Spanned<u8>>,
 }
 

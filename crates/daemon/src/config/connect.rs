@@ -8,25 +8,26 @@ use crate::config::resolver::{Resolver, SOME_PERIOD};
 use crate::config::server::resolve_networks;
 use crate::config::values::{Period, Spanned};
 
-/// Tunnels that clients ask for with CONNECT. Defaults are those of `thruway_gateway::ConnectConfig`.
+/// Tunnels that clients open with CONNECT.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawConnect {
-    /// The hosts that may be named, at least one: `example.com`, `*.example.com`, an address, or `*` for any.
+    /// Hosts that clients may name, at least one: `example.com`, `*.example.com`, an address, or `*` for any.
+    /// Others get 403.
     pub(in crate::config) hosts: Spanned<Vec<Spanned<String>>>,
-    /// The ports that may be named. Default 443.
+    /// Ports that clients may name. Default: 443.
     pub(in crate::config) ports: Option<Spanned<Vec<Spanned<u16>>>>,
-    /// Networks that may be reached although their addresses are not of the whole internet, or are this
-    /// machine's: `10.1.0.0/16`. Default none.
+    /// Networks with private addresses that tunnels may reach, such as `10.1.0.0/16`. All other private
+    /// addresses, and those of this machine, get 403. Default: none.
     #[serde(default)]
     pub(in crate::config) private: Vec<Spanned<String>>,
-    /// `true` allows tunnels to listeners of this server, if `private` includes their addresses. Default
-    /// `false`. Risk: also to the admin listener.
+    /// `true` allows tunnels to listeners of this server, if `private` includes their addresses. Risk: this
+    /// includes the `admin` listener. Default: false.
     #[serde(default)]
     pub(in crate::config) own_listeners: bool,
-    /// Maximum time to resolve the name and to connect. Default 5s.
+    /// Maximum time to resolve the name and to connect. Default: 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
-    /// Maximum time without a byte in either direction. Then the tunnel is closed. Default 10m.
+    /// Maximum time without a byte in either direction. Then the tunnel is closed. Default: 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 

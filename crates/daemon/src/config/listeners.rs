@@ -26,33 +26,36 @@ use crate::config::{
     Failure, Http2, HttpsRedirect, LISTED_HINT, ListenerConfig, TcpListenerConfig, Upstreams, is_listed,
 };
 
-/// Table of a listener.
+/// An address on which the server listens, and the protocols there.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListener {
-    /// `IP:PORT` or `unix:PATH`.
+    /// Address of the listener: `IP:PORT`, with IPv6 in brackets, or `unix:PATH`. With port 0, the system
+    /// chooses a port.
     pub(in crate::config) address: Spanned<String>,
-    /// Expects a PROXY protocol header (version 1 or 2) that names the client: `true`, or `{ from =
-    /// ["NETWORK"] }`. Default `false`. Risk of `true`: any client that can connect chooses its address.
+    /// `true` expects a PROXY protocol header (version 1 or 2) at the start of each connection, which names
+    /// the client. A table accepts the header only from some networks. Connections without the header are
+    /// closed. Risk of `true`: any client that can connect chooses the client address. Default: false.
     #[serde(default)]
     pub(in crate::config) proxy_protocol: RawProxyProtocol,
-    /// HTTP/2: `true`, or `"only"` without HTTP/1.1. With `tls` clients negotiate it; without, the first
-    /// bytes of a connection tell the version. Default: `true` with `tls`, otherwise `false`.
+    /// `true` accepts HTTP/2 besides HTTP/1.1, and `"only"` accepts no HTTP/1.1. With `tls`, clients
+    /// negotiate the protocol. Without `tls`, clients must use HTTP/2 without negotiation, and the first
+    /// bytes of a connection tell it from HTTP/1.1. Default: true with `tls`, otherwise false.
     pub(in crate::config) http2: Option<Spanned<RawHttp2>>,
-    /// The name of an upstream that connections are forwarded to, whatever they carry: a name, or a table.
-    /// Default none, for HTTP.
+    /// Forwards TCP connections without reading requests: the name of an upstream, or a table. Default: none,
+    /// the listener serves HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
-    /// TLS with clients. Default: none.
+    /// TLS for the clients of this listener. Default: no TLS.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
-    /// The port of a listener with TLS to which all requests are redirected, at the host that they name.
-    /// Default none.
+    /// Redirects all requests of this listener to the same URL with https at this port. Another listener must
+    /// serve the routes. Default: no redirect.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
-    /// Compression for requests of this listener, unless the route overrides it: `true`, `false`, or a table.
-    /// Default: that of the server.
+    /// Compression on routes that do not set it: `true`, `false`, or a table. Default: `compression` of the
+    /// server.
     pub(in crate::config) compression: Option<Spanned<RawCompression>>,
 }
 
-/// HTTP/2 setting of a listener.
+/// Protocol versions of HTTP that a listener accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum RawHttp2 {
     No,
@@ -64,18 +67,18 @@ pub(in crate::config) enum RawHttp2 {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTcp {
-    /// The name of an upstream.
+    /// Name of the upstream.
     pub(in crate::config) upstream: String,
-    /// Other upstreams by the server name of the TLS handshake: `"a.example" = "UPSTREAM"`, or
-    /// `"*.a.example"` for all names below it. Nothing is decrypted; connections without TLS are closed.
-    /// Default: none, so the name does not matter.
+    /// Other upstreams, by the server name in the client's TLS handshake: `"a.example" = "UPSTREAM"`, or
+    /// `"*.a.example"` for all names below it. Thruway decrypts nothing. Connections without TLS are closed.
+    /// Default: none, the handshake is not read.
     #[serde(default)]
     pub(in crate::config) server_names: BTreeMap<String, Spanned<String>>,
-    /// Maximum time without a byte in either direction. Then the connection is closed. Default 10m.
+    /// Maximum time without a byte in either direction. Then the connection is closed. Default: 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
-/// PROXY protocol setting: `true`, `false`, or the networks from which headers are accepted.
+/// `true` if connections begin with a PROXY protocol header, or the networks that may send it.
 #[derive(Default)]
 pub(in crate::config) enum RawProxyProtocol {
     #[default]
@@ -83,10 +86,12 @@ pub(in crate::config) enum RawProxyProtocol {
     Yes(RawProxies),
 }
 
+/// Networks that may send a PROXY protocol header.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawProxies {
-    /// Networks, as `10.0.0.0/8`; connections from others are closed. Default all.
+    /// Networks, such as `10.0.0.0/8`. Connections from other addresses are closed. Risk of the default: any
+    /// client that can connect chooses the client address. Default: all.
     pub(in crate::config) from: Option<Spanned<Vec<Spanned<String>>>>,
 }
 

@@ -13,25 +13,28 @@ use crate::config::resolver::Resolver;
 use crate::config::values::Spanned;
 use crate::config::{AccessLogConfig, AdminConfig, ListenerConfig, is_listed};
 
-/// Table of the admin listener.
+/// The admin listener: health, status, metrics, reload and admin state of servers.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawAdmin {
-    /// `IP:PORT` of this machine, or `unix:PATH`.
+    /// Address of the admin listener: `IP:PORT` of this machine, or `unix:PATH`. It must differ from the
+    /// addresses in `listeners`.
     pub(in crate::config) address: Spanned<String>,
-    /// `true` allows an address that other machines reach. Default `false`. Risk: the listener has no
-    /// authentication, so anyone with access to it controls the server.
+    /// `true` allows an address that other machines reach. Risk: the listener has no authentication, so
+    /// anyone with access to it controls the server. Default: false.
     #[serde(default)]
     pub(in crate::config) allow_remote: bool,
 }
 
+/// The access log.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawAccessLog {
-    /// `common`, `combined` or `json`. Default `combined`.
+    /// Format of the lines: `common`, `combined` or `json`. Default: `combined`.
     #[serde(default)]
     pub(in crate::config) format: RawFormat,
-    /// A file, or `-` for the standard output, which is the default. Relative to the directory of the config.
+    /// A file, or `-` for the standard output. A relative path starts at the directory of the config.
+    /// Default: `-`.
     pub(in crate::config) path: Option<Spanned<PathBuf>>,
 }
 

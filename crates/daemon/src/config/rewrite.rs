@@ -12,38 +12,39 @@ use thruway_server::Authority;
 use crate::config::resolver::Resolver;
 use crate::config::values::{FromText, Spanned, TextOrTable};
 
-/// Changes of requests and responses on a route that forwards.
+/// Changes of forwarded requests and their responses.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRewrite {
-    /// The path that is asked for: `{rest}` is what comes after `path`, `{path}` all of it, `{NAME}` what
-    /// `path_pattern` calls so.
+    /// Path of the forwarded request: `{rest}` is the part after `path`, `{path}` the whole path, and
+    /// `{NAME}` a part of a `path_pattern`. Default: the path of the client.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// `true` changes paths in `Location` back, if only the prefix of the path was rewritten. Default `true`.
+    /// `true` changes a `Location` header of the server back to the path of the client, if only the prefix
+    /// was rewritten. Default: true.
     pub(in crate::config) location: Option<bool>,
-    /// Fields of requests.
+    /// Headers of requests.
     #[serde(default)]
     pub(in crate::config) request: RawFieldRewrite,
-    /// Fields of responses.
+    /// Headers of responses.
     #[serde(default)]
     pub(in crate::config) response: RawFieldRewrite,
 }
 
-/// Fields that are removed, set and added, in this order. Values may have places: `{client}`, `{host}`,
-/// `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
-/// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and what `path_pattern` names; `{{` and
-/// `}}` are braces. `{tls_client_names}` shows each name with its type, and percent-encodes commas within
-/// names: `DNS:ada.example,URI:spiffe://example/ada`.
+/// Headers to remove, set and add, in this order. Values can contain `{client}`, `{host}`, `{path}`,
+/// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
+/// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the parts of a `path_pattern`. Write
+/// braces as `{{` and `}}`. `{tls_client_names}` shows each name with its type, and percent-encodes commas
+/// within names: `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFieldRewrite {
-    /// `{ NAME = "value" }`: this value and no other.
+    /// Sets a header to this value and removes other values: `{ NAME = "value" }`. Default: none.
     #[serde(default)]
     pub(in crate::config) set: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// `{ NAME = "value" }`: one more line.
+    /// Adds a header line: `{ NAME = "value" }`. Default: none.
     #[serde(default)]
     pub(in crate::config) add: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Names.
+    /// Names of headers to remove. Default: none.
     #[serde(default)]
     pub(in crate::config) remove: Vec<Spanned<String>>,
 }
@@ -65,14 +66,15 @@ pub(in crate::config) enum RawHostName {
     Server,
 }
 
+/// A fixed `Host`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFixedHost {
-    /// A name or an address, with a port or without.
+    /// Name or address, with or without a port.
     pub(in crate::config) fixed: Spanned<String>,
 }
 
-/// Which fields tell servers about the client.
+/// Headers that tell servers about the client.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::config) enum RawForwarded {

@@ -27,63 +27,72 @@ use crate::config::upstreams::known_upstream;
 use crate::config::values::{Period, Span, Spanned};
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 
-/// Which requests, and what happens to them: one of the paths, and exactly one action.
+/// A route: the requests that it matches, and exactly one action for them.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTION_KEYS])))]
 pub(in crate::config) struct RawRoute {
-    /// `example.com`, or `*.example.com` for all hosts below; without a port. Default any.
+    /// Host of the request, on any port: `example.com`, or `*.example.com` for all hosts below it. Default:
+    /// any.
     pub(in crate::config) host: Option<Spanned<String>>,
-    /// This path and all below it.
+    /// Matches this path and everything below it. A route has exactly one of `path`, `path_exact` and
+    /// `path_pattern`.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// This path only.
+    /// Matches this path only.
     pub(in crate::config) path_exact: Option<Spanned<String>>,
-    /// The paths of this shape: `/users/{id}`, `/static/{*rest}`.
+    /// Matches paths of this form: `/users/{id}`, `/static/{*rest}`.
     pub(in crate::config) path_pattern: Option<Spanned<String>>,
-    /// The methods; `GET` includes `HEAD`. Default all.
+    /// Methods of the request. `GET` includes `HEAD`. Default: all.
     pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Header fields that must be there: `{ NAME = "value" }`, or `{ NAME = true }` for any value.
+    /// Headers that the request must have: `{ NAME = "value" }`, or `{ NAME = true }` for any value. Default:
+    /// none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
-    /// Parameters of the query that must be there, as `headers`.
+    /// Query parameters that the request must have, in the form of `headers`. Default: none.
     #[serde(default)]
     pub(in crate::config) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
-    /// Policies that a request must pass first, in this order. Default none.
+    /// Names of the policies that a request must pass, in this order. Risk of the default: all clients reach
+    /// the route. Default: none.
     #[serde(default)]
     pub(in crate::config) policies: Vec<Spanned<String>>,
-    /// Compression of responses: `true`, `false`, or a table. Default: that of the listener or server.
+    /// Compression of responses: `true`, `false`, or a table. Default: `compression` of the listener,
+    /// otherwise that of the server.
     pub(in crate::config) compression: Option<RawCompression>,
-    /// Action: a fixed response.
+    /// Action: sends a fixed response.
     pub(in crate::config) answer: Option<RawAnswer>,
-    /// Action: tunnels to where clients name, for CONNECT.
+    /// Action: opens tunnels for CONNECT requests.
     pub(in crate::config) connect: Option<Spanned<RawConnect>>,
-    /// Action: the endpoints of the demo.
+    /// Action: `true` serves the endpoints of the demo.
     pub(in crate::config) demo: Option<bool>,
-    /// Action: a directory of files.
+    /// Action: serves a directory of files.
     pub(in crate::config) files: Option<RawFiles>,
-    /// Action: the MCP endpoint of the demo.
+    /// Action: `true` serves the MCP endpoint of the demo.
     pub(in crate::config) mcp: Option<bool>,
-    /// Action: another place to ask at.
+    /// Action: redirects the client to another URL.
     pub(in crate::config) redirect: Option<RawRedirect>,
-    /// Action: upstreams that share the requests, as for canaries.
+    /// Action: forwards requests to several upstreams that share them, such as for a canary.
     pub(in crate::config) split: Option<Spanned<RawSplit>>,
-    /// Action: the name of an upstream that answers.
+    /// Action: forwards requests to the upstream of this name.
     pub(in crate::config) upstream: Option<Spanned<String>>,
-    /// With `split` or `upstream`: changes of requests and responses. Default: no change.
+    /// Changes of forwarded requests and their responses. Needs `split` or `upstream`. Default: none.
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
-    /// With `split` or `upstream`: destination of mirrored requests. Default: no mirror.
+    /// Upstream that gets copies of the requests. Needs `split` or `upstream`. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// With `split` or `upstream`: overrides the timeout of the upstream.
+    /// Overrides `head_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of the
+    /// upstream.
     pub(in crate::config) head_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`: overrides the timeout of the upstream.
+    /// Overrides `content_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of
+    /// the upstream.
     pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`: overrides the timeout of the upstream.
+    /// Overrides `event_stream_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value
+    /// of the upstream.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// With `split` or `upstream`: overrides the timeout of the upstream.
+    /// Overrides `total_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of the
+    /// upstream.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
 }
 
-/// Expected value of a header or parameter.
+/// The expected value of a header or query parameter.
 pub(in crate::config) enum RawExpected {
     /// Any value: `true`.
     Any,
@@ -91,30 +100,33 @@ pub(in crate::config) enum RawExpected {
     Value(String),
 }
 
+/// A redirect.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRedirect {
-    /// `https://…`, `http://…` or `/…`, with the places `{host}`, `{path}`, `{query}` and `{rest}`.
+    /// Target: `https://…`, `http://…` or `/…`. `{host}`, `{path}` and `{query}` are parts of the request;
+    /// `{rest}` is the part of the path after `path`.
     pub(in crate::config) to: Spanned<String>,
-    /// 301, 302, 303, 307 or 308. Default 308.
+    /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,
 }
 
+/// A directory of files.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFiles {
-    /// The directory; relative to that of the config.
+    /// Directory of the files. A relative path starts at the directory of the config.
     pub(in crate::config) root: PathBuf,
-    /// File that is sent for its directory. Default `index.html`.
+    /// File that is sent for its directory. Default: `index.html`.
     pub(in crate::config) index: Option<Spanned<String>>,
     /// `true` sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` to clients that accept the coding.
-    /// Default `true`.
+    /// Default: true.
     pub(in crate::config) precompressed: Option<bool>,
-    /// `true` serves files with names that begin with a dot. Default `false`. Risk: `.git`, `.env` and
-    /// similar files become public.
+    /// `true` serves files and directories with names that begin with a dot. Risk: `.git`, `.env` and similar
+    /// files become public. Default: false.
     #[serde(default)]
     pub(in crate::config) hidden_files: bool,
-    /// The value of `Cache-Control`. Default none.
+    /// Value of the response header `Cache-Control`. Default: none.
     pub(in crate::config) cache_control: Option<Spanned<String>>,
 }
 

@@ -11,62 +11,75 @@ use thruway_server::{Http2Limits, InvalidNetwork, Limits, Networks, ProxyFields,
 use crate::config::resolver::{HEAD_BYTES_MAX, PERIOD_MAX, Resolver};
 use crate::config::values::{Period, Spanned};
 
-/// Limits. The defaults are those of `thruway_server::Limits` and `thruway_server::Config`.
+/// Limits for requests.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawLimits {
-    /// Maximum size of a request target in bytes. Longer targets get 414.
+    /// Maximum size of a request target in bytes, 16 to 1048576. Longer targets get 414. Default: 8192.
     pub(in crate::config) request_target_bytes: Option<Spanned<u32>>,
-    /// Maximum size of the request headers in bytes. Larger headers get 431.
+    /// Maximum size of the request headers in bytes, 64 to 1048576. Larger headers get 431. Default: 32768.
     pub(in crate::config) header_section_bytes: Option<Spanned<u32>>,
-    /// Field lines in a header or trailer section; more is answered 431.
+    /// Maximum number of header or trailer lines, 1 to 10000. More get 431. Default: 128.
     pub(in crate::config) field_lines: Option<Spanned<u32>>,
-    /// Maximum size of a request body in bytes. Larger bodies get 413.
+    /// Maximum size of a request body in bytes. Larger bodies get 413. Default: 1073741824.
     pub(in crate::config) content_bytes: Option<u64>,
-    /// Maximum number of bytes that chunks may have besides their data. More get 400.
+    /// Maximum number of bytes that chunks may have besides their data, up to 1048576. More get 400. Default:
+    /// 4096.
     pub(in crate::config) chunk_extension_bytes: Option<Spanned<u32>>,
-    /// Maximum size of the trailers in bytes. Larger trailers get 431.
+    /// Maximum size of the trailers in bytes, 2 to 1048576. Larger trailers get 431. Default: 8192.
     pub(in crate::config) trailer_section_bytes: Option<Spanned<u32>>,
-    /// Requests on one connection; 0 for no limit.
+    /// Maximum number of requests on one connection. 0 sets no limit. Default: 0.
     pub(in crate::config) requests_per_connection: Option<u64>,
-    /// Requests of one connection that are answered at the same time.
+    /// Maximum number of pipelined requests of one connection that are handled at a time, 1 to 10000.
+    /// Default: 64.
     pub(in crate::config) pipelined_requests: Option<Spanned<usize>>,
-    /// Maximum number of response bytes that wait for a client.
+    /// Maximum number of response bytes that wait for a client, 1024 to 1073741824. Larger values cost memory
+    /// for slow clients, smaller ones cost system calls. Default: 65536.
     pub(in crate::config) output_bytes: Option<Spanned<usize>>,
-    /// Maximum number of request body bytes that are read ahead of the handler.
+    /// Maximum number of request body bytes that are read ahead of the handler, 1024 to 1073741824. Default:
+    /// 65536.
     pub(in crate::config) content_window_bytes: Option<Spanned<usize>>,
     /// Maximum number of unread request body bytes that are discarded so that the connection can be reused.
+    /// Default: 262144.
     pub(in crate::config) discard_bytes: Option<u64>,
-    /// Maximum number of streams of an HTTP/2 connection at a time. Further streams are refused; clients may
-    /// send them again.
+    /// Maximum number of streams of an HTTP/2 connection at a time, 1 to 10000. Further streams are refused;
+    /// clients may send them again. Default: 100.
     pub(in crate::config) concurrent_streams: Option<Spanned<u32>>,
-    /// Number of body bytes that a client may send on an HTTP/2 stream before the handler reads them.
+    /// Flow-control window of an HTTP/2 stream, 1024 to 1073741824 bytes: data that a client may send before
+    /// the handler reads it. Default: 65536.
     pub(in crate::config) stream_window_bytes: Option<Spanned<u32>>,
 }
 
-/// Timeouts: `10s`, `1m 30s`, `500ms`. The defaults are those of `thruway_server::Timeouts`.
+/// Timeouts of client connections, up to 24h. Only `half_closed`, `linger` and `drain` may be `0s`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTimeouts {
     /// Maximum time from the first byte of a request to the end of its headers. Then the client gets 408.
+    /// Default: 10s.
     pub(in crate::config) header_section: Option<Spanned<Period>>,
-    /// Maximum time that a client may fall behind with a request body.
+    /// Maximum time that a client may fall behind with a request body. Then the client gets 408. Raise it for
+    /// clients that pause for longer. Risk: a client can keep the part of the body that has arrived in memory
+    /// for this time. Default: 20s.
     pub(in crate::config) content: Option<Spanned<Period>>,
-    /// Minimum rate of a request body, in bytes per second. A slower body falls behind.
+    /// Minimum rate of a request body, in bytes per second. A slower body falls behind, and fails when it is
+    /// behind by `content`. Default: 500.
     pub(in crate::config) content_rate_min: Option<NonZeroU64>,
-    /// Maximum time to the next request on an open connection (keep-alive).
+    /// Maximum time to the next request on an open connection (keep-alive). Then the connection is closed.
+    /// Default: 60s.
     pub(in crate::config) idle: Option<Spanned<Period>>,
     /// Maximum time to respond to a client that has closed its sending side. Then the request is canceled.
+    /// Default: 1s.
     pub(in crate::config) half_closed: Option<Spanned<Period>>,
-    /// Maximum pause of a client that does not read its response. Then the connection is reset.
+    /// Maximum pause of a client that neither reads its response nor sends request data. Then the connection
+    /// is reset. Default: 30s.
     pub(in crate::config) write_stall: Option<Spanned<Period>>,
-    /// Maximum time for a client to read the last response and close.
+    /// Maximum time for a client to read the last response and close the connection. Default: 2s.
     pub(in crate::config) linger: Option<Spanned<Period>>,
-    /// Maximum time for connections to end during a drain. Then they are cut off.
+    /// Maximum time for connections to end after SIGTERM or SIGINT. Then they are cut off. Default: 30s.
     pub(in crate::config) drain: Option<Spanned<Period>>,
 }
 
-/// Headers in which proxies name the client.
+/// Headers in which trusted proxies name the client.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::config) enum RawProxyFields {

@@ -18,26 +18,26 @@ use crate::config::values::{Span, Spanned};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawSplit {
-    /// `{ NAME = WEIGHT }`: how many requests each gets in relation to the others, 0 to 1000000.
+    /// Relative share of each upstream, 0 to 1000000: `{ NAME = WEIGHT }`.
     pub(in crate::config) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
-    /// Keeps a client in its group: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Default: each
-    /// request is random.
+    /// Key that keeps a client on its side: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Requests
+    /// without the key are shared at random. Default: random.
     pub(in crate::config) by: Option<Spanned<String>>,
 }
 
-/// An upstream that gets copies of requests. Its responses are discarded.
+/// An upstream that gets copies of requests. Thruway discards its responses.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawMirror {
-    /// Its name.
+    /// Name of the upstream.
     pub(in crate::config) upstream: Spanned<String>,
-    /// Part of the requests, 0 to 1. Default 1.
+    /// Share of requests that are copied, 0 to 1. Default: 1.
     pub(in crate::config) share: Option<Spanned<f64>>,
-    /// Maximum number of mirrored requests in progress; further ones are skipped. Default 100.
+    /// Maximum number of copies in flight. Beyond it, Thruway makes no copies. Default: 100.
     pub(in crate::config) requests_max: Option<usize>,
-    /// Names of headers that copies do not have. Default none: copies have the headers of the request, with
-    /// `Authorization`, `Cookie` and API keys. If the mirror may not see credentials, remove them:
-    /// `["Authorization", "Cookie"]`.
+    /// Names of headers that copies do not have. Risk of the default: a copy has all headers of the request,
+    /// with `Authorization`, `Cookie` and API keys. If the mirror may not see credentials, set
+    /// `["Authorization", "Cookie"]`. Default: none.
     #[serde(default)]
     pub(in crate::config) remove: Vec<Spanned<String>>,
 }

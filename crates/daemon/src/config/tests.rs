@@ -193,7 +193,7 @@ fn the_schema_tells_what_keys_mean() {
     let schema = schema();
     let described =
         |pointer: &str| schema.pointer(pointer).and_then(|text| text.as_str()).unwrap_or_default();
-    assert!(described("/properties/workers/description").starts_with("Worker threads, 1 to 1024."));
+    assert!(described("/properties/workers/description").starts_with("Number of worker threads, 1 to 1024."));
     assert!(described("/$defs/RawRoute/properties/host/description").contains("*.example.com"));
     assert_eq!(described("/$defs/RawRoute/properties/host/type"), "string");
     assert_eq!(described("/properties/access_log/$ref"), "#/$defs/RawAccessLog");

@@ -23,28 +23,31 @@ use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_beside_c
 use crate::config::values::Spanned;
 use crate::config::{Http2, ListenerTlsConfig};
 
-/// TLS towards clients.
+/// TLS for the clients of a listener.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerTls {
-    /// At least one. A client gets that which has the name it asks for, or a wildcard for it, or else the
-    /// first.
+    /// Certificates, at least one. A client gets the certificate for the name that it asks for, or one with a
+    /// matching wildcard, or else the first.
     pub(in crate::config) certificates: Spanned<Vec<Spanned<RawListenerCertificate>>>,
-    /// `1.2` or `1.3`: the lowest version that is spoken. Default `1.2`.
+    /// Lowest accepted TLS version: `1.2` or `1.3`. Default: `1.2`.
     #[serde(default)]
     pub(in crate::config) min_version: RawTlsVersion,
-    /// Staples OCSP responses, which the server fetches from the responder that the certificate names.
-    /// Default false.
+    /// `true` fetches OCSP responses from the servers that the certificates name, and sends them to clients.
+    /// Default: false.
     #[serde(default)]
     pub(in crate::config) ocsp_stapling: bool,
-    /// Gives clients session tickets, encrypted with rotating keys. Default true.
+    /// `true` lets clients resume sessions with tickets. The keys of tickets change every six hours. Default:
+    /// true.
     pub(in crate::config) tickets: Option<bool>,
-    /// Sessions that are kept for clients without tickets; 0 for none. Default 10000.
+    /// Maximum number of sessions that the server stores for clients without tickets, 0 to 10000000. 0 stores
+    /// none. Default: 10000.
     pub(in crate::config) sessions_max: Option<Spanned<usize>>,
-    /// Client certificates. Default: clients are not asked for one.
+    /// Asks clients for a certificate. Default: none, clients are not asked.
     pub(in crate::config) client_certificates: Option<RawClientCertificates>,
-    /// Value of the response header `Strict-Transport-Security`, such as `max-age=31536000`. Default: no
-    /// header.
+    /// Value of the response header `Strict-Transport-Security`, such as `max-age=31536000`. It makes
+    /// browsers use HTTPS only. Risk: browsers refuse plain HTTP for this time, also after you remove the
+    /// key. Default: none.
     pub(in crate::config) strict_transport_security: Option<Spanned<String>>,
 }
 
@@ -52,27 +55,28 @@ pub(in crate::config) struct RawListenerTls {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerCertificate {
-    /// A file with the certificate, and behind it those between it and a root, in PEM. It is read again when
-    /// it changes, as are the others.
+    /// PEM file with the certificate, followed by its intermediate certificates. Thruway reads all files
+    /// again when one of them changes.
     pub(in crate::config) chain: Option<PathBuf>,
-    /// A file with the private key, in PEM.
+    /// PEM file with the private key.
     pub(in crate::config) key: Option<PathBuf>,
-    /// File with an OCSP response in DER, which is stapled while it is valid. The chain must contain the
-    /// issuer. Default: none.
+    /// File with an OCSP response in DER, which is sent to clients while it is valid. The chain must contain
+    /// the issuer. Default: none.
     pub(in crate::config) ocsp: Option<PathBuf>,
-    /// Names of hosts: the certificate for them is ordered, as `[acme]` says, and renewed.
+    /// Host names for which the server in `[acme]` issues and renews a certificate. Use it instead of `chain`
+    /// and `key`.
     pub(in crate::config) acme: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
-/// A certificate, and its key. All files are in PEM but that of OCSP, and are read again when they change.
+/// A certificate and its key. Thruway reads the files again when they change.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCertificate {
-    /// The certificate, and behind it those between it and a root.
+    /// PEM file with the certificate, followed by its intermediate certificates.
     pub(in crate::config) chain: PathBuf,
-    /// The private key.
+    /// PEM file with the private key.
     pub(in crate::config) key: PathBuf,
-    /// File with an OCSP response in DER, which is stapled. Default: none.
+    /// File with an OCSP response in DER. Default: none.
     pub(in crate::config) ocsp: Option<PathBuf>,
 }
 
@@ -85,34 +89,36 @@ pub(in crate::config) enum RawTlsVersion {
     Tls13,
 }
 
-/// Which certificates clients show.
+/// Certificates of clients.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawClientCertificates {
-    /// PEM files with the trusted issuers of client certificates.
+    /// PEM files with the certificates of the issuers that are trusted for client certificates.
     pub(in crate::config) roots: Spanned<Vec<PathBuf>>,
-    /// Refuses clients without a certificate. Default true.
+    /// `true` refuses clients without a certificate. Risk of `false`: only routes with a `client_certificate`
+    /// policy require one. Default: true.
     pub(in crate::config) required: Option<bool>,
 }
 
-/// TLS towards the servers of an upstream: `true`, or a table.
+/// TLS to the servers of an upstream.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstreamTls {
-    /// PEM files with trusted roots for server certificates. Default: the roots of the system.
+    /// PEM files with trusted roots for the servers' certificates. Default: the roots of the system.
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
-    /// The name that certificates must have. Default what `servers` calls each server.
+    /// Expected name in the servers' certificates. Default: the name of each server in `servers`.
     pub(in crate::config) server_name: Option<Spanned<String>>,
-    /// The certificate that is shown to servers that ask for one. Default none.
+    /// Client certificate for servers that ask for one. Default: none.
     pub(in crate::config) certificate: Option<RawCertificate>,
-    /// Verifies server certificates. Default true.
+    /// `true` verifies the servers' certificates. Risk of `false`: anyone on the network path can read and
+    /// change all traffic. Default: true.
     pub(in crate::config) verify: Option<bool>,
-    /// `1.2` or `1.3`: the lowest version that is spoken. Default `1.2`.
+    /// Lowest accepted TLS version: `1.2` or `1.3`. Default: `1.2`.
     #[serde(default)]
     pub(in crate::config) min_version: RawTlsVersion,
 }
 
-/// A TLS table, or `true` or `false`.
+/// The TLS settings of an upstream, or none.
 pub(in crate::config) enum RawUpstreamTlsOrNot {
     No,
     Yes(Box<RawUpstreamTls>),

@@ -28,60 +28,70 @@ use crate::config::usage::{AboutRequests, check_usage};
 use crate::config::values::Spanned;
 use crate::config::{Config, Failure, ListenerConfig};
 
-/// A whole file.
+/// The keys of a config file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct Raw {
-    /// Worker threads, 1 to 1024. Default one for each core.
+    /// Number of worker threads, 1 to 1024. Default: one per core.
     pub(in crate::config) workers: Option<Spanned<u64>>,
-    /// Maximum number of open connections; further ones are answered with 503. Default: as many as file
-    /// descriptors allow.
+    /// Maximum number of open connections of all workers, 1 to 10000000. Further connections get 503.
+    /// Default: the descriptor limit of the process, less a reserve for files.
     pub(in crate::config) connections_max: Option<Spanned<u64>>,
-    /// Sends the output of several connections of a worker with one system call (`io_uring`), where the
-    /// kernel supports it. Default true.
+    /// `true` passes all sends of a worker's poll iteration to the kernel in one system call (io_uring).
+    /// Kernels without io_uring ignore it. Default: true.
     pub(in crate::config) batch_sends: Option<bool>,
-    /// Listeners; at least one.
+    /// Addresses on which the server listens, at least one.
     #[serde(default)]
     pub(in crate::config) listeners: Vec<RawListener>,
-    /// ACME account that orders certificates. Default: none.
+    /// The ACME server that issues certificates for listeners. Default: none.
     pub(in crate::config) acme: Option<Spanned<RawAcme>>,
-    /// Networks of trusted proxies, whose forwarding headers are believed: `10.0.0.0/8`, an address, or
-    /// `unix`. Default: none.
+    /// Proxies in front of this server: networks (`10.0.0.0/8`), addresses, or `unix` for all connections
+    /// over Unix sockets. The server ignores forwarding headers from any other address. Risk: every machine
+    /// in these networks can pretend to be any client. Default: none.
     #[serde(default)]
     pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
-    /// The fields in which they say it: `x-forwarded`, which is the default, or `forwarded`.
+    /// Headers in which the trusted proxies name the client: `x-forwarded` or `forwarded`. Risk: if the
+    /// proxies write other headers than this, clients can choose their own address. Default: `x-forwarded`.
     #[serde(default)]
     pub(in crate::config) trusted_proxies_write: RawProxyFields,
-    /// Routes; at least one.
+    /// Routes, at least one if a listener serves HTTP and does not redirect all requests.
     #[serde(default)]
     pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
-    /// Handling of `%2F` and `%5C` in paths, which some servers read as slashes: `guard`, `reject` or `keep`.
-    /// Default `guard`: such a request is answered with 400 if its other reading matches a route with a
-    /// policy that this route lacks.
+    /// Treatment of `%2F` and `%5C` in paths, which some upstream servers read as slashes: `guard`, `reject`
+    /// or `keep`. `guard` responds 400 if the decoded path leads to a route with a policy that the request
+    /// does not pass, or to a route that responds without an upstream. `reject` responds 400 to all such
+    /// requests. `keep` forwards all of them. Risk of `keep`: if an upstream server decodes these characters,
+    /// clients can bypass policies. Default: `guard`.
     #[serde(default)]
     pub(in crate::config) encoded_slashes: RawOtherReading,
-    /// The same for `;` and the rest of a segment after it, which some servers ignore.
+    /// Treatment of `;` and the rest of its path segment, which some upstream servers ignore: `guard`,
+    /// `reject` or `keep`, as for `encoded_slashes`. Risk of `keep`: if an upstream server ignores this part,
+    /// clients can bypass policies. Default: `guard`.
     #[serde(default)]
     pub(in crate::config) path_parameters: RawOtherReading,
-    /// Servers that requests are forwarded to, by name.
+    /// Groups of servers that get forwarded requests, by name.
     #[serde(default)]
     pub(in crate::config) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
-    /// Policies by name. Routes refer to these names.
+    /// Conditions that a request must pass before a route handles it, by name. Routes list these names.
     #[serde(default)]
     pub(in crate::config) policies: BTreeMap<String, Spanned<RawPolicy>>,
-    /// Admin listener. Default: none.
+    /// The admin listener. Default: none.
     pub(in crate::config) admin: Option<RawAdmin>,
-    /// Compression of responses for routes without a setting of their own. Default: none.
+    /// Compression of responses: `true`, `false`, or a table. Listeners and routes can override it. Risk: if
+    /// a response contains a secret and also text that an attacker can choose, its compressed length reveals
+    /// the secret (BREACH). Default: false.
     pub(in crate::config) compression: Option<RawCompression>,
-    /// A line for each request. Default none.
+    /// The access log, with one line for each request. Default: none.
     pub(in crate::config) access_log: Option<RawAccessLog>,
+    /// Limits for requests.
     #[serde(default)]
     pub(in crate::config) limits: RawLimits,
+    /// Timeouts of client connections.
     #[serde(default)]
     pub(in crate::config) timeouts: RawTimeouts,
 }
 
-/// Handling of paths that servers may read in another way.
+/// Treatment of paths that upstream servers may read differently.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::config) enum RawOtherReading {

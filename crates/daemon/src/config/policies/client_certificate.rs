@@ -15,24 +15,26 @@ use crate::config::resolver::Resolver;
 use crate::config::values::{Span, Spanned};
 use crate::config::{ListenerConfig, Route};
 
-/// Any certificate, or those to which one of these applies.
+/// Any trusted certificate, or certificates that match one of the conditions.
 pub(in crate::config) enum RawClientCertificate {
     Any,
     OneOf(Box<RawCertificates>),
 }
 
+/// Accepted client certificates. A certificate passes if it matches one value of any list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCertificates {
-    /// Subjects of accepted certificates: `CN=ada,O=Example`, as in access logs.
+    /// Accepted subjects, as access logs show them: `CN=ada,O=Example`. Default: none.
     pub(in crate::config) subjects: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Host names of accepted certificates, besides the subject.
+    /// Accepted DNS names in the subject alternative names. Default: none.
     pub(in crate::config) dns_names: Option<Spanned<Vec<Spanned<String>>>>,
-    /// URIs of accepted certificates, besides the subject: `spiffe://example/service`.
+    /// Accepted URIs in the subject alternative names: `spiffe://example/service`. Default: none.
     pub(in crate::config) uris: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Mail addresses of accepted certificates, besides the subject.
+    /// Accepted mail addresses in the subject alternative names. Default: none.
     pub(in crate::config) emails: Option<Spanned<Vec<Spanned<String>>>>,
-    /// These: `sha256:` and 64 hexadecimal digits, with or without colons between pairs.
+    /// Accepted certificates by digest: `sha256:` and 64 hexadecimal digits, with or without colons between
+    /// pairs. Default: none.
     pub(in crate::config) fingerprints: Option<Spanned<Vec<Spanned<String>>>>,
 }
 

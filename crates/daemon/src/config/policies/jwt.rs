@@ -14,48 +14,51 @@ use crate::config::policies::headers::{resolve_realm, resolve_text_of_file, reso
 use crate::config::resolver::{PERIOD_MAX, Resolver};
 use crate::config::values::{Period, Span, Spanned};
 
+/// JSON Web Tokens. The key is `keys_file`, `keys_url` or `secret`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawJwt {
-    /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the
-    /// config.
+    /// File with the issuer's public keys: a JSON Web Key Set, or PEM. A relative path starts at the
+    /// directory of the config. Default: none.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// URL of the issuer's JSON Web Key Set: `https://…`. Thruway fetches it again when it is old, and when a
-    /// token names an unknown key.
+    /// URL of the issuer's JSON Web Key Set, with `https`. Thruway fetches the set again when it is old, and
+    /// when a token names an unknown key. Default: none.
     pub(in crate::config) keys_url: Option<Spanned<String>>,
-    /// Time until the keys at `keys_url` are fetched again. Default 10m. The server can shorten it
-    /// (`Cache-Control`), not extend it.
+    /// Time until the keys at `keys_url` are fetched again. The server can shorten it (`Cache-Control`), not
+    /// extend it. Default: 10m.
     pub(in crate::config) keys_kept_for: Option<Spanned<Period>>,
-    /// Maximum age of the keys while fetching them from `keys_url` fails. After that, requests get 503.
-    /// Default 24h. At least `keys_kept_for`, at most 168h. Set it lower if withdrawn keys must become
-    /// invalid sooner. Risk: as long as fetching fails, withdrawn keys stay valid for this time.
+    /// Maximum age of the keys while fetching them from `keys_url` fails, at least `keys_kept_for` and at
+    /// most 168h. After that, requests get 503. Set it lower if withdrawn keys must become invalid sooner.
+    /// Risk: as long as fetching fails, withdrawn keys stay valid for this time. Default: 24h.
     pub(in crate::config) keys_age_max: Option<Spanned<Period>>,
-    /// Secret that is shared with the issuer, of at least 32 bytes.
+    /// Secret of at least 32 bytes that is shared with the issuer. Thruway hides it in errors. Default: none.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) secret: Option<Spanned<String>>,
-    /// Required issuer of tokens (`iss`). Default: any issuer with one of the keys.
+    /// Required issuer of the token (`iss`). Default: any.
     pub(in crate::config) issuer: Option<String>,
-    /// Accepted audiences (`aud`); a token must name one of them. Default: any. Risk of the default: tokens
-    /// for other services of the issuer give access.
+    /// Required audience of the token (`aud`), one of this list. Risk of the default: a token that the issuer
+    /// made for another service gives access. Default: any.
     pub(in crate::config) audience: Option<Spanned<Vec<String>>>,
-    /// `RS256`, `PS256`, `ES256`, `EdDSA`, `HS256`, …. Default those that the keys are for.
+    /// Accepted signature algorithms, such as `RS256`, `ES256`, `EdDSA` or `HS256`. Default: all algorithms
+    /// that the keys support.
     pub(in crate::config) algorithms: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Tolerated difference between the clocks of issuer and server. Default 30s.
+    /// Tolerated difference between the clocks of issuer and server, at most 1h. Default: 30s.
     pub(in crate::config) leeway: Option<Spanned<Period>>,
-    /// Claims that must be there, besides `exp`. Default none.
+    /// Claims that a token must have, besides `exp`. Default: none.
     #[serde(default)]
     pub(in crate::config) required_claims: Vec<String>,
-    /// Accepted types of tokens (`typ` of the header), with or without `application/`. Default `JWT`, `JOSE`,
-    /// `at+jwt`, and tokens without a type. Set `["at+jwt"]` if the issuer states the type of access tokens
-    /// (RFC 9068). Risk: with other types, tokens that the issuer makes for other uses may give access.
+    /// Accepted types of tokens (`typ` of the header), with or without `application/`. Set `["at+jwt"]` if
+    /// the issuer states the type of access tokens (RFC 9068). Risk: with other types, tokens that the issuer
+    /// makes for other uses may give access. Default: `JWT`, `JOSE`, `at+jwt`, and tokens without a type.
     pub(in crate::config) types: Option<Spanned<Vec<Spanned<String>>>>,
-    /// `true` accepts ID tokens (OpenID Connect). Default `true`. Set `false` if clients send access tokens.
-    /// Risk: with `true` and without `audience`, the ID token of any application of the issuer gives access.
+    /// `true` accepts ID tokens (OpenID Connect). Set `false` if clients send access tokens. Risk: with
+    /// `true` and without `audience`, the ID token of any application of the issuer gives access. Default:
+    /// true.
     pub(in crate::config) id_tokens: Option<bool>,
-    /// Headers that send a claim to the upstream: `{ X-User = "sub" }`. Default none. A claim that is a list
-    /// of texts is sent as a list with commas; if a text in it has a comma, the request gets 401. Risk: a
-    /// claim that is one text is sent as it is, also with commas, so that an upstream that reads lists takes
-    /// it for several values.
+    /// Headers that send a claim to the upstream: `{ X-User = "sub" }`. A claim that is a list of strings is
+    /// sent with commas; if one of the strings has a comma, the request gets 401. Risk: a claim that is one
+    /// string is sent as it is, also with commas, so that an upstream that reads lists takes it for several
+    /// values. Default: none.
     #[serde(default)]
     pub(in crate::config) fields: BTreeMap<Spanned<String>, String>,
     /// Realm of the challenge. Default: the name of the policy.

@@ -13,35 +13,38 @@ use crate::config::policies::headers::resolve_own_field;
 use crate::config::resolver::{PERIOD_MAX, Resolver};
 use crate::config::values::{FromText, Period, Spanned, TextOrTable};
 
+/// A rate limit.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRateLimit {
     /// Number of requests in `per`, in the long run.
     pub(in crate::config) requests: Spanned<u32>,
-    /// Default 1s.
+    /// Time to which `requests` applies. Default: 1s.
     pub(in crate::config) per: Option<Spanned<Period>>,
     /// Number of requests at once. Default: as many as `requests`.
     pub(in crate::config) burst: Option<Spanned<u32>>,
-    /// Which requests are counted together: `address`, `route`, or `{ header = "NAME" }`. Default `address`.
+    /// Requests that are counted together: `address`, `route`, or `{ header = "NAME" }`. Risk of `header`:
+    /// clients choose headers themselves, unless an earlier policy sets the header. Default: `address`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
-    /// 400 to 599. Default 429.
+    /// Status of refused requests, 400 to 599. Default: 429.
     pub(in crate::config) status: Option<Spanned<u16>>,
-    /// Maximum number of remembered addresses or values, 17 bytes each. Default 65536.
+    /// Maximum number of remembered addresses or values, 8 to 100000000, 17 bytes each. Default: 65536.
     pub(in crate::config) keys_max: Option<Spanned<usize>>,
 }
 
+/// A limit of requests in flight.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawConcurrency {
     /// Maximum number of requests in flight.
     pub(in crate::config) requests_max: Spanned<u32>,
-    /// Which requests are counted together, as for `rate_limit`. Default `route`.
+    /// Requests that are counted together, as for `rate_limit`. Default: `route`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
-    /// 400 to 599. Default 503.
+    /// Status of refused requests, 400 to 599. Default: 503.
     pub(in crate::config) status: Option<Spanned<u16>>,
 }
 
-/// Which requests are counted together: a name, or a table.
+/// Requests that are counted together: a name, or a table.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::config) enum RawCountBy {
@@ -56,10 +59,11 @@ pub(in crate::config) enum RawCountByName {
     Route,
 }
 
-/// Counts requests with the same value of a header together.
+/// Requests with the same value of a header are counted together.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCountByHeader {
+    /// Name of the header.
     pub(in crate::config) header: Spanned<String>,
 }
 

@@ -23,23 +23,23 @@ use crate::config::resolver::Resolver;
 use crate::config::server::resolve_networks;
 use crate::config::values::{Span, Spanned};
 
-/// Table of a policy. Its key tells its kind; `allow` and `deny` are one kind.
+/// A policy of one kind. Its key names the kind; `allow` and `deny` are one kind.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPolicy {
-    /// Clients that may ask, by address: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, `unix`. Others are
-    /// answered 403.
+    /// Client addresses that may send requests: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, or `unix`. Others
+    /// get 403.
     pub(in crate::config) allow: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Clients that may not, whatever `allow` says.
+    /// Client addresses that get 403. `deny` wins over `allow`.
     pub(in crate::config) deny: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Users with a name and a password; others are answered 401.
+    /// Users with a password (HTTP Basic). Others get 401.
     pub(in crate::config) basic_auth: Option<RawBasicAuth>,
-    /// Clients with a key; others are answered 401.
+    /// Clients with an API key. Others get 401.
     pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
-    /// Clients with a JSON Web Token; others are answered 401.
+    /// Clients with a JSON Web Token in `Authorization: Bearer`. Others get 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
-    /// Clients with a certificate, on listeners that ask for one: `true` for any that the listener trusts, or
-    /// a table; others are answered 403.
+    /// Clients with a certificate, on listeners with `client_certificates`: `true` for any that the listener
+    /// trusts, or a table. Others get 403.
     pub(in crate::config) client_certificate: Option<RawClientCertificate>,
     /// Rate limit. Further requests get 429.
     pub(in crate::config) rate_limit: Option<RawRateLimit>,

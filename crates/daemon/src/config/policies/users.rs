@@ -15,39 +15,47 @@ use crate::config::policies::headers::{
 use crate::config::resolver::Resolver;
 use crate::config::values::{Span, Spanned};
 
+/// Users with a password (HTTP Basic).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawBasicAuth {
     /// Realm that browsers show. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
-    /// Names, and hashes of passwords by bcrypt or Argon2.
+    /// Names of users, and hashes of their passwords by bcrypt or Argon2. Thruway hides them in errors.
+    /// Default: none.
     #[serde(default)]
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) users: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// A file of lines `NAME:HASH`, as `htpasswd -B` writes it. Relative to the directory of the config.
+    /// File with lines `NAME:HASH`, as `htpasswd -B` writes it. A relative path starts at the directory of
+    /// the config. Default: none.
     pub(in crate::config) users_file: Option<Spanned<PathBuf>>,
-    /// Header that sends the user to the upstream. It is removed from client requests. Default: none.
+    /// Header that sends the user name to the upstream. Routes with this policy remove the header from client
+    /// requests. Default: none.
     pub(in crate::config) user_field: Option<Spanned<String>>,
 }
 
+/// API keys.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawApiKeys {
-    /// Keys are in this field. Default `X-Api-Key`, if there is neither `bearer` nor `query`.
+    /// Header with the key. Default: `X-Api-Key`, if neither `bearer` nor `query` is set.
     pub(in crate::config) header: Option<Spanned<String>>,
-    /// Keys are in this parameter of the query.
+    /// Query parameter with the key. Risk: upstream servers, mirrors and their logs see the key. Default:
+    /// none.
     pub(in crate::config) query: Option<String>,
-    /// Keys are in `Authorization: Bearer`.
+    /// `true` reads the key from `Authorization: Bearer`. Default: false.
     #[serde(default)]
     pub(in crate::config) bearer: bool,
-    /// Names, and digests of keys: `sha256:` and 64 hexadecimal digits.
+    /// Names of keys, and their digests: `sha256:` and 64 hexadecimal digits. Risk: a digest protects only
+    /// random keys. Thruway hides the digests in errors. Default: none.
     #[serde(default)]
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) keys: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// A file of lines `NAME:sha256:DIGEST`. Relative to the directory of the config.
-    pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// Header that sends the name of the key to the upstream. It is removed from client requests. Default:
+    /// File with lines `NAME:sha256:DIGEST`. A relative path starts at the directory of the config. Default:
     /// none.
+    pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
+    /// Header that sends the name of the key to the upstream. Routes with this policy remove the header from
+    /// client requests. Default: none.
     pub(in crate::config) user_field: Option<Spanned<String>>,
 }
 

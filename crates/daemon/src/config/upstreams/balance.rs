@@ -10,7 +10,7 @@ use thruway_server::FieldName;
 use crate::config::resolver::Resolver;
 use crate::config::values::{FromText, Spanned, TextOrTable};
 
-/// Balancing method: a name, or a table.
+/// A balancing method: a name, or a table.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::config) enum RawBalance {
@@ -27,22 +27,26 @@ pub(in crate::config) enum RawBalanceName {
     PeakEwma,
 }
 
-/// Requests with the same key go to the same server.
+/// Balancing by a hash: requests with the same key go to the same server.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawHash {
-    /// `client_address`, `path`, `field:NAME` or `cookie:NAME`.
+    /// Key of the hash: `client_address`, `path`, `field:NAME` or `cookie:NAME`.
     pub(in crate::config) hash: Spanned<String>,
-    /// Hundredths of its share that a server may have to do with.
+    /// Maximum load of a server in percent of the average, 100 to 100000. Beyond it, the next server gets the
+    /// request. Default: 125.
     pub(in crate::config) load_max_percent: Option<Spanned<u32>>,
 }
 
+/// Sticky sessions: a cookie sends a client to the same server again.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawSticky {
-    /// The name of the cookie.
+    /// Name of the cookie.
     pub(in crate::config) cookie: Spanned<String>,
-    /// Key that signs the cookie values. Default: random at each start.
+    /// Secret that protects the values of the cookie. Gateways with the same secret accept each other's
+    /// cookies. Thruway hides it in errors. Default: a random secret, so that cookies are valid until the
+    /// process ends.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) secret: Option<Spanned<String>>,
 }

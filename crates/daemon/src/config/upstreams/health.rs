@@ -8,41 +8,42 @@ use thruway_server::FieldValue;
 use crate::config::resolver::{Resolver, SOME_PERIOD, is_path_octet};
 use crate::config::values::{Period, Spanned};
 
-/// Active health checks. Defaults are those of `thruway_gateway::CheckConfig`.
+/// Health checks of the servers of an upstream.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCheck {
-    /// Path of the `GET` request. Without it, a check only opens a connection.
+    /// Path that is requested with `GET`. Default: none, an accepted connection is enough.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// `Host` header of checks. Default: the server's address.
+    /// Value of `Host`. Default: the address of the server.
     pub(in crate::config) host: Option<Spanned<String>>,
-    /// Statuses that are good: `204`, `200-399`.
+    /// Statuses of a healthy server, such as `204` or `200-399`. Default: `200-399`.
     pub(in crate::config) statuses: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Text that must be in the content. Default none.
+    /// Text that the first 64 KiB of the response body must contain. Default: none.
     pub(in crate::config) content: Option<String>,
-    /// From one time to the next.
+    /// Time between two checks. Default: 5s.
     pub(in crate::config) interval: Option<Spanned<Period>>,
-    /// Timeout of a response.
+    /// Maximum time of a check. Default: 2s.
     pub(in crate::config) timeout: Option<Spanned<Period>>,
-    /// Good answers in a row that bring a server back.
+    /// Number of consecutive good checks after which a server is up, 1 to 1000. Default: 2.
     pub(in crate::config) rise: Option<Spanned<u32>>,
-    /// Bad answers in a row that take it out.
+    /// Number of consecutive failed checks after which a server is down, 1 to 1000. Default: 3.
     pub(in crate::config) fall: Option<Spanned<u32>>,
 }
 
-/// When a server that fails gets no more requests. Defaults are those of `thruway_gateway::EjectionConfig`.
+/// Ejection: a server that fails gets no requests for a while.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawEjection {
-    /// Failures in a row; 0 for never.
+    /// Number of consecutive failures that eject a server. 0 disables ejection. Default: 5.
     pub(in crate::config) failures: Option<u32>,
-    /// Statuses that are failures: `503`, `500-599`.
+    /// Statuses that count as failures, such as `503` or `500-599`. Default: none.
     pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
-    /// Duration of the first ejection.
+    /// Time of the first ejection. Each further one is twice as long. Default: 10s.
     pub(in crate::config) time: Option<Spanned<Period>>,
-    /// Maximum duration of an ejection.
+    /// Maximum time of an ejection. Default: 1m.
     pub(in crate::config) time_max: Option<Spanned<Period>>,
-    /// Maximum percentage of servers that are ejected at one time.
+    /// Maximum percentage of ejected servers, 0 to 100. At least one may be ejected, and never all. Default:
+    /// 70.
     pub(in crate::config) percent_max: Option<Spanned<u32>>,
 }
 

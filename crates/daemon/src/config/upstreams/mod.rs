@@ -28,92 +28,104 @@ use crate::config::upstreams::health::{RawCheck, RawEjection, resolve_check, res
 use crate::config::values::{FromText, Period, Span, Spanned, TextOrTable};
 use crate::config::{Http2, Upstreams};
 
-/// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
+/// Servers that serve the same content.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstream {
-    /// At least one.
+    /// Servers, at least one: `IP:PORT`, `NAME:PORT`, `unix:PATH`, or a table with an `address`.
     pub(in crate::config) servers: Vec<Spanned<TextOrTable<RawServer>>>,
-    /// Resolver of server names: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default `system`.
+    /// Resolver for the names of servers: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default:
+    /// `system`.
     pub(in crate::config) resolver: Option<TextOrTable<RawResolver>>,
-    /// Interval between two lookups of a server name if the DNS response has no TTL.
+    /// Time after which names of servers are resolved again, if the resolver reports no time to live.
+    /// Default: 30s.
     pub(in crate::config) resolve_interval: Option<Spanned<Period>>,
-    /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default
-    /// `round_robin`.
+    /// Balancing method: `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…"
+    /// }`. Default: `round_robin`.
     pub(in crate::config) balance: Option<Spanned<TextOrTable<RawBalance>>>,
-    /// Brings a client to the same server again. Default not.
+    /// Cookie that sends a client to the same server again. Default: none.
     pub(in crate::config) sticky: Option<RawSticky>,
-    /// Maximum number of requests in progress to each server. Default 0: unlimited.
+    /// Maximum number of requests in flight for each server. 0 sets no limit. Default: 0.
     pub(in crate::config) server_requests_max: Option<usize>,
-    /// Maximum number of requests in progress to all servers together. Default 0: unlimited.
+    /// Maximum number of requests in flight for the upstream. 0 sets no limit. Default: 0.
     pub(in crate::config) requests_max: Option<usize>,
-    /// Maximum number of connections to all servers together, idle ones included. Each worker gets an equal
-    /// share, at least one. Default 0: unlimited.
+    /// Maximum number of connections to all servers, used and idle ones. Each worker has its share, at least
+    /// one. 0 sets no limit. Default: 0.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// Queue of requests that wait for a free server.
+    /// Requests that wait because of these limits.
     #[serde(default)]
     pub(in crate::config) queue: RawQueue,
-    /// Limit on retries, relative to all requests.
+    /// Maximum number of retries in relation to all requests.
     #[serde(default)]
     pub(in crate::config) retry_budget: RawRetryBudget,
-    /// Active health checks. Default: none.
+    /// Health checks of the servers. Default: none.
     pub(in crate::config) check: Option<Spanned<RawCheck>>,
-    /// When a server that fails gets no more requests.
+    /// Ejection of servers that fail.
     #[serde(default)]
     pub(in crate::config) ejection: RawEjection,
-    /// Makes `/ready` of the admin listener answer 503 while no server of this upstream is healthy. Default
-    /// false.
+    /// `true` makes `/ready` of the admin listener respond 503 while no server of this upstream is healthy.
+    /// Risk: if all gateways share the upstream, a load balancer in front removes all of them at once.
+    /// Default: false.
     pub(in crate::config) required_for_ready: Option<bool>,
-    /// Duration of the slow start: a recovered server gets less than its share of requests.
+    /// Time in which the share of a server that has come back grows to its full size. 0 disables slow start.
+    /// Default: 0s.
     pub(in crate::config) slow_start: Option<Spanned<Period>>,
-    /// `v1` or `v2`: sends a PROXY protocol header with the client's address on each connection. Default:
-    /// none.
+    /// PROXY protocol header that names the client, at the start of each connection to a server: `v1` or
+    /// `v2`. Such a connection is reused only for the same client connection. Default: none.
     pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
-    /// HTTP/2 towards servers. `true` negotiates it with `tls` and assumes it without. `auto`, with `tls`:
-    /// each server chooses between HTTP/2 and HTTP/1.1. Default `false`: HTTP/1.1.
+    /// `true` uses HTTP/2 with the servers: with `tls` it is negotiated, without `tls` the servers must
+    /// expect it. `"auto"`, with `tls`, lets each server choose between HTTP/2 and HTTP/1.1. Default: false.
     pub(in crate::config) http2: Option<Spanned<RawUpstreamHttp2>>,
-    /// TLS towards the servers: `true`, or a table. Default `false`.
+    /// TLS to the servers: `true`, or a table. Risk of the default: anyone on the network path can read and
+    /// change all traffic. Default: false.
     pub(in crate::config) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
-    /// Timeout of a TCP connect, and of the TLS handshake after it.
+    /// Maximum time to connect to a server. The TLS handshake has the same time again. Default: 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
-    /// From the end of a request to the head of its response; then another server is asked if that is safe,
-    /// or the answer is 504.
+    /// Maximum time from the end of a request to the head of its response. Then another server gets the
+    /// request if that is safe; otherwise the client gets 504. Default: 1m.
     pub(in crate::config) head_timeout: Option<Spanned<Period>>,
-    /// Maximum pause between two bytes of a response body; then the response is aborted.
+    /// Maximum pause within a response body. Then the response is cut off, which counts as a failure of the
+    /// server. Default: 1m.
     pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
-    /// The same for event streams (`text/event-stream`). This timeout does not count as a failure of the
-    /// server.
+    /// Maximum pause within a `text/event-stream`. Then the response is cut off. It does not count as a
+    /// failure. Default: 1h.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// Maximum time that a server may block the next byte of a request.
+    /// Maximum pause of a server that does not read the request. Default: 30s.
     pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
-    /// Timeout of a request and its response: queueing, connecting and retries included. Default: none.
+    /// Maximum time of a whole request: queue, connect, retries and response body included. Then the client
+    /// gets 504, or the response is cut off. Default: none.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
-    /// Maximum size of a response's header section in bytes; a larger one is answered with 502.
+    /// Maximum size of the response headers in bytes, 64 to 1048576. Larger responses become 502. Default:
+    /// 32768.
     pub(in crate::config) response_header_section_bytes: Option<Spanned<u32>>,
-    /// Field lines in a response's header or trailer section; more is answered 502.
+    /// Maximum number of header or trailer lines of a response, 1 to 10000. Larger responses become 502.
+    /// Default: 128.
     pub(in crate::config) response_field_lines: Option<Spanned<u32>>,
-    /// Which connections wait for the next request.
+    /// Idle connections that each worker keeps.
     #[serde(default)]
     pub(in crate::config) pool: RawPool,
-    /// Idle timeout of a tunnel, such as a WebSocket connection.
+    /// Maximum time without a byte in either direction of a WebSocket or another tunnel. Then it is closed.
+    /// Default: 1h.
     pub(in crate::config) tunnel_idle_timeout: Option<Spanned<Period>>,
-    /// `Host` header: `preserve` (the client's), `server` (the name in `servers`), or `{ fixed = "…" }`.
-    /// Default `preserve`.
+    /// `Host` of forwarded requests: `preserve` (the host of the client), `server` (the name in `servers`),
+    /// or `{ fixed = "…" }`. Default: `preserve`.
     pub(in crate::config) host: Option<Spanned<TextOrTable<RawHost>>>,
-    /// Which fields tell of the client: `x-forwarded`, `forwarded`, `both` or `none`. Default `x-forwarded`.
+    /// Headers that tell servers about the client: `x-forwarded`, `forwarded`, `both` or `none`. Risk of
+    /// `none`: forwarding headers of clients pass unchanged. Default: `x-forwarded`.
     pub(in crate::config) forwarded: Option<RawForwarded>,
-    /// Adds `X-Forwarded-Port`, the port that the client connected to. Default false.
+    /// `true` adds `X-Forwarded-Port`, the port that the client used. Default: false.
     pub(in crate::config) forwarded_port: Option<Spanned<bool>>,
-    /// Adds `Via`, which tells servers that there is a gateway. Default true. Without it, a loop over several
-    /// gateways is found only if another of them adds it.
+    /// `true` adds `Via`, which tells servers that a gateway is in front. Without it, gateways find a loop
+    /// over several gateways only if another one adds it. Default: true.
     pub(in crate::config) via: Option<bool>,
-    /// Maximum number of retries on other servers. Only requests that are safe to repeat are retried.
+    /// Maximum number of other servers to try if a request fails and may be sent again, 0 to 100. Default: 2.
     pub(in crate::config) retries_max: Option<Spanned<u32>>,
-    /// Maximum number of body bytes that are buffered for a retry.
+    /// Bytes of each request body, 0 to 16777216, that are kept for a retry until the response begins.
+    /// Default: 65536.
     pub(in crate::config) replay_bytes_max: Option<Spanned<usize>>,
 }
 
-/// HTTP/2 towards servers.
+/// Protocol versions of HTTP that an upstream uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum RawUpstreamHttp2 {
     No,
@@ -121,7 +133,7 @@ pub(in crate::config) enum RawUpstreamHttp2 {
     Auto,
 }
 
-/// Resolver of server names: one of two names, or a table.
+/// Resolver for the names of servers: a name, or a table.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::config) enum RawResolver {
@@ -136,11 +148,11 @@ pub(in crate::config) enum RawResolverName {
     System,
 }
 
-/// Servers of names, asked in turn until one answers.
+/// DNS servers, asked in this order until one responds.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawNameservers {
-    /// `IP:PORT` of each.
+    /// Address of each DNS server: `IP:PORT`.
     pub(in crate::config) nameservers: Spanned<Vec<Spanned<String>>>,
 }
 
@@ -151,52 +163,52 @@ pub(in crate::config) enum RawProxyVersion {
     V2,
 }
 
-/// One server: its address, or a table.
+/// A server of an upstream.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawServer {
-    /// `IP:PORT`, `NAME:PORT` or `unix:PATH`.
+    /// Address of the server: `IP:PORT`, `NAME:PORT` or `unix:PATH`. A name stands for all its addresses.
     pub(in crate::config) address: String,
-    /// Share of the requests, relative to the other servers. Default 1.
+    /// Relative share of requests, 0 to 256. With 0, a server gets only clients with a sticky cookie for it.
+    /// Default: 1.
     pub(in crate::config) weight: Option<Spanned<u32>>,
-    /// Uses the server only while no other server is available. Default false.
+    /// `true` gives the server requests only if no other server can take them. Default: false.
     #[serde(default)]
     pub(in crate::config) backup: bool,
-    /// Maximum number of requests in progress. Default: `server_requests_max` of the upstream.
+    /// Maximum number of requests in flight for this server. Default: `server_requests_max` of the upstream.
     pub(in crate::config) requests_max: Option<usize>,
 }
 
-/// Queue of requests that wait for a free server. Defaults are those of `thruway_gateway::QueueConfig`.
+/// Requests that wait until a server has capacity.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawQueue {
-    /// Maximum number of waiting requests; further ones are answered with 503.
+    /// Maximum number of waiting requests. Further requests get 503. Default: 1000.
     pub(in crate::config) length_max: Option<usize>,
-    /// Maximum time in the queue; then the request is answered with 503.
+    /// Maximum waiting time. Then the request gets 503. Default: 5s.
     pub(in crate::config) timeout: Option<Spanned<Period>>,
 }
 
-/// Which connections wait for the next request, in each worker. Defaults are those of
-/// `thruway_gateway::UpstreamConfig`.
+/// Idle connections that each worker keeps for later requests.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPool {
-    /// Maximum number of idle connections to one server. 0 opens a new connection for each request, also over
-    /// HTTP/2. Default 1024.
+    /// Maximum number of idle connections to each server, 0 to 1000000. With 0, each request opens a
+    /// connection, also over HTTP/2. Default: 1024.
     pub(in crate::config) per_server_max: Option<Spanned<usize>>,
-    /// Maximum number of idle connections to all servers.
+    /// Maximum number of idle connections in all, 0 to 1000000. Default: 4096.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// Timeout after which an idle connection is closed.
+    /// Maximum idle time of a connection. Set it shorter than that of the servers. Default: 30s.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
-/// Limit on retries. Defaults are those of `thruway_gateway::RetryBudget`.
+/// Retry budget of an upstream.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRetryBudget {
-    /// Maximum percentage of the requests of the last ten seconds.
+    /// Retries in percent of the requests of the last 10 s, 0 to 1000. Default: 20.
     pub(in crate::config) percent: Option<Spanned<u32>>,
-    /// And so many a second besides.
+    /// Additional retries per second, 0 to 1000000. Default: 10.
     pub(in crate::config) per_second_min: Option<Spanned<u32>>,
 }
 
