@@ -40,11 +40,11 @@ mod tests;
 
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
+pub use reference::reference;
 pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,
     ListenerTlsConfig, Policies, TcpListenerConfig, Upstreams,
 };
-pub use reference::reference;
 pub use settings::{Config, Route, parse_listeners};
 use settings::{LISTED_HINT, is_listed};
 use values::Span;
