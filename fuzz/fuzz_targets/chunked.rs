@@ -32,7 +32,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     assert_eq!(Some(content), decoded(body).as_deref(), "{}", body.escape_ascii());
 });
 
-/// What the chunks of `body` hold, by the letter of the grammar and without looking at what is between them.
+/// Decodes the chunks of `body` strictly by the grammar and ignores the text between them.
 fn decoded(mut body: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Names in headers: what is encoded fits in a field value, and is decoded to the same.
+//! Names in headers: the encoded form is a valid header value and decodes to the same name.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Messages of MCP: what was accepted can be written and is read as the same, and so are refusals.
+//! MCP messages: an accepted message can be written and parsed again with the same result, and so can an
+//! error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Octets a client sends: the same events however they are cut, and what is accepted can be written again.
+//! Bytes from a client: the events do not depend on the split of the input, and an accepted request can be
+//! written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Octets a server sends: the same events however they are cut, for requests of several kinds.
+//! Bytes from a server: the events do not depend on the split of the input, for requests of several kinds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

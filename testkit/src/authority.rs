@@ -29,7 +29,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one, whom nobody knows.
+    /// Creates a new, untrusted authority.
     ///
     /// # Panics
     /// There is no room for files.
@@ -56,7 +56,7 @@ impl Authority {
         self.issue_with(file, names, |_| {})
     }
 
-    /// The same of a certificate that has expired.
+    /// Issues an expired certificate.
     pub fn issue_expired(&self, file: &str, names: &[&str]) -> CertificateFiles {
         self.issue_with(file, names, |params| {
             params.not_before = date_time_ymd(2001, 1, 1);
@@ -72,7 +72,7 @@ impl Authority {
         })
     }
 
-    /// The same with names of each kind beside the subject: `NAME.example`, `NAME@example.com`,
+    /// Issues a client certificate with a subject and names of each kind: `NAME.example`, `NAME@example.com`,
     /// `spiffe://example.com/NAME` and `192.0.2.1`.
     ///
     /// # Panics
@@ -91,8 +91,8 @@ impl Authority {
         })
     }
 
-    /// A certificate for `names` and somebody's public key on P-256, as it stands in a signing request: with
-    /// that of the authority behind it, in PEM.
+    /// Issues a certificate for `names` and a P-256 public key from a signing request. Returns the chain with
+    /// the authority's certificate, in PEM.
     ///
     /// # Panics
     /// A name is none.
@@ -142,12 +142,12 @@ impl Authority {
         Certificate::from_der(&root).expect("it is a certificate")
     }
 
-    /// What it says of `message`.
+    /// Signs `message`.
     pub(crate) fn sign(&self, message: &[u8]) -> Vec<u8> {
         self.issuer.key().sign(message).expect("keys can sign")
     }
 
-    /// Somebody whom it lets answer about its certificates (RFC 6960 §4.2.2.2).
+    /// Returns a delegated OCSP responder (RFC 6960 §4.2.2.2).
     pub(crate) fn responder(&self) -> Signer {
         let mut params = CertificateParams::default();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::OcspSigning];
@@ -177,7 +177,7 @@ impl Authority {
     }
 }
 
-/// Who says whether a certificate is revoked (RFC 5280 §4.2.2.1).
+/// Returns the extension with the URL of the OCSP responder (RFC 5280 §4.2.2.1).
 fn access(url: &str) -> CustomExtension {
     let url = GeneralName::UniformResourceIdentifier(Ia5String::new(url).expect("it is ASCII"));
     let description = AccessDescription { access_method: OCSP, access_location: url };
@@ -188,7 +188,7 @@ fn access(url: &str) -> CustomExtension {
 /// id-ad-ocsp.
 const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1");
 
-/// The public key of somebody, on P-256.
+/// A public key on P-256.
 struct PublicKey(Vec<u8>);
 
 impl PublicKeyData for PublicKey {

@@ -131,7 +131,7 @@ const TRAILERS: [&str; 9] = [
 const CONTENTS: [&str; 5] =
     ["", "a", "abc", "GET /x HTTP/1.1\r\nHost: a\r\n\r\n", "0\r\n\r\nGET /y HTTP/1.1\r\nHost: a\r\n\r\n"];
 
-/// A connection's worth of octets: a few requests, some of them odd.
+/// Bytes of one connection: a few requests, some of them unusual.
 pub fn case(random: &mut Random) -> Vec<u8> {
     let mut octets = Vec::new();
     for _ in 0..=random.below(3) {
@@ -226,7 +226,7 @@ fn chunks(random: &mut Random, odd: &mut usize, octets: &mut Vec<u8>) {
     text(octets, pick(random, odd, &ENDS));
 }
 
-/// Changes, adds or takes away an octet somewhere.
+/// Changes, adds or removes a byte at a random position.
 fn spoil(random: &mut Random, octets: &mut Vec<u8>) {
     let at = random.below(octets.len());
     let octet = *random.pick(b"\0\t\n\r :,;\x7f\x80\xff0a");
@@ -242,6 +242,6 @@ fn one_of<'c>(random: &mut Random, choices: &[&'c str]) -> &'c str {
 }
 
 fn text(octets: &mut Vec<u8>, text: &str) {
-    // Characters of Latin 1 are one octet each.
+    // Characters of Latin 1 are one byte each.
     octets.extend(text.chars().map(|character| u8::try_from(character).unwrap_or(b'?')));
 }

@@ -21,8 +21,7 @@ use std::cell::Cell;
 pub struct CountingAllocator;
 
 thread_local! {
-    /// Has no destructor and needs no initialization, so it can be counted at any time in the life of a
-    /// thread.
+    /// Has no destructor and needs no initialization, so a thread can count at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
 }

@@ -12,9 +12,9 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// Returns the issuer whose key has the id `id`.
+    /// Creates an issuer whose key has the id `id`.
     pub fn new(id: &'static str) -> Self {
-        // An Ed25519 key in PKCS #8: a fixed head, and 32 octets.
+        // An Ed25519 key in PKCS #8: a fixed header, and 32 bytes.
         let mut der = vec![
             0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
         ];

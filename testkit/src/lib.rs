@@ -1,7 +1,7 @@
-//! What the tests of several crates share: transcripts of the parsers, reproducible randomness, scripted
+//! Tools for the tests of several crates: transcripts of the parsers, reproducible randomness, scripted
 //! peers.
 //!
-//! For development only. Nothing here sleeps, and only [`upstream`], [`acme`] and [`ocsp`] open ports, which
+//! For development only. This crate never sleeps. Only [`upstream`], [`acme`] and [`ocsp`] open ports, which
 //! the system chooses.
 
 pub mod acme;

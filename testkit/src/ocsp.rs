@@ -1,5 +1,4 @@
-//! A responder of OCSP (RFC 6960) on loopback, which answers for certificates of an authority, and misbehaves
-//! if it is told to.
+//! An OCSP responder (RFC 6960) on loopback for certificates of a test authority, which misbehaves on demand.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,16 +29,16 @@ pub struct OcspResponder {
     running: Option<RunningServer>,
 }
 
-/// What it says.
+/// Behaviour of the responder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Says {
     /// That certificates are good, from an hour ago and for so long.
     Good(Duration),
-    /// The same, in the name of the authority by somebody whom it lets answer.
+    /// The same, signed by a delegated responder.
     GoodBySomebody(Duration),
-    /// The same, of a certificate that is named by another digest than that of the question.
+    /// The same, with a certificate id that uses another digest than the request.
     GoodByOtherDigest,
-    /// The same by somebody whom nobody lets answer.
+    /// The same, signed by an unauthorized key.
     GoodByNobody,
     /// That another certificate is good.
     GoodOfOther,
@@ -53,11 +52,11 @@ pub enum Says {
     Unknown,
     /// That it has no time.
     TryLater,
-    /// No answer, but octets.
+    /// Bytes that are no OCSP response.
     Garbage,
-    /// More than anybody takes.
+    /// A response that exceeds all limits.
     Giant,
-    /// Nothing.
+    /// No response.
     Hangs,
     /// 500.
     Fails,
@@ -95,7 +94,7 @@ impl OcspResponder {
         format!("http://{}/ocsp", self.address)
     }
 
-    /// Whose certificates it knows.
+    /// Returns the authority of the certificates.
     pub fn authority(&self) -> &Authority {
         &self.state.authority
     }
@@ -105,8 +104,7 @@ impl OcspResponder {
         *lock(&self.state.says) = says;
     }
 
-    /// What it says of the certificate in `files`, which its authority has issued: what somebody may have put
-    /// into a file.
+    /// Returns an OCSP response for the certificate in `files`, as an operator may store it in a file.
     ///
     /// # Panics
     /// They hold no certificate.
@@ -125,7 +123,7 @@ impl OcspResponder {
         self.state.answer(*lock(&self.state.says), asked)
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::Relaxed)
     }

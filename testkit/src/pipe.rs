@@ -9,17 +9,17 @@ use std::task::{Context, Poll, Waker};
 
 use thruway_net::Transport;
 
-/// What is on its way.
+/// State of one direction.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each end can be in each state by itself")]
 struct State {
     arriving: VecDeque<u8>,
     written: Vec<u8>,
-    /// How much the driven end can write before the peer reads again.
+    /// Number of bytes that the driven end can write before the peer reads again.
     room: usize,
-    /// At most this many octets come out of one read.
+    /// Maximum number of bytes of one read.
     read_bytes_max: usize,
-    /// How often the driven end wrote.
+    /// Number of writes of the driven end.
     writes: usize,
     is_peer_finished: bool,
     is_driven_finished: bool,
@@ -27,7 +27,7 @@ struct State {
     is_reset: bool,
     /// The driven end has said that what it has written is all.
     is_end_told: bool,
-    /// What the peer has not taken when the driven end closes is lost.
+    /// Unread output is lost when the driven end closes.
     is_unsent_discarded: bool,
     /// The driven end waits for something to change.
     waiting: Vec<Waker>,
@@ -59,7 +59,7 @@ impl Peer {
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// Sends octets, which arrive in one piece.
+    /// Sends bytes, which arrive in one piece.
     pub fn send(&self, octets: impl AsRef<[u8]>) {
         self.change(|state| state.arriving.extend(octets.as_ref()));
     }
@@ -74,53 +74,53 @@ impl Peer {
         self.change(|state| state.is_reset = true);
     }
 
-    /// Takes only so many octets from here on.
+    /// Accepts only this number of bytes from now on.
     pub fn take_only(&self, octets: usize) {
         lock(&self.0).room = octets;
     }
 
-    /// Takes so many octets more.
+    /// Accepts this number of further bytes.
     pub fn take_more(&self, octets: usize) {
         self.change(|state| state.room = state.room.saturating_add(octets));
     }
 
-    /// Lets what is sent arrive in pieces of so many octets at most.
+    /// Splits the sent bytes into pieces of at most this size.
     pub fn cut_into(&self, octets: usize) {
         lock(&self.0).read_bytes_max = octets;
     }
 
-    /// What was written to this end since this was called last.
+    /// Returns the bytes that were written to this end since the last call.
     pub fn received(&self) -> Vec<u8> {
         std::mem::take(&mut lock(&self.0).written)
     }
 
-    /// How many octets the driven end has not read.
+    /// Returns the number of bytes that the driven end has not read.
     pub fn unread(&self) -> usize {
         lock(&self.0).arriving.len()
     }
 
-    /// How often the driven end wrote.
+    /// Returns the number of writes of the driven end.
     pub fn writes(&self) -> usize {
         lock(&self.0).writes
     }
 
-    /// Whether the driven end sends nothing more.
+    /// Returns `true` if the driven end sends nothing more.
     pub fn is_finished(&self) -> bool {
         lock(&self.0).is_driven_finished
     }
 
-    /// Whether the driven end was let go.
+    /// Returns `true` if the driven end was dropped.
     pub fn is_closed(&self) -> bool {
         lock(&self.0).is_driven_closed
     }
 
-    /// Whether the driven end has said that what it has written is all, as TLS does: by closing in peace, or
-    /// by the shutdown.
+    /// Returns `true` if the driven end has marked the end of its output, as TLS does: by a clean close or by
+    /// the shutdown.
     pub fn is_end_told(&self) -> bool {
         lock(&self.0).is_end_told
     }
 
-    /// Whether the driven end has given up what this end did not take.
+    /// Returns `true` if the driven end has discarded the output that this end did not accept.
     pub fn is_unsent_discarded(&self) -> bool {
         lock(&self.0).is_unsent_discarded
     }
@@ -147,7 +147,7 @@ impl State {
         Poll::Ready(Ok(length))
     }
 
-    /// What was discarded was not all.
+    /// Discarded output has no end.
     const fn tell_end(&mut self) {
         self.is_end_told |= !self.is_unsent_discarded;
     }
@@ -156,7 +156,7 @@ impl State {
 impl Transport for DrivenEnd {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut state = lock(&self.0);
-        // As of a socket: what had arrived before the connection broke can be read.
+        // As with a socket, input that arrived before the error can be read.
         if state.arriving.is_empty() {
             return match (state.is_reset, state.is_peer_finished) {
                 (true, _) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),

@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A generator whose numbers `seed` decides.
+    /// Creates a generator with this seed.
     pub const fn new(seed: u64) -> Self {
         // Neighbouring seeds must not give neighbouring sequences, and the state must not be 0.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
@@ -40,7 +40,7 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// `length` octets, each one of `alphabet`.
+    /// Returns `length` random bytes of `alphabet`.
     ///
     /// # Panics
     /// The alphabet is empty and the length is not.

@@ -1,4 +1,4 @@
-//! What a gateway sees in the octets of a client, known without the gateway: by the parser that it stands on.
+//! The gateway's view of the bytes of a client, from the parser that the gateway uses.
 
 use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_message::{Method, RequestTarget};
@@ -6,12 +6,12 @@ use thruway_message::{Method, RequestTarget};
 /// A request, as far as it is the same before and behind a gateway: `METHOD TARGET`, and the content.
 pub type Seen = (String, Vec<u8>);
 
-/// What the gateway sees.
+/// The gateway's view.
 #[derive(Default, Debug)]
 pub struct Sight {
     /// Requests that are complete, but those that are not forwarded.
     pub complete: Vec<Seen>,
-    /// Whether what came then breaks a rule.
+    /// `true` if the input after it breaks a rule.
     pub is_faulty: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection of `http1` makes of some input, in a form that does not depend on how the input was cut.
+//! Events of an `http1` connection for an input, in a form that does not depend on the split of the input.
 //!
 //! Every reading also checks what must hold for any input: no more is used than was given, content is never
 //! empty, asking again changes nothing, and nothing is accepted after an error.
@@ -18,19 +18,19 @@ use thruway_http1::{ClientConnection, Error, HeadIndex, Limits, ResponseTo, Serv
 pub enum Reader {
     /// A server. It declines every tunnel at once, if so it is said, or else leaves the verdict open.
     Server {
-        /// Whether requests after one that wants a tunnel are read.
+        /// `true` if requests after a tunnel request are read.
         declines_tunnels: bool,
     },
-    /// A client that has sent these requests: what each is, and whether it had an `Upgrade` field.
+    /// A client that has sent these requests: the kind of each, and `true` if it had an `Upgrade` header.
     Client(Vec<(ResponseTo, bool)>),
 }
 
-/// What came of the input, to the first error or the end.
+/// Events of the input, up to the first error or the end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transcript {
     /// The events; content between two others is one.
     pub events: Vec<Event>,
-    /// Octets that nothing was made of. Not told after an error.
+    /// Number of unused bytes. Not recorded after an error.
     pub unused: usize,
     /// The error that ended the reading; an [`Error::IncompleteMessage`] comes from the end of the input.
     pub error: Option<Error>,
@@ -88,7 +88,7 @@ impl fmt::Display for Transcript {
 struct Reading {
     connection: Connection,
     index: HeadIndex,
-    /// What has arrived and was not used.
+    /// Unused input.
     buffer: Vec<u8>,
     transcript: Transcript,
 }
@@ -186,7 +186,7 @@ impl Connection {
         }
     }
 
-    /// Nothing is accepted any more, neither what is left over nor a message that would otherwise be fine.
+    /// Checks that nothing more is accepted, neither the rest of the input nor a valid message.
     fn assert_nothing_follows(&mut self, left_over: &[u8], index: &mut HeadIndex) {
         for input in [left_over, b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204 \r\n\r\n"] {
             match self.next_event(input, index) {

@@ -1,5 +1,4 @@
-//! Upstreams that misbehave, each with a name: as octets for a connection in memory, or as servers on a
-//! socket.
+//! Named misbehaving upstreams: as bytes for a connection in memory, or as servers on a socket.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,18 +11,18 @@ use std::time::Duration;
 use rustix::net::sockopt::{set_socket_linger, set_socket_reuseaddr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
-/// What an upstream does with every request.
+/// Behaviour of an upstream for each request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Upstream {
-    /// What it sends when it has read the head of a request.
+    /// Response after the header section of a request.
     pub answer: Vec<u8>,
-    /// What it does then.
+    /// Action after the response.
     pub then: Then,
-    /// How many requests on a connection it answers properly before it misbehaves.
+    /// Number of correct responses on a connection before it misbehaves.
     pub proper_answers: usize,
 }
 
-/// What comes after an answer.
+/// Action after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     /// It waits for the next request.
@@ -34,7 +33,7 @@ pub enum Then {
     Close,
     /// It breaks the connection off.
     Reset,
-    /// It does nothing any more, until the other end closes.
+    /// It waits until the other end closes.
     Hang,
 }
 
@@ -100,7 +99,7 @@ pub fn sends_wrong_length() -> Upstream {
     upstream("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", Then::GoOn)
 }
 
-/// Its head has more octets than anybody needs.
+/// Its header section exceeds all limits.
 pub fn sends_a_huge_head() -> Upstream {
     let lines = format!("X-Huge: {}\r\n", "a".repeat(1000)).repeat(100);
     upstream(format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), Then::GoOn)
@@ -126,7 +125,7 @@ pub fn speaks_http10() -> Upstream {
     upstream("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nok", Then::Close)
 }
 
-/// It does not want the content of the request, says so, and closes.
+/// It refuses the request body, says so, and closes.
 pub fn refuses_content() -> Upstream {
     upstream(
         "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno",
@@ -134,7 +133,7 @@ pub fn refuses_content() -> Upstream {
     )
 }
 
-/// An address at which nobody listens, and nobody else will as long as this process lives.
+/// Returns an address without a listener, which no other process gets while this one lives.
 ///
 /// # Panics
 /// The system has no port.
@@ -145,11 +144,11 @@ pub fn refuses() -> SocketAddr {
     SocketAddr::try_from(address).expect("it is one of the internet")
 }
 
-/// Keeps an address, at which nobody listens, from being given to anybody who asks for some port. Whoever
-/// asks for this one gets it.
+/// Reserves an address without a listener, so that the system gives it to no other socket with port 0. A
+/// socket can still bind to it explicitly.
 ///
 /// # Panics
-/// Somebody listens there.
+/// The address has a listener.
 pub fn kept_free(address: SocketAddr) -> OwnedFd {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .expect("there should be a socket");
@@ -212,7 +211,8 @@ impl Upstream {
     }
 }
 
-/// Reads octet by octet, so that nothing behind the head is taken. False at the end of the connection.
+/// Reads byte by byte, so that nothing after the header section is consumed. Returns `false` at the end of
+/// the connection.
 fn read_head(connection: &mut TcpStream) -> io::Result<bool> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -232,7 +232,7 @@ fn wait_for_end(connection: &mut TcpStream) -> io::Result<()> {
 
 /// A server on a socket.
 pub struct Listening {
-    /// Where it listens.
+    /// Address of the server.
     pub address: SocketAddr,
     state: Arc<State>,
 }
@@ -245,12 +245,12 @@ struct State {
 }
 
 impl Listening {
-    /// How many connections came.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// How many requests came.
+    /// Returns the number of requests.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::SeqCst)
     }

@@ -1,9 +1,8 @@
 //! Certificates that come by themselves.
 //!
-//! [`acme`] orders them, renews them ahead of their expiry and keeps them in files, which a
-//! [`TlsAcceptor`](thruway_net::tls::TlsAcceptor) reads again when they change. [`ocsp`] fetches what their
-//! issuers say of revocation. Nothing here listens: names are validated by what the server's own listeners
-//! answer.
+//! [`acme`] orders certificates, renews them before they expire and stores them in files, which a
+//! [`TlsAcceptor`](thruway_net::tls::TlsAcceptor) reads again when they change. [`ocsp`] fetches OCSP
+//! responses. This crate opens no port: the server's own listeners respond to the challenges.
 #![forbid(unsafe_code)]
 
 pub mod acme;

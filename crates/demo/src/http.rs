@@ -154,7 +154,7 @@ struct Seen<'a> {
 /// A tick a second; `?count=N` ends the stream after N, `?every=MS` changes the pace.
 fn events(request: &Request) -> Result<Response, Rejection> {
     let EventsQuery { count, every } = query(request, EVENTS_USAGE)?;
-    // At least a millisecond: an endless stream as fast as it goes is no use to anybody.
+    // At least a millisecond, to limit the rate of an endless stream.
     let every = Duration::from_millis(every.max(1));
     Ok(Response::events(KEEP_ALIVE, async move |mut events| {
         for tick in 1..=count {
@@ -181,14 +181,14 @@ const fn one_second() -> u64 {
     1000
 }
 
-/// The query of `request`; if it cannot be used, the client is told why, and of what would do.
+/// Parses the query of `request`. For an invalid query, the client gets the reason and the usage.
 fn query<'a, T: Deserialize<'a>>(request: &Request<'a>, usage: &str) -> Result<T, Rejection> {
     request
         .query()
         .map_err(|rejection| Rejection::new(rejection.status(), format!("{rejection}\n\nhint: {usage}\n")))
 }
 
-/// What `?flag`, `?flag=1` and `?flag=true` switch on.
+/// Boolean that `?flag`, `?flag=1` and `?flag=true` set.
 #[derive(Clone, Copy, Default)]
 struct Flag(bool);
 
@@ -225,7 +225,7 @@ const DOWNLOAD_BYTES_MAX: u64 = 1 << 30;
 const DOWNLOAD_USAGE: &str = "/download?bytes=N, with &chunked, &delay=MS and &close optional";
 const EVENTS_USAGE: &str = "/events?count=N&every=MS, both optional";
 
-/// A minute, so that nobody who has gone away is waited for much longer.
+/// Maximum pause: a minute, which also bounds the wait for clients that are gone.
 const PAUSE_MS_MAX: u64 = 60_000;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -4,7 +4,7 @@ use arbitrary::Arbitrary;
 use thruway_http1::{BodyLength, ClientConnection, Error, HeadIndex, Limits, ResponseTo};
 use thruway_testkit::transcript::Event;
 
-/// What can happen to a client's connection.
+/// Operation on a client connection.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Operation {
     Octets(Vec<u8>),

@@ -4,7 +4,7 @@ use arbitrary::Arbitrary;
 use thruway_http1::{BodyLength, Error, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_testkit::transcript::Event;
 
-/// What can happen to a server's connection.
+/// Operation on a server connection.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Operation {
     Octets(Vec<u8>),

@@ -1,4 +1,4 @@
-//! What is answered to whom.
+//! Responses of the ACME server.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -270,5 +270,5 @@ fn problem(kind: &str, detail: &str) -> Response {
 
 const KIND: &str = "urn:ietf:params:acme:error:";
 
-/// More than anybody takes.
+/// Size that exceeds all limits.
 const GIANT_BYTES: usize = 2 << 20;

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// What there is.
+/// State of the server.
 #[derive(Default)]
 pub(crate) struct Orders {
     nonces: HashSet<String>,
     /// Thumbprints of keys, by the URLs of their accounts.
     accounts: HashMap<String, String>,
     pub(super) placed: Vec<Order>,
-    /// What accounts elsewhere are called, to which ours were bound.
+    /// Key ids of external accounts that were bound.
     pub(super) external: Vec<String>,
     counter: usize,
 }
@@ -18,21 +18,21 @@ pub(crate) struct Orders {
 pub(super) struct Order {
     pub(super) authorizations: Vec<Authorization>,
     pub(super) replaces: Option<String>,
-    /// What was issued, in PEM.
+    /// Issued certificate, in PEM.
     pub(super) chain: Option<String>,
 }
 
-/// Whether the account has a name.
+/// Authorization of a name.
 pub(super) struct Authorization {
     pub(super) name: String,
     pub(super) token: String,
     pub(super) status: &'static str,
-    /// What was found instead.
+    /// Validation error.
     pub(super) error: Option<String>,
 }
 
 impl Orders {
-    /// A text that nobody else has.
+    /// Returns a unique text.
     pub(super) fn fresh(&mut self) -> String {
         self.counter += 1;
         format!("fresh-{}", self.counter)
@@ -44,7 +44,7 @@ impl Orders {
         nonce
     }
 
-    /// Whether it was fresh. It is not any more.
+    /// Uses up a nonce. Returns `true` if it was unused.
     pub(super) fn spend(&mut self, nonce: &str) -> bool {
         self.nonces.remove(nonce)
     }

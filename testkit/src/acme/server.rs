@@ -1,4 +1,4 @@
-//! The ACME server itself: it listens, and is told how to misbehave.
+//! The ACME server: it listens and can be made to misbehave.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ impl AcmeServer {
         Self::start_as(authority, TlsAcceptorConfig::new(vec![files]))
     }
 
-    /// One whose own certificate is from somebody whom nobody trusts.
+    /// Starts a server with an untrusted certificate.
     ///
     /// # Panics
     /// It cannot listen.
@@ -97,27 +97,27 @@ impl AcmeServer {
         *lock(&self.state.validity) = (since, left);
     }
 
-    /// How many requests have come.
+    /// Returns the number of requests.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::Relaxed)
     }
 
-    /// How many certificates were issued.
+    /// Returns the number of issued certificates.
     pub fn issued(&self) -> usize {
         lock(&self.state.orders).issued()
     }
 
-    /// How many accounts were made.
+    /// Returns the number of created accounts.
     pub fn accounts(&self) -> usize {
         lock(&self.state.orders).accounts()
     }
 
-    /// What keys of accounts elsewhere are called, to which accounts were bound.
+    /// Returns the key ids of external accounts that were bound.
     pub fn external_accounts(&self) -> Vec<String> {
         lock(&self.state.orders).external.clone()
     }
 
-    /// How many orders say which certificate they replace.
+    /// Returns the number of orders that name the certificate that they replace.
     pub fn replacements(&self) -> usize {
         lock(&self.state.orders).replacements()
     }

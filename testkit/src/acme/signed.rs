@@ -5,13 +5,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// What a request says.
+/// Content of a signed request.
 pub(super) struct Signed {
     pub(super) nonce: String,
     pub(super) url: String,
     /// The URL of the account; `None` if it has none yet.
     pub(super) account: Option<String>,
-    /// The thumbprint of the key (RFC 7638), where it is told.
+    /// Thumbprint of the key (RFC 7638), if the request contains the key.
     pub(super) thumbprint: Option<String>,
     /// Null where there is none.
     pub(super) content: Value,

@@ -1,4 +1,4 @@
-//! What the ACME server knows, and how it misbehaves.
+//! State of the ACME server, and its misbehaviour.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use super::validation;
 use crate::authority::Authority;
 use crate::lock::lock;
 
-/// What it does wrong from now on.
+/// Misbehaviour of the server from now on.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Misbehaviour {
-    /// Nothing.
+    /// No misbehaviour.
     #[default]
     None,
     /// It knows no account.
@@ -29,13 +29,13 @@ pub enum Misbehaviour {
     Giant,
     /// It answers no order.
     Hangs,
-    /// What it issues expired long ago.
+    /// It issues expired certificates.
     IssuesExpired,
-    /// What it issues is for another key.
+    /// It issues certificates for another key.
     IssuesForOtherKey,
-    /// What it issues is for another name.
+    /// It issues certificates for another name.
     IssuesForOtherName,
-    /// What it issues are no certificates.
+    /// It issues invalid certificates.
     IssuesGarbage,
     /// Its answers are cut off.
     MalformedJson,
@@ -47,7 +47,7 @@ pub enum Misbehaviour {
     UnknownName,
 }
 
-/// Where names are validated, whatever they are.
+/// Ports for validation, for all names.
 #[derive(Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) http: u16,
@@ -56,12 +56,12 @@ pub(crate) struct Ports {
 
 pub(crate) struct State {
     pub(super) authority: Authority,
-    /// Who validates a name waits until it is known.
+    /// Ports for validation; a validation waits until they are known.
     pub(super) ports: (Mutex<Option<Ports>>, Condvar),
     pub(super) misbehaviour: Mutex<Misbehaviour>,
     pub(super) orders: Mutex<Orders>,
     pub(super) requests: AtomicUsize,
-    /// How long certificates were valid when they are issued, and how long they still are.
+    /// Age of a certificate when it is issued, and its remaining validity.
     pub(super) validity: Mutex<(Duration, Duration)>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a name leads to somebody who has the account.
+//! Validates that a name leads to the owner of the account.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -51,7 +51,7 @@ pub(super) fn by_handshake(port: u16, name: &str, key_authorization: &str) -> Re
     let extensions = certificate.extensions.unwrap_or_default();
     let extension = extensions.iter().find(|extension| extension.extn_id == IDENTIFIER && extension.critical);
     let digest = extension.map(|extension| extension.extn_value.as_bytes()).ok_or("no digest is shown")?;
-    // An OCTET STRING of 32 octets.
+    // An OCTET STRING of 32 bytes.
     let expected = [&[4, 32], &Sha256::digest(key_authorization)[..]].concat();
     if digest == expected { Ok(()) } else { Err("another digest is shown".to_owned()) }
 }
@@ -65,7 +65,7 @@ fn connect(port: u16) -> Result<TcpStream, String> {
     connect().map_err(|error| error.to_string())
 }
 
-/// Takes everybody for the right one: what matters is what is in the certificate.
+/// Accepts each server certificate: the test examines its content.
 #[derive(Debug)]
 struct Anybody;
 

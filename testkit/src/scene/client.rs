@@ -17,7 +17,7 @@ pub struct Client {
     wakes: Arc<Wakes>,
 }
 
-/// Whether the connection wants to be polled.
+/// `true` if the connection must be polled.
 struct Wakes(AtomicBool);
 
 impl Wake for Wakes {
@@ -61,7 +61,7 @@ impl Client {
         self
     }
 
-    /// Sends octets, which arrive in one piece.
+    /// Sends bytes, which arrive in one piece.
     pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
         self.act(|peer| peer.send(octets))
     }
@@ -76,30 +76,30 @@ impl Client {
         self.act(Peer::reset)
     }
 
-    /// Takes only so many octets from here on.
+    /// Accepts only this number of bytes from now on.
     pub fn take_only(&mut self, octets: usize) -> &mut Self {
         self.peer.take_only(octets);
         self
     }
 
-    /// Takes so many octets more.
+    /// Accepts this number of further bytes.
     pub fn take_more(&mut self, octets: usize) -> &mut Self {
         self.act(|peer| peer.take_more(octets))
     }
 
-    /// Lets what is sent arrive in pieces of so many octets at most.
+    /// Splits the sent bytes into pieces of at most this size.
     pub fn cut_into(&mut self, octets: usize) -> &mut Self {
         self.peer.cut_into(octets);
         self
     }
 
-    /// What has arrived since this was called last.
+    /// Returns the bytes that arrived since the last call.
     pub fn received_octets(&mut self) -> Vec<u8> {
         self.run();
         self.peer.received()
     }
 
-    /// The same as text.
+    /// Returns the same as text.
     ///
     /// # Panics
     /// It is none.
@@ -107,39 +107,39 @@ impl Client {
         String::from_utf8(self.received_octets()).expect("the answer should be text")
     }
 
-    /// How many octets the server has not read.
+    /// Returns the number of bytes that the server has not read.
     pub fn unread(&self) -> usize {
         self.peer.unread()
     }
 
-    /// How often the server wrote.
+    /// Returns the number of writes of the server.
     pub fn writes(&self) -> usize {
         self.peer.writes()
     }
 
-    /// Whether the server sends nothing more.
+    /// Returns `true` if the server sends nothing more.
     pub fn is_finished(&mut self) -> bool {
         self.run();
         self.peer.is_finished()
     }
 
-    /// Whether the server has said that what it has written is all.
+    /// Returns `true` if the server has marked the end of its output.
     pub fn is_end_told(&self) -> bool {
         self.peer.is_end_told()
     }
 
-    /// Whether the server has given up what the client did not take.
+    /// Returns `true` if the server has discarded the output that the client did not accept.
     pub fn is_unsent_discarded(&self) -> bool {
         self.peer.is_unsent_discarded()
     }
 
-    /// Has the server let go of the connection, whatever it is at.
+    /// Makes the server drop the connection at once.
     pub fn cut_off(&mut self) -> &mut Self {
         self.connection = None;
         self
     }
 
-    /// Whether the server has let go of the connection.
+    /// Returns `true` if the server has dropped the connection.
     pub fn is_closed(&mut self) -> bool {
         self.run();
         self.connection.is_none()

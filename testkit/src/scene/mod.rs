@@ -1,4 +1,4 @@
-//! A server and its clients in memory, with time that goes on only when it is told to.
+//! A server and its clients in memory, with a manual clock.
 //!
 //! ```
 //! use thruway_testkit::scene::Scene;
@@ -21,7 +21,7 @@ pub use client::Client;
 
 use std::rc::Rc;
 
-/// A server without a port: one worker, whose clients are in the same thread.
+/// A server without a port: one worker, with its clients in the same thread.
 pub struct Scene {
     time: ManualTime,
     worker: Rc<Worker>,
@@ -53,7 +53,7 @@ impl Scene {
         Client::new(near, Box::pin(self.driver.drive(far, client_info(), self.worker.guard_for_test())))
     }
 
-    /// A client that has just connected, where HTTP/2 is spoken by those who know it beforehand.
+    /// Connects a client that uses HTTP/2 with prior knowledge.
     pub fn connect_recognised(&self) -> Client {
         let (near, far) = crate::pipe();
         let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());

@@ -28,7 +28,7 @@ pub fn assert_cuts_do_not_matter<'i>(
     whole
 }
 
-/// Pieces of 1 octet, of 2, and so on up to `size_max`.
+/// Splits the input into pieces of 1 byte, of 2, and so on up to `size_max`.
 pub fn sizes(input: &[u8], size_max: usize) -> impl Iterator<Item = Pieces<'_>> {
     (1..=size_max).map(|size| input.chunks(size).collect())
 }

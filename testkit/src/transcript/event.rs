@@ -1,4 +1,4 @@
-//! Events of either end, free of the octets they were made from.
+//! Events of either end, independent of the bytes that they refer to.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Event {
         target: String,
         /// The header section.
         fields: Fields,
-        /// What the connection has to know of it.
+        /// Facts about the request that the connection needs.
         facts: RequestFacts,
     },
     /// The head of an interim response.

@@ -1,4 +1,4 @@
-//! What ACME servers find here when they validate names.
+//! Responses to ACME challenges.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,7 +9,7 @@ use thruway_server::{AnswerFirst, Request, Response, StatusCode};
 use super::material::validation_certificate;
 use super::{AcmeError, ChallengeKind};
 
-/// What listeners answer to ACME servers. Clones are the same, and outlive a reload.
+/// Challenge responses that listeners give to ACME servers. Clones share them, and they survive a reload.
 #[derive(Clone, Default, Debug)]
 pub struct Challenges {
     /// Key authorizations by tokens.
@@ -17,7 +17,7 @@ pub struct Challenges {
     tls_alpn: TlsAlpnChallenges,
 }
 
-/// What is answered as long as this is there.
+/// A published response, which its drop removes.
 pub(super) struct Published {
     challenges: Challenges,
     kind: ChallengeKind,
@@ -26,14 +26,14 @@ pub(super) struct Published {
 }
 
 impl Challenges {
-    /// Those of listeners with TLS.
+    /// Returns the challenges of TLS listeners.
     pub fn tls_alpn(&self) -> TlsAlpnChallenges {
         self.tls_alpn.clone()
     }
 
     /// Answers the challenge `token` at a path (RFC 8555 §8.3).
     pub(super) fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
-        // Anything else would be at no path, or a text that somebody else has chosen.
+        // Other characters would change the path, or let somebody else choose the text.
         let is_token = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
         if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {
             return Err(AcmeError::ChallengeUnusable);
@@ -57,7 +57,7 @@ impl Challenges {
 }
 
 impl AnswerFirst for Challenges {
-    /// Tokens that are not ours may be those of somebody else behind us.
+    /// Unknown tokens may belong to a server behind this one.
     fn answer(&self, request: &Request<'_>) -> Option<Response> {
         let token = request.path().strip_prefix(WELL_KNOWN)?;
         let http = self.http.read().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +81,7 @@ impl Drop for Published {
 
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
 
-/// Those in use have 43.
+/// Maximum length of a token in bytes; known servers use 43.
 const TOKEN_BYTES_MAX: usize = 256;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where certificates are ordered, and how.
+//! ACME server and settings of orders.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,57 +9,57 @@ use thruway_net::tls::{CertificateFiles, TlsConnector};
 
 use super::OrderedNames;
 
-/// Where certificates are ordered, and how.
+/// ACME server and settings of orders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AcmeConfig {
     /// The URL of the directory (RFC 8555 §7.1.1), which begins with `https://`.
     pub directory: String,
-    /// Who is trusted to say who the server is.
+    /// TLS connector with the trusted roots for the ACME server.
     pub connector: Arc<TlsConnector>,
-    /// Whether its terms of service are agreed to. Without, nothing is ordered.
+    /// `true` if the operator accepts the terms of service. Otherwise nothing is ordered.
     pub terms_of_service_agreed: bool,
-    /// Where its operators reach those of this server, as `mailto:admin@example.com`. Said when the account
-    /// is made.
+    /// Contact URLs of the operator, such as `mailto:admin@example.com`. They are sent when the account is
+    /// created.
     pub contacts: Vec<String>,
     /// An account elsewhere to which that of ACME is bound (RFC 8555 §7.3.4). Default none.
     pub external_account: Option<ExternalAccount>,
     /// The directory in which account, keys and certificates are kept. Each ACME server has a directory of
     /// its own below it.
     pub store: PathBuf,
-    /// How names are validated.
+    /// Challenge that validates names.
     pub challenge: ChallengeKind,
-    /// How long is waited for what.
+    /// Timeouts and retry intervals.
     pub pace: Pace,
 }
 
-/// How an ACME server finds out that a name leads here.
+/// Challenge that validates names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChallengeKind {
-    /// By a request without TLS to port 80 (RFC 8555 §8.3).
+    /// A plain HTTP request to port 80 (RFC 8555 §8.3).
     Http01,
-    /// By a handshake at port 443 (RFC 8737).
+    /// A TLS handshake at port 443 (RFC 8737).
     TlsAlpn01,
 }
 
-/// An account that somebody has elsewhere with those who operate the ACME server.
+/// External account binding: an account that the operator of the ACME server issued.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
-    /// What they call its key.
+    /// Id of its key.
     pub key_id: String,
     /// The key, decoded.
     pub key: Vec<u8>,
 }
 
-/// How long is waited for what.
+/// Timeouts and retry intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     /// After the first failure; twice as long after each further one. Default 1 min.
     pub retry_first: Duration,
     /// At most. Default 6 h.
     pub retry_max: Duration,
-    /// For a whole order. Default 5 min.
+    /// Timeout of an order. Default 5 min.
     pub order: Duration,
-    /// For one answer of the server. Default 30 s.
+    /// Timeout of one response. Default 30 s.
     pub answer: Duration,
     /// Before it is asked again what became of an order; longer each time. Default 500 ms.
     pub poll: Duration,
@@ -86,7 +86,8 @@ impl AcmeConfig {
         self.store.join(name.trim_matches(['.', '-']))
     }
 
-    /// Where the certificate for `names` will be, with its key: one file, so that they change together.
+    /// Returns the path of the certificate for `names` and its key. Both are in one file, so that they change
+    /// together.
     pub fn files(&self, names: &OrderedNames) -> CertificateFiles {
         let path = self.directory_of_server().join(format!("{}.pem", names.first()));
         CertificateFiles { chain: path.clone(), key: path, ocsp: None }
@@ -94,7 +95,7 @@ impl AcmeConfig {
 }
 
 impl ChallengeKind {
-    /// What it is called (RFC 8555 §9.7.8).
+    /// Returns the name in the protocol (RFC 8555 §9.7.8).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http01 => "http-01",

@@ -1,4 +1,4 @@
-//! What orders with one server have in common: account, store, and one order at a time.
+//! Shared state of the orders at one server: the account, the store, and a lock for one order at a time.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use super::renewal::Suggested;
 use super::store::Store;
 use super::{AcmeConfig, AcmeError, Challenges, OrderedNames};
 
-/// Where the certificates of one config are ordered.
+/// Orders certificates for one config.
 pub(super) struct Desk {
     pub(super) config: AcmeConfig,
     challenges: Challenges,
     patience: Patience,
     opened: Mutex<Opened>,
-    /// Whose order it is.
+    /// Lets one order run at a time.
     turn: Mutex<()>,
 }
 
-/// What is there from the first order on.
+/// State since the first order.
 #[derive(Default)]
 struct Opened {
     store: Option<Store>,
@@ -42,7 +42,7 @@ impl Desk {
         self.config.files(names).contents().ok()
     }
 
-    /// How long the server wants to be left alone, if it has said so in the last order.
+    /// Returns the `Retry-After` of the last order.
     pub(super) fn told_to_wait(&self) -> Option<Duration> {
         self.patience.take()
     }
@@ -70,9 +70,9 @@ impl Desk {
         if !self.config.terms_of_service_agreed {
             return Err(AcmeError::TermsNotAgreed);
         }
-        // Who is trusted may have changed. What cannot be used leaves those of before.
+        // The roots may have changed. If they cannot be read, the old ones stay.
         let _ = self.config.connector.refresh();
-        // What is issued and cannot be kept counts all the same against what the server issues in a week.
+        // A certificate that cannot be stored would still count towards the server's weekly limit.
         self.opened.lock().await.store(&self.config)?.check_room()?;
         let account = self.account().await?;
         let pem = order(&account, &self.config, &self.challenges, names, replaced).await?;
@@ -81,7 +81,7 @@ impl Desk {
         store.keep_certificate(&self.config.files(names), &pem, |issued| check(issued, names))
     }
 
-    /// When the server wants a certificate to be renewed. Nobody is asked as long as there is no account.
+    /// Returns the renewal time that the server suggests. Sends no request without an account.
     pub(super) async fn suggested(&self, contents: &CertificateContents) -> Option<Suggested> {
         let asking = async {
             let kept = self.opened.lock().await.store(&self.config).ok()?.account().ok()?;

@@ -22,8 +22,8 @@ pub(super) fn moment_of(start: SystemTime, end: SystemTime, chance: f64) -> Syst
     start + width.mul_f64(chance.clamp(0.0, 1.0))
 }
 
-/// How long to wait after so many failures in a row, where the server has said to wait for `told`. Up to a
-/// quarter longer by chance.
+/// Returns the delay after a number of consecutive failures. `told` is the server's `Retry-After`. Adds up to
+/// a quarter at random.
 pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);

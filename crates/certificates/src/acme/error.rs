@@ -7,23 +7,23 @@ use std::path::PathBuf;
 use instant_acme::{Error, Problem};
 use thruway_net::tls::CertificateError;
 
-/// Why there is no new certificate. That of before stays.
+/// An order failed. The existing certificate stays in use.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AcmeError {
-    /// What is kept of the account cannot be read.
+    /// The stored account is invalid.
     AccountUnreadable(PathBuf),
     /// The server did not find that the name leads here: it, and what the server says.
     AuthorizationInvalid(String, String),
-    /// What was issued cannot be used.
+    /// The issued certificate is invalid.
     CertificateUnusable(CertificateError),
-    /// What was issued is for other names.
+    /// The issued certificate has other names.
     CertificateForOtherNames,
-    /// What was issued has expired, or is about to, so that it would have to be renewed at once.
+    /// The issued certificate has expired, or is about to, so that it would be renewed at once.
     CertificateTooOld,
     /// The server validates the name in other ways only.
     ChallengeNotOffered(String),
-    /// What the server wants to find cannot be shown.
+    /// The challenge of the server is not supported.
     ChallengeUnusable,
     /// No key could be made.
     KeyNotMade,
@@ -31,9 +31,9 @@ pub enum AcmeError {
     Panicked,
     /// The server has refused: the type of its problem (RFC 8555 §6.7), and what it says.
     Refused(String, String),
-    /// What the server says breaks a rule, or it cannot be reached.
+    /// The server is unreachable, or its response is an error or invalid.
     Server(String),
-    /// What is kept cannot be written or read.
+    /// A stored file cannot be written or read.
     Store(PathBuf, io::ErrorKind),
     /// Another process orders certificates for the same directory.
     StoreInUse(PathBuf),
@@ -46,7 +46,7 @@ pub enum AcmeError {
 }
 
 impl AcmeError {
-    /// Whether the server does not know the account any more.
+    /// Returns `true` if the server does not know the account.
     pub(super) fn is_account_unknown(&self) -> bool {
         matches!(self, Self::Refused(kind, _) if kind == "urn:ietf:params:acme:error:accountDoesNotExist")
     }
@@ -57,7 +57,7 @@ impl AcmeError {
     }
 }
 
-/// What a problem says, and those within it.
+/// Formats a problem document with its subproblems.
 pub(super) fn detail_of(problem: &Problem) -> String {
     let within = problem.subproblems.iter().map(|within| within.detail.as_deref());
     let details: Vec<_> = std::iter::once(problem.detail.as_deref()).chain(within).flatten().collect();

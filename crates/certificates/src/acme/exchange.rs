@@ -25,7 +25,7 @@ pub(super) struct Exchange {
     patience: Patience,
 }
 
-/// How long a server wants to be left alone. Clones are the same.
+/// `Retry-After` of the last responses. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Patience(Arc<Mutex<Option<Duration>>>);
 
@@ -101,7 +101,7 @@ async fn content_of(body: &mut BodyWrapper<Bytes>) -> Bytes {
     piece.into_data().unwrap_or_default()
 }
 
-/// Those that the protocol reads.
+/// Copies the headers that the protocol uses.
 fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
     for name in ["location", "replay-nonce", "retry-after"] {
         let value = response.field(name).and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok());
@@ -125,13 +125,13 @@ impl Patience {
         }
     }
 
-    /// What was said since this was asked last.
+    /// Returns the value since the last call.
     pub(super) fn take(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// What `Retry-After` says (RFC 9110 §10.2.3): seconds, or a date.
+/// Parses `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
 fn waited_for(value: &str, now: SystemTime) -> Option<Duration> {
     let told = match value.trim() {
         text if !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit()) => {

@@ -1,5 +1,4 @@
-//! What looks after one certificate: waits until it is due, has it ordered, and waits longer after each
-//! failure.
+//! Renews one certificate: waits until it is due, orders it, and waits longer after each failure.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +25,7 @@ pub(super) struct Keeper {
     chance: f64,
 }
 
-/// What has failed since the last success.
+/// Consecutive failures.
 #[derive(Default)]
 struct Failures {
     count: u32,
@@ -40,10 +39,10 @@ impl Keeper {
         Self { desk, names, statuses, renewal, failures, chance: fastrand::f64() }
     }
 
-    /// Has no end.
+    /// Never returns.
     pub(super) async fn run(mut self) {
         loop {
-            // Another process may have renewed it, or somebody may have removed it.
+            // Another process may have renewed the certificate, or somebody may have removed it.
             let present = self.desk.present(&self.names);
             let wait = self.wait(present.as_ref()).await;
             self.tell(present.as_ref(), wait);
@@ -56,7 +55,7 @@ impl Keeper {
         }
     }
 
-    /// How long until the next order.
+    /// Returns the time until the next order.
     async fn wait(&mut self, present: Option<&CertificateContents>) -> Duration {
         let left = self.failures.next.map(|next| next.saturating_duration_since(Instant::now()));
         self.until_due(present).await.max(left.unwrap_or_default())
@@ -96,7 +95,7 @@ impl Keeper {
         }
     }
 
-    /// An order as a task of its own: if it panicked, nobody would look after the certificate any more.
+    /// Orders in a separate task, so that a panic does not stop the renewals.
     async fn ordered(&self, present: Option<CertificateContents>) -> Result<(), AcmeError> {
         let (desk, names) = (self.desk.clone(), self.names.clone());
         let mut order = JoinSet::new();

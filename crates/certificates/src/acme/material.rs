@@ -13,7 +13,7 @@ pub(super) struct SigningRequest {
 }
 
 impl SigningRequest {
-    /// With a key on P-256, made for this certificate alone.
+    /// Creates a request with a new key on P-256.
     ///
     /// # Errors
     /// No key can be made.
@@ -38,7 +38,7 @@ impl SigningRequest {
     }
 }
 
-/// What shows an ACME server in a handshake that `name` leads here, and its key (RFC 8737 §3): both in DER.
+/// Returns the certificate for a `tls-alpn-01` handshake for `name`, and its key (RFC 8737 §3), both in DER.
 pub(super) fn validation_certificate(name: &str, digest: &[u8]) -> Result<(Vec<u8>, Vec<u8>), AcmeError> {
     if digest.len() != DIGEST_BYTES {
         return Err(AcmeError::ChallengeUnusable);
@@ -50,7 +50,8 @@ pub(super) fn validation_certificate(name: &str, digest: &[u8]) -> Result<(Vec<u
     Ok((certificate.der().to_vec(), key.serialize_der()))
 }
 
-/// What a certificate for `names` says. Its subject is empty: clients look at the names only.
+/// Returns the parameters of a certificate for `names`. Its subject is empty, because clients use only the
+/// names.
 fn params<'n>(names: impl Iterator<Item = &'n str>) -> Result<CertificateParams, AcmeError> {
     let mut params = CertificateParams::new(names.map(str::to_owned).collect::<Vec<_>>())
         .map_err(|_| AcmeError::KeyNotMade)?;

@@ -6,9 +6,9 @@
 //!                                      └── backoff ────┤
 //!                                                      └─▶ Challenges ─▶ what listeners answer
 //! ```
-//! What goes wrong leaves the certificate that there is, and is tried again later, and later.
+//! A failure leaves the existing certificate in use. The retries have growing delays.
 
-// what is wanted
+// settings
 mod config;
 mod names;
 

@@ -23,7 +23,7 @@ pub enum InvalidNames {
     TooMany,
     /// It is there twice.
     Twice(String),
-    /// It stands for others, which only the DNS could prove.
+    /// A wildcard, which only the DNS challenge could validate.
     Wildcard(String),
 }
 
@@ -58,7 +58,7 @@ impl OrderedNames {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether a certificate for `others` is for all of these.
+    /// Returns `true` if a certificate for `others` covers all these names.
     pub(super) fn are_among(&self, others: &[String]) -> bool {
         self.0.iter().all(|name| others.iter().any(|other| other.eq_ignore_ascii_case(name)))
     }
@@ -78,7 +78,7 @@ fn host(name: &str) -> Result<String, InvalidNames> {
 }
 
 impl InvalidNames {
-    /// What to write instead.
+    /// Returns a hint.
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Empty => "write the names of hosts: `acme = [\"www.example.com\"]`",
@@ -107,7 +107,7 @@ impl fmt::Display for InvalidNames {
 
 impl std::error::Error for InvalidNames {}
 
-/// What Let's Encrypt puts into one.
+/// Maximum number of names, as at Let's Encrypt.
 const NAMES_MAX: usize = 100;
 
 #[cfg(test)]

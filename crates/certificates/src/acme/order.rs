@@ -13,8 +13,8 @@ use super::material::SigningRequest;
 use super::renewal::identifier_of;
 use super::{AcmeConfig, AcmeError, ChallengeKind, Challenges, OrderedNames};
 
-/// Orders a certificate for `names`, and returns it with its key, in PEM. What it takes the place of is told
-/// to the server.
+/// Orders a certificate for `names`, and returns it with its key, in PEM. The order names the certificate
+/// that it replaces.
 pub(super) async fn order(
     account: &Account,
     config: &AcmeConfig,
@@ -59,7 +59,7 @@ async fn begin(
     Ok(account.new_order(&NewOrder::new(identifiers)).await?)
 }
 
-/// Whether an order that says less may be taken.
+/// Returns `true` if an order without the replaced certificate may succeed.
 fn is_about_replaced(error: &Error) -> bool {
     match error {
         Error::Api(problem) => matches!(
@@ -128,7 +128,7 @@ fn name_of(authorization: &AuthorizationHandle<'_>) -> Option<String> {
     }
 }
 
-/// Which name has failed, and what the server says of it.
+/// Returns the name that failed, and the server's reason.
 async fn why_invalid(order: &mut Order) -> AcmeError {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {

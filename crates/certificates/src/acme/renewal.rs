@@ -1,4 +1,4 @@
-//! When the issuer of a certificate wants it to be renewed (RFC 9773), as far as it says so.
+//! Renewal times that the issuer suggests (RFC 9773).
 
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +23,7 @@ pub(super) struct Renewal {
 pub(super) struct Suggested {
     start: SystemTime,
     end: SystemTime,
-    /// How long that holds.
+    /// Duration until the next request.
     ask_again: Duration,
 }
 
@@ -42,14 +42,14 @@ impl Renewal {
         Self { at, certificate: leaf_of(contents).to_vec(), ask_again: Instant::now() + ask_again }
     }
 
-    /// Whether it is that of this certificate, and still holds.
+    /// Returns `true` if the suggestion is for this certificate and has not expired.
     pub(super) fn holds_for(&self, contents: &CertificateContents) -> bool {
         self.certificate == leaf_of(contents) && Instant::now() < self.ask_again
     }
 }
 
 impl Suggested {
-    /// What the server says of a certificate that it has issued.
+    /// Requests the server's suggestion for a certificate.
     pub(super) async fn of(account: &Account, contents: &CertificateContents) -> Option<Self> {
         let (info, ask_again) = account.renewal_info(&identifier_of(leaf_of(contents))?).await.ok()?;
         let window = info.suggested_window;
@@ -66,7 +66,7 @@ fn leaf_of(contents: &CertificateContents) -> &[u8] {
     contents.chain.first().map_or(&[], Vec::as_slice)
 }
 
-/// What an ACME server calls a certificate (RFC 9773 §4.1).
+/// Returns the identifier of a certificate (RFC 9773 §4.1).
 pub(super) fn identifier_of(certificate: &[u8]) -> Option<CertificateIdentifier<'static>> {
     let certificate = Certificate::from_der(certificate).ok()?.tbs_certificate;
     let (_, authority) = certificate.get::<AuthorityKeyIdentifier>().ok()??;

@@ -22,16 +22,16 @@ pub struct Acme {
     thread: Arc<Mutex<Option<UnboundedSender<Option<Wanted>>>>>,
 }
 
-/// Which certificates are wanted, and from whom.
+/// Certificates to order, and the ACME server.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Where they are ordered.
+    /// ACME settings.
     pub config: AcmeConfig,
-    /// What they are for.
+    /// Names of each certificate.
     pub certificates: Vec<OrderedNames>,
 }
 
-/// What is looked after at present.
+/// Certificates that are renewed now.
 #[derive(Default)]
 struct Present {
     desk: Option<Arc<Desk>>,
@@ -56,7 +56,7 @@ impl Acme {
         let _ = sender.send(wanted);
     }
 
-    /// What became of them.
+    /// Returns the status of each certificate.
     pub fn statuses(&self) -> Vec<CertificateStatus> {
         self.statuses.all()
     }

@@ -1,4 +1,4 @@
-//! What became of the certificates that are wanted.
+//! Status of the ordered certificates.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,31 +7,31 @@ use std::time::{Duration, SystemTime};
 
 use super::OrderedNames;
 
-/// What became of a certificate that is wanted.
+/// Status of an ordered certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateStatus {
-    /// What it is for.
+    /// Names of the certificate.
     pub names: OrderedNames,
-    /// Where it is, or will be.
+    /// Path of the file, which may not exist yet.
     pub path: PathBuf,
     /// Until when that which there is is valid.
     pub not_after: Option<SystemTime>,
     /// When the next one is ordered.
     pub next_at: SystemTime,
-    /// How many orders have failed in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
     /// Why the last one has failed, if it has.
     pub last_error: Option<String>,
 }
 
-/// The same of all, by their names. Clones are the same.
+/// Status of all certificates by names. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Statuses(Arc<(Mutex<ByNames>, Condvar)>);
 
 type ByNames = BTreeMap<OrderedNames, CertificateStatus>;
 
 impl Statuses {
-    /// Replaces the status of a certificate, and wakes whoever waits for one.
+    /// Replaces the status of a certificate and wakes waiting callers.
     pub(super) fn tell(&self, status: CertificateStatus) {
         self.lock().insert(status.names.clone(), status);
         self.0.1.notify_all();

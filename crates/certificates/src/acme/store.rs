@@ -1,7 +1,7 @@
-//! What is kept on disk: the account, and certificates with their keys.
+//! Files on disk: the account, and certificates with their keys.
 //!
-//! Each is one file, for nobody else to read, that is replaced as a whole: written beside, flushed, renamed.
-//! One process at a time writes.
+//! Each is one file with mode 0600, which is replaced atomically: written to a temporary file, flushed,
+//! renamed. One process at a time writes.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -50,9 +50,9 @@ impl Store {
         replace(&path, &json).map_err(|error| failure(&path, &error))
     }
 
-    /// Has no account any more. Its key is of no use without it.
+    /// Removes the account and its key.
     pub(super) fn forget_account(&self) {
-        // What is not there need not go, and what stays is refused again.
+        // A missing file is fine, and the server refuses an account that stays.
         let _ = fs::remove_file(self.account_path());
     }
 
@@ -73,17 +73,17 @@ impl Store {
             .and_then(|contents| check(&contents))
             .and_then(|()| put_in_place(&beside, &path).map_err(failed));
         if kept.is_err() {
-            // A key that nobody uses is left nowhere.
+            // Leaves no unused key on disk.
             let _ = fs::remove_file(&beside);
         }
         kept
     }
 
-    /// Whether there is room for a certificate.
+    /// Checks that a certificate can be stored.
     pub(super) fn check_room(&self) -> Result<(), AcmeError> {
         let path = self.directory.join("room");
         let written = write_beside(&path, &vec![0; CERTIFICATE_BYTES]);
-        // What stays is removed the next time.
+        // The next check removes a file that stays.
         let _ = fs::remove_file(path.with_added_extension("new"));
         written.map(drop).map_err(|error| failure(&path, &error))
     }
@@ -103,7 +103,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Writes a file beside `path`, so that it is on the disk.
 fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let beside = path.with_added_extension("new");
-    // What an earlier process has left may be for others to read.
+    // A file of an earlier process may be readable for others.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -114,7 +114,7 @@ fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     Ok(beside)
 }
 
-/// Has the file `beside` take the place of `path`: either all of it or nothing, even if the machine stops.
+/// Replaces `path` by the file `beside` atomically, even if the machine stops.
 fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
     fs::rename(beside, path)?;
     match path.parent() {
@@ -123,7 +123,7 @@ fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that nobody else may read.
+/// Returns options for a file with mode 0600.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);

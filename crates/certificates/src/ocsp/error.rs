@@ -10,9 +10,9 @@ use thruway_client::ClientError;
 pub enum OcspError {
     /// It is about another certificate.
     ForOther,
-    /// The chain ends with the certificate: nobody knows who may say something of it.
+    /// The chain has no issuer, so that no responder is known.
     IssuerMissing,
-    /// What came is no answer.
+    /// The response is malformed.
     Malformed,
     /// It is too old, or from the future.
     NotCurrent,
@@ -20,7 +20,7 @@ pub enum OcspError {
     Refused(u32),
     /// The certificate is revoked.
     Revoked,
-    /// It is signed by nobody who may.
+    /// The signer is not authorized.
     SignatureInvalid,
     /// The responder answers with this status.
     Status(u16),

@@ -7,16 +7,16 @@ use thruway_net::Clock;
 
 use super::{OcspError, Staple, Subject};
 
-/// Who asks responders.
+/// Creates the client for OCSP requests.
 pub(super) fn client(patience: Duration) -> Client {
     let mut config = ClientConfig { connect: patience, ..ClientConfig::default() };
     config.exchange.timeouts = Timeouts { total: Some(patience), head: patience, ..Timeouts::default() };
-    // Nobody is asked twice in a row.
+    // No two requests in a row go to the same responder, so connections are not kept.
     config.pool = PoolConfig { idle_max: 0, ..PoolConfig::default() };
     Client::with_config(config)
 }
 
-/// What is said of `subject` at present.
+/// Fetches the OCSP response for `subject`.
 pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, OcspError> {
     let request = client
         .post(&subject.responder)
@@ -33,15 +33,15 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
     Staple::read(&der, &subject.named, Clock::system().time_of_day())
 }
 
-/// How long to wait before an answer is fetched again that has come at `now`: until half of its time is over,
-/// and up to a tenth of that longer, so that not all ask at once. `chance` is from 0 to 1.
+/// Returns the delay until a response that arrived at `now` is fetched again: half of its validity, plus up
+/// to a tenth of that at random. `chance` is from 0 to 1.
 pub(super) fn refresh_after(staple: &Staple, now: SystemTime, chance: f64) -> Duration {
     let half = staple.next_update.duration_since(staple.this_update).unwrap_or_default() / 2;
     let at = staple.this_update + half + (half / 10).mul_f64(chance.clamp(0.0, 1.0));
     at.duration_since(now).unwrap_or_default().clamp(REFRESH_MIN, REFRESH_MAX)
 }
 
-/// How long to wait after so many failures in a row.
+/// Returns the delay after a number of consecutive failures.
 pub(super) fn retry_after(failures: u32, first: Duration, chance: f64) -> Duration {
     let backoff = first.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(RETRY_MAX);
     backoff + (backoff / 4).mul_f64(chance.clamp(0.0, 1.0))
@@ -49,11 +49,11 @@ pub(super) fn retry_after(failures: u32, first: Duration, chance: f64) -> Durati
 
 /// Responders answer with the same for hours.
 const REFRESH_MIN: Duration = Duration::from_mins(1);
-/// Whatever the issuer says: what is revoked should be known.
+/// Maximum delay, so that a revocation is noticed.
 const REFRESH_MAX: Duration = Duration::from_hours(48);
 const RETRY_MAX: Duration = Duration::from_hours(1);
 
-/// Those in use have some kilobytes with the certificates of whoever signs.
+/// Maximum size of a response in bytes; common ones have a few kilobytes with the signer's certificates.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! What issuers say of the revocation of certificates (OCSP, RFC 6960), fetched for clients, who are then
-//! given it with the certificate.
+//! OCSP responses (RFC 6960), which are fetched and stapled to the certificate.
 //!
 //! ```text
 //! TlsAcceptor ─▶ Subject: what to ask, and whom ─▶ fetch ─▶ Staple: what was answered, verified ─▶ TlsAcceptor
 //! ```
-//! It is fetched again ahead of its expiry. What goes wrong leaves what was answered before, until that
+//! A response is fetched again before it expires. A failure leaves the previous response in use until it
 //! expires.
 
 mod subject;

@@ -1,5 +1,5 @@
-//! Whether an answer is signed by who may: the issuer of the certificate, or whom it lets answer (RFC 6960
-//! §4.2.2.2).
+//! Verifies signatures of OCSP responses: by the issuer of the certificate, or by a delegated responder (RFC
+//! 6960 §4.2.2.2).
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use x509_ocsp::BasicOcspResponse;
 
 use super::OcspError;
 
-/// Whether `response`, whose octets are `der`, is signed for `issuer` at `now`.
+/// Verifies the signature of `response`, encoded as `der`, for `issuer` at `now`.
 pub(super) fn verify(
     response: &BasicOcspResponse,
     der: &[u8],
@@ -31,7 +31,7 @@ pub(super) fn verify(
     }
 }
 
-/// Whether `issuer` lets the owner of `certificate` answer.
+/// Returns `true` if `issuer` delegates OCSP responses to the owner of `certificate`.
 fn may_answer(certificate: &Certificate, issuer: &Certificate, now: SystemTime) -> bool {
     let contents = &certificate.tbs_certificate;
     let usage = contents.get::<ExtendedKeyUsage>().ok().flatten();
@@ -49,7 +49,7 @@ fn may_answer(certificate: &Certificate, issuer: &Certificate, now: SystemTime) 
         })
 }
 
-/// Whether the key of `signer` has signed `message`.
+/// Returns `true` if the key of `signer` signed `message`.
 fn is_signed(
     signer: &Certificate,
     algorithm: &AlgorithmIdentifierOwned,
@@ -70,13 +70,13 @@ fn is_signed(
     })
 }
 
-/// What stands within the SEQUENCE: as rustls knows algorithms.
+/// Returns the content of the SEQUENCE, which is the form that rustls uses for algorithms.
 fn contents_of(algorithm: &AlgorithmIdentifierOwned) -> Option<Vec<u8>> {
     let der = algorithm.to_der().ok()?;
     Some(AnyRef::from_der(&der).ok()?.value().to_vec())
 }
 
-/// The octets of the first value within a SEQUENCE, as they are: it is what is signed.
+/// Returns the encoded first value of a SEQUENCE, which is the signed part.
 fn first_within(der: &[u8]) -> Option<&[u8]> {
     let value = AnyRef::from_der(der).ok()?.value();
     SliceReader::new(value).ok()?.tlv_bytes().ok()

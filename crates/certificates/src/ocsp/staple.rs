@@ -1,4 +1,4 @@
-//! What was answered, once it is verified.
+//! Verified OCSP responses.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,10 +21,10 @@ pub struct Staple {
 }
 
 impl Staple {
-    /// Reads what is said of the first certificate of `chain`, whose second has issued it.
+    /// Reads the OCSP response for the first certificate of `chain`; the second one is its issuer.
     ///
     /// # Errors
-    /// As those of [`read`](Self::read), or the chain is too short.
+    /// The same errors as [`read`](Self::read), or the chain is too short.
     pub fn of_chain(der: &[u8], chain: &[Vec<u8>], now: SystemTime) -> Result<Self, OcspError> {
         Self::read(der, &Named::of(chain).ok_or(OcspError::IssuerMissing)?, now)
     }
@@ -56,9 +56,9 @@ impl Staple {
     }
 }
 
-/// Whether `said` is of the certificate of `own`. Some leave out that the digest has no parameters. Answers
-/// in files may have been asked for with another digest than ours; as the issuer has signed them, or who
-/// answers for it, the number alone tells its certificates apart.
+/// Returns `true` if `said` identifies the certificate of `own`. Some responders omit the NULL parameters of
+/// the digest. A response from a file may use another digest than ours. The issuer or its delegate signed it,
+/// so the serial number is enough to identify the certificate.
 fn is_same(said: &x509_ocsp::CertId, own: &x509_ocsp::CertId) -> bool {
     let is_of_issuer =
         said.issuer_name_hash == own.issuer_name_hash && said.issuer_key_hash == own.issuer_key_hash;
@@ -69,8 +69,8 @@ fn time_of(time: OcspGeneralizedTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.0.to_unix_duration()
 }
 
-/// How long an answer is good that does not say it: there may always be a newer one.
+/// Assumed validity of a response without an expiry: a newer one may exist at any time.
 const UNSAID: Duration = Duration::from_hours(1);
 
-/// How far the clock of the responder may be ahead.
+/// Allowed clock difference to the responder.
 const SKEW: Duration = Duration::from_mins(5);

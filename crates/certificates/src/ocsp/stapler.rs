@@ -28,16 +28,16 @@ pub struct Stapler {
 
 type Acceptors = Vec<Arc<TlsAcceptor>>;
 
-/// What the thread is told.
+/// Message to the thread.
 enum Said {
     Follow(Acceptors),
     FetchNow,
 }
 
-/// How long is waited for what.
+/// Timeouts and retry intervals.
 #[derive(Clone, Copy)]
 struct StaplerPace {
-    /// For an answer.
+    /// Timeout of a response.
     answer: Duration,
     /// After the first failure; twice as long after each further one.
     retry: Duration,
@@ -45,14 +45,14 @@ struct StaplerPace {
     look: Duration,
 }
 
-/// What is said of a certificate.
+/// OCSP status of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StapleStatus {
     /// The file with its chain.
     pub path: PathBuf,
     /// Until when the answer holds that clients are given; `None` if they are given none.
     pub next_update: Option<SystemTime>,
-    /// How often nothing was said in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
     /// Why nothing was said the last time.
     pub last_error: Option<OcspError>,
@@ -61,7 +61,7 @@ pub struct StapleStatus {
 /// A certificate that is looked after.
 struct Looked {
     path: PathBuf,
-    /// `None` if nobody can be asked about it.
+    /// `None` without a responder.
     subject: Option<Arc<Subject>>,
     staple: Option<Staple>,
     /// When something is fetched.
@@ -97,14 +97,14 @@ impl Stapler {
         let _ = sender.send(Said::Follow(acceptors));
     }
 
-    /// Has all answers fetched now, whenever they are due.
+    /// Fetches all responses now.
     pub fn fetch_now(&self) {
         if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = thread.send(Said::FetchNow);
         }
     }
 
-    /// What is said of the certificates whose issuers can be asked.
+    /// Returns the OCSP status of the certificates with a responder.
     pub fn statuses(&self) -> Vec<StapleStatus> {
         self.told().clone()
     }
@@ -160,7 +160,8 @@ async fn run(
 }
 
 impl Looking {
-    /// Looks after these from now on. Clients of others are given nothing any more: nobody would renew it.
+    /// Replaces the observed acceptors. Removed ones stop stapling, because their responses would not be
+    /// renewed.
     fn follow(&mut self, acceptors: Acceptors) {
         for before in &self.acceptors {
             if !acceptors.iter().any(|now| Arc::ptr_eq(now, before)) {
@@ -225,7 +226,7 @@ impl Looking {
                 let file = looked.path.display();
                 tracing::warn!(%file, failures = looked.failures, "nothing is said of a certificate: {error}");
                 if error == OcspError::Revoked {
-                    // What was said before is not true any more.
+                    // The previous response is no longer valid.
                     looked.staple = None;
                 }
                 looked.last_error = Some(error);

@@ -1,4 +1,4 @@
-//! What is asked about a certificate, and whom.
+//! OCSP requests and responders.
 
 use sha1::{Digest, Sha1};
 use thruway_client::Url;
@@ -13,14 +13,14 @@ use x509_ocsp::{CertId, OcspRequest, Request, TbsRequest};
 /// A certificate of which something is to be said.
 #[derive(Clone)]
 pub struct Subject {
-    /// The URL of who says it.
+    /// URL of the responder.
     pub responder: String,
     /// The question, encoded.
     pub request: Vec<u8>,
     pub(super) named: Named,
 }
 
-/// What tells a certificate from all others.
+/// Identifies a certificate.
 #[derive(Clone)]
 pub struct Named {
     pub(super) id: CertId,
@@ -28,8 +28,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// That of a chain, whose first certificate it is and whose second has issued it. `None` if the chain is
-    /// too short.
+    /// Returns the subject for a chain, whose first certificate is the subject and whose second is the
+    /// issuer. `None` if the chain is too short.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let [certificate, issuer, ..] = chain else { return None };
         let certificate = Certificate::from_der(certificate).ok()?;
@@ -66,8 +66,7 @@ fn is_http(url: &str) -> bool {
     Url::for_request(url).is_ok_and(|url| !url.is_https())
 }
 
-/// By SHA-1, as it is the only digest that all responders know (RFC 5019 §2.1.1): nothing depends on its
-/// strength.
+/// Uses SHA-1, the only digest that all responders support (RFC 5019 §2.1.1). Security does not depend on it.
 fn id_of(certificate: &Certificate, issuer: &Certificate) -> Option<CertId> {
     let key = &issuer.tbs_certificate.subject_public_key_info.subject_public_key;
     let name = certificate.tbs_certificate.issuer.to_der().ok()?;

@@ -80,7 +80,7 @@ impl UserAgent for Nobody {
 /// issuer knows it.
 ///
 /// # Errors
-/// A file cannot be read, or a secret has no issuer: the MCP server could then choose who receives the
+/// A file is unreadable, or a secret has no issuer: the MCP server could then choose the receiver of the
 /// secret.
 fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
     let is_known = args.client_secret.is_some() || args.issuer.is_some();
