@@ -79,7 +79,8 @@ impl<'s> Reference<'s> {
         let mut text = format!("\n## {}\n\n", title.unwrap_or_else(|| "Top level".to_owned()));
         for line in [description(table.schema), also_at(&places.collect::<Vec<_>>())] {
             if !line.is_empty() {
-                text += &format!("{}\n\n", wrapped(&line));
+                text.push_str(&wrapped(&line));
+                text.push_str("\n\n");
             }
         }
         text += "| Key | Type | Default | Effect | Security |\n|---|---|---|---|---|\n";
@@ -90,7 +91,7 @@ impl<'s> Reference<'s> {
             let notes = Notes::of(&description);
             let default = if is_required { "required" } else { notes.default };
             let cells = [&self.kind(schema), default, notes.effect, notes.security].map(cell);
-            text += &format!("| `{key}` | {} |\n", cells.join(" | "));
+            text.extend(["| `", key.as_str(), "` | ", &cells.join(" | "), " |\n"]);
         }
         text
     }
@@ -177,7 +178,7 @@ fn wrapped(text: &str) -> String {
     for word in text.split(' ') {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= 120 => *line += &format!(" {word}"),
+            Some(line) if line.len() + 1 + word.len() <= 120 => line.extend([" ", word]),
             _ => lines.push(word.to_owned()),
         }
     }

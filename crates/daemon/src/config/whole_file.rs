@@ -37,8 +37,8 @@ pub(in crate::config) struct Raw {
     /// Maximum number of open connections of all workers, 1 to 10000000. Further connections get 503.
     /// Default: the descriptor limit of the process, less a reserve for files.
     pub(in crate::config) connections_max: Option<Spanned<u64>>,
-    /// `true` passes all sends of a worker's poll iteration to the kernel in one system call (io_uring).
-    /// Kernels without io_uring ignore it. Default: true.
+    /// `true` passes all sends of a worker's poll iteration to the kernel in one system call (`io_uring`).
+    /// Kernels without `io_uring` ignore it. Default: true.
     pub(in crate::config) batch_sends: Option<bool>,
     /// Addresses on which the server listens, at least one.
     #[serde(default)]
