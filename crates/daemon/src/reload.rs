@@ -79,7 +79,7 @@ impl SharedReloader {
         match &outcome {
             Ok(()) => tracing::info!("the config was reloaded"),
             Err(failure) => {
-                tracing::error!("the config cannot be used, that of before is kept\n{failure}");
+                tracing::error!("reload failed, keeping the previous config\n{failure}");
             }
         }
         outcome
@@ -116,7 +116,7 @@ impl Reloader {
         self.secured.follow(&config, &parts);
         (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {
-            tracing::warn!("`{key}` is not what it was at the start: that takes effect with a restart");
+            tracing::warn!("`{key}` has changed: restart the process to apply it");
         }
         Ok(())
     }

@@ -131,7 +131,7 @@ impl Present {
         let mut wrong = Vec::new();
         for outcome in outcomes {
             match outcome {
-                Ok(true) => tracing::info!("certificates have changed and were read again"),
+                Ok(true) => tracing::info!("certificates reloaded"),
                 Ok(false) => {}
                 Err(error) => wrong.push(error),
             }
@@ -144,7 +144,7 @@ impl Present {
         }
         let withheld: Vec<_> = self.acceptors.iter().flat_map(|(_, acceptor)| withhold(acceptor)).collect();
         for error in withheld.iter().filter(|error| !self.told.contains(error)) {
-            tracing::error!("clients are not given what is said of a certificate: {error}");
+            tracing::error!("OCSP response not sent to clients: {error}");
         }
         wrong.extend(withheld);
         self.told = wrong;

@@ -125,7 +125,7 @@ fn reread_certificates(acceptor: &TlsAcceptor) {
     loop {
         thread::sleep(REREAD_EVERY);
         match acceptor.refresh() {
-            Ok(true) => tracing::info!("certificates have changed and were read again"),
+            Ok(true) => tracing::info!("certificates reloaded"),
             Ok(false) => {}
             Err(error) if reported.as_ref() == Some(&error) => {}
             Err(error) => {

@@ -54,7 +54,7 @@ impl Site {
 
     /// Waits until the listener shows a certificate.
     fn until_it_is_served(&mut self) {
-        self.thruway.until_it_logs("certificates have changed and were read again");
+        self.thruway.until_it_logs("certificates reloaded");
     }
 }
 
@@ -198,7 +198,7 @@ fn check_says_whether_names_can_be_validated_and_what_is_ordered() {
     let nobody = "[[listeners]]\naddress = \"127.0.0.1:0\"\ntls.certificates = [{ acme = [\"a.example\"] }]\n\
                   [[routes]]\npath = \"/\"\ndemo = true\n";
     let ended = checked(directory.path(), nobody);
-    assert!(ended.stderr.contains("nobody is named from whom certificates are ordered"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the config has no ACME server, which issues certificates"), "{}", ended.stderr);
     let by_handshake = EXAMPLE.replace("\"http-01\"", "\"tls-alpn-01\"");
     fs::copy(thruway_testkit::Authority::new().root(), directory.path().join("clients.pem")).unwrap();
     let clients = "\"example.com\"] }]\ntls.client_certificates = { roots = [\"clients.pem\"] }";

@@ -227,7 +227,7 @@ fn what_other_machines_reach_must_be_allowed() {
             .replace("[admin]\naddress = \"127.0.0.1:0\"", &format!("[admin]\n{admin}"))
     };
     let refused = check(&text("address = \"0.0.0.0:9900\"")).stderr;
-    assert!(refused.starts_with("error: `0.0.0.0:9900` is not of this machine only\n"), "{refused}");
+    assert!(refused.starts_with("error: `0.0.0.0:9900` can be reached from other machines\n"), "{refused}");
     assert!(refused.contains("a.toml:3") && refused.contains("hint: "), "{refused}");
     for allowed in [
         "address = \"0.0.0.0:9900\"\nallow_remote = true",

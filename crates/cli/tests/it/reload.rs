@@ -91,7 +91,7 @@ fn a_config_that_cannot_be_used_changes_nothing() {
         (config("new", "[[routes]]\npath = \"/a\"\nfiles.root = \"none\""), "error: the directory `none`"),
         (config("new", "[[routes]]\npath = \"/\"\ndemo = true"), "error: no request reaches this route"),
     ] {
-        thruway.reload(directory.path(), &bad, "the config cannot be used, that of before is kept");
+        thruway.reload(directory.path(), &bad, "reload failed, keeping the previous config");
         thruway.until_it_logs(reason);
         thruway.until_it_logs("--> thruway.toml:");
         assert_eq!(client.get("/").text(), "old", "{reason}");
@@ -110,11 +110,9 @@ fn what_takes_effect_with_a_restart_is_said() {
     let address = thruway.address();
     let changed = config("new", "[admin]\naddress = \"127.0.0.1:0\"")
         .replace("workers = 1", "workers = 2\nbatch_sends = false");
-    thruway.reload(directory.path(), &changed, "`workers` is not what it was at the start");
+    thruway.reload(directory.path(), &changed, "`workers` has changed: restart the process");
     for key in ["batch_sends", "admin"] {
-        thruway.until_it_logs(&format!(
-            "`{key}` is not what it was at the start: that takes effect with a restart"
-        ));
+        thruway.until_it_logs(&format!("`{key}` has changed: restart the process to apply it"));
     }
     thruway.until_it_logs(RELOADED);
     assert_eq!(get(&address, "/").text(), "new");
@@ -183,7 +181,7 @@ fn a_listener_that_cannot_be_had_changes_nothing() {
     let free = "[[listeners]]\naddress = \"unix:socket\"\n";
     let bad = format!("[[listeners]]\naddress = \"{}\"\n", taken.local_addr().unwrap());
     let changed = config("new", "").replacen("[[listeners]]", &format!("{free}{bad}[[listeners]]"), 1);
-    thruway.reload(directory.path(), &changed, "the config cannot be used, that of before is kept");
+    thruway.reload(directory.path(), &changed, "reload failed, keeping the previous config");
     thruway.until_it_logs("cannot listen on");
     assert_eq!(get(&address, "/").text(), "old");
     assert!(!directory.path().join("socket").exists(), "what was bound is given back");

@@ -221,7 +221,7 @@ pub(super) fn set_standing(admin: &ServiceState, request: &Request<'_>) -> Respo
     if !server.parse().is_ok_and(|address| upstream.set_admin_state(&address, standing)) {
         return not_found(format!("the upstream `{name}` has no server at `{server}`\n"));
     }
-    tracing::info!(upstream = name, server, ?standing, "a server was told how to stand");
+    tracing::info!(upstream = name, server, ?standing, "server admin state changed");
     Response::json(&UpstreamStatus::of(upstream))
 }
 

@@ -131,7 +131,7 @@ pub(super) fn resolve_ordered(
         }
     };
     let Some(wanted) = &mut resolver.acme else {
-        resolver.refuse_with(names, "nobody is named from whom certificates are ordered", ACME_HINT);
+        resolver.refuse_with(names, "the config has no ACME server, which issues certificates", ACME_HINT);
         return None;
     };
     let files = wanted.config.files(&ordered);

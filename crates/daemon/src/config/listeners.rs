@@ -210,7 +210,7 @@ pub(in crate::config) fn resolve_listeners(
         let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
         let http2 = http2.filter(|_| !is_without_http2);
         if let (Some(http2), Some(_)) = (&http2, &tcp) {
-            resolver.refuse_with(http2, "a listener with `tcp` speaks no HTTP", "take `http2` or `tcp` away");
+            resolver.refuse_with(http2, "a listener with `tcp` does not serve HTTP", "take `http2` or `tcp` away");
         }
         let http2 = match http2 {
             Some(http2) => http2.into_inner().into(),
@@ -220,11 +220,11 @@ pub(in crate::config) fn resolve_listeners(
         };
         let proxy_protocol = resolve_proxy_protocol(resolver, proxy_protocol);
         if let Some(span) = tls.as_ref().filter(|_| tcp.is_some()).map(|tls| tls.span()) {
-            let message = "a listener with `tcp` forwards what it does not decrypt";
+            let message = "a listener with `tcp` forwards connections without decryption";
             resolver.failures.push(resolver.source.failure(span, message).with_hint(TCP_TLS_HINT));
         }
         if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
-            let hint = "redirect from a listener of its own, which has neither `tls` nor `tcp`";
+            let hint = "redirect from a listener of its own, without `tls` and `tcp`";
             resolver.refuse_with(port, "only requests without TLS are redirected to https", hint);
         }
         if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
@@ -356,10 +356,10 @@ fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span
 fn resolve_proxy_protocol(resolver: &mut Resolver<'_>, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
     let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
     let Some(from) = from else { return Some(ProxyProtocol::default()) };
-    resolver.refuse_empty(&from, "`from` names at least one network", "leave it out to believe everybody");
+    resolver.refuse_empty(&from, "`from` names at least one network", "leave it out to accept all addresses");
     Some(ProxyProtocol { from: resolve_networks(resolver, from.get_ref()) })
 }
 
 const REDIRECT_HINT: &str = "add a listener with `tls`, or take `redirect_to_https` away";
 const TCP_TLS_HINT: &str =
-    "leave `tls` out: clients speak it with the servers; or leave `tcp` out and have `[[routes]]`";
+    "leave `tls` out, because clients use TLS with the servers; or leave `tcp` out and have `[[routes]]`";

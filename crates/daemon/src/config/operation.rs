@@ -64,7 +64,7 @@ pub(in crate::config) fn resolve_admin(
     }
     let is_remote = matches!(&address, ListenAddr::Tcp(address) if !address.ip().is_loopback());
     if is_remote && !raw.allow_remote {
-        resolver.refuse_with(&raw.address, format!("`{address}` is not of this machine only"), REMOTE_HINT);
+        resolver.refuse_with(&raw.address, format!("`{address}` can be reached from other machines"), REMOTE_HINT);
     }
     Some(AdminConfig { address, allow_remote: raw.allow_remote })
 }
@@ -92,7 +92,7 @@ pub(in crate::config) fn resolve_access_log(
 }
 
 const OWN_ADDRESS_HINT: &str =
-    "requests to the admin listener are told from others by its address: give it its own";
+    "the admin listener needs an address of its own: choose another one";
 
-const REMOTE_HINT: &str = "whoever reaches it may reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
-                           if nobody else can get there, `allow_remote = true`";
+const REMOTE_HINT: &str = "anyone with access to it can reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
+                           if only trusted machines can connect, `allow_remote = true`";

@@ -144,7 +144,7 @@ pub(in crate::config) fn check_certificates(
     }
     for (name, span) in asking {
         if routes.iter().any(|route| route.policies.contains(&name)) {
-            let message = "no listener asks clients for a certificate, so that nobody passes";
+            let message = "no listener asks clients for a certificate, so this policy refuses every client";
             refuse_with_hint(resolver, &span, message, LISTENER_HINT);
         }
     }

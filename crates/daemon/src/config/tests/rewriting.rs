@@ -101,7 +101,7 @@ fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
         ("split.upstreams = { a = 0, b = 0 }", "a split has at least one upstream with a weight"),
         ("split.upstreams = {}", "a split has at least one upstream with a weight"),
         ("split.upstreams = { a = 1000001 }", "the value must be from 0 to 1000000"),
-        ("split = { upstreams = { a = 1 }, by = \"user\" }", "`user` is nothing to hash"),
+        ("split = { upstreams = { a = 1 }, by = \"user\" }", "`user` is an unknown hash key"),
         ("upstream = \"a\"\nsplit.upstreams = { a = 1 }", "a route has exactly one of"),
     ] {
         let failure = action(keys).unwrap_err();

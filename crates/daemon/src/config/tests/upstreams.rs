@@ -188,8 +188,8 @@ fn what_is_wrong_is_shown_where_it_is() {
     for (keys, message) in [
         ("balance = \"peak\"", "unknown value `peak`"),
         ("balance = 1", "invalid type: integer `1`, expected a name or a table with `hash`"),
-        ("balance = { hash = \"user\" }", "`user` is nothing to hash"),
-        ("balance = { hash = \"field:a b\" }", "`field:a b` is nothing to hash"),
+        ("balance = { hash = \"user\" }", "`user` is an unknown hash key"),
+        ("balance = { hash = \"field:a b\" }", "`field:a b` is an unknown hash key"),
         ("balance = { hash = \"path\", load_max_percent = 99 }", "the value must be from 100 to 100000"),
         ("sticky = { cookie = \"a b\" }", "`a b` is not the name of a cookie"),
         ("check = { content = \"ok\" }", "a check without a `path` has no `host`, `statuses` or `content`"),
@@ -210,7 +210,7 @@ fn what_is_wrong_is_shown_where_it_is() {
             "2s, at first, which is more than `time_max`, 1s",
         ),
         ("ejection.time_max = \"5s\"", "10s, at first, which is more than `time_max`, 5s"),
-        ("sticky = { cookie = \"a\", secret = \"\" }", "an empty secret is known to everybody"),
+        ("sticky = { cookie = \"a\", secret = \"\" }", "the secret is empty, so clients can forge cookies"),
         ("check = { path = \"/\", content = \"\" }", "every answer has the empty `content`"),
     ] {
         let failure = with_servers(keys).unwrap_err();

@@ -87,7 +87,7 @@ pub(in crate::config) fn resolve_hash_by(resolver: &mut Resolver<'_>, raw: &Span
         Some(("field", name)) if is_token(name) => return HashBy::Field(name.to_owned()),
         _ => {}
     }
-    let message = format!("`{}` is nothing to hash", raw.get_ref().escape_debug());
+    let message = format!("`{}` is an unknown hash key", raw.get_ref().escape_debug());
     resolver.refuse_with(raw, message, "possible: `client_address`, `path`, `field:NAME`, `cookie:NAME`");
     HashBy::Path
 }
@@ -101,8 +101,8 @@ pub(in crate::config) fn resolve_sticky(
         resolver.refuse(&cookie, message);
     }
     if let Some(secret) = secret.as_ref().filter(|secret| secret.get_ref().is_empty()) {
-        let hint = "leave it out for one that is made at the start";
-        resolver.refuse_with(secret, "an empty secret is known to everybody", hint);
+        let hint = "leave it out for a random secret";
+        resolver.refuse_with(secret, "the secret is empty, so clients can forge cookies", hint);
     }
     Sticky { cookie: cookie.into_inner(), secret: secret.map(Spanned::into_inner) }
 }
