@@ -21,8 +21,8 @@ pub(in crate::config) struct RawJwt {
     /// File with the issuer's public keys: a JSON Web Key Set, or PEM. A relative path starts at the
     /// directory of the config. Default: none.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// URL of the issuer's JSON Web Key Set, with `https`. Thruway fetches the set again when it is old, and
-    /// when a token names an unknown key. Default: none.
+    /// URL of the issuer's JSON Web Key Set: `https`, or `http` on this machine. Thruway fetches the set
+    /// again when it is old, and when a token names an unknown key. Default: none.
     pub(in crate::config) keys_url: Option<Spanned<String>>,
     /// Time until the keys at `keys_url` are fetched again. The server can shorten it (`Cache-Control`), not
     /// extend it. Default: 10m.
