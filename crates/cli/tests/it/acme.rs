@@ -198,7 +198,11 @@ fn check_says_whether_names_can_be_validated_and_what_is_ordered() {
     let nobody = "[[listeners]]\naddress = \"127.0.0.1:0\"\ntls.certificates = [{ acme = [\"a.example\"] }]\n\
                   [[routes]]\npath = \"/\"\ndemo = true\n";
     let ended = checked(directory.path(), nobody);
-    assert!(ended.stderr.contains("the config has no ACME server, which issues certificates"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the config has no ACME server, which issues certificates"),
+        "{}",
+        ended.stderr
+    );
     let by_handshake = EXAMPLE.replace("\"http-01\"", "\"tls-alpn-01\"");
     fs::copy(thruway_testkit::Authority::new().root(), directory.path().join("clients.pem")).unwrap();
     let clients = "\"example.com\"] }]\ntls.client_certificates = { roots = [\"clients.pem\"] }";

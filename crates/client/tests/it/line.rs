@@ -79,7 +79,7 @@ impl Line {
                 Poll::Pending => panic!("nothing more comes"),
                 Poll::Ready(Err(error)) => return error,
                 Poll::Ready(Ok(event)) => {
-                    assert!(!matches!(event, ResponseEvent::End(_)), "the response ended without an error")
+                    assert!(!matches!(event, ResponseEvent::End(_)), "the response ended without an error");
                 }
             }
         }

@@ -210,7 +210,11 @@ pub(in crate::config) fn resolve_listeners(
         let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
         let http2 = http2.filter(|_| !is_without_http2);
         if let (Some(http2), Some(_)) = (&http2, &tcp) {
-            resolver.refuse_with(http2, "a listener with `tcp` does not serve HTTP", "take `http2` or `tcp` away");
+            resolver.refuse_with(
+                http2,
+                "a listener with `tcp` does not serve HTTP",
+                "take `http2` or `tcp` away",
+            );
         }
         let http2 = match http2 {
             Some(http2) => http2.into_inner().into(),

@@ -64,7 +64,11 @@ pub(in crate::config) fn resolve_admin(
     }
     let is_remote = matches!(&address, ListenAddr::Tcp(address) if !address.ip().is_loopback());
     if is_remote && !raw.allow_remote {
-        resolver.refuse_with(&raw.address, format!("`{address}` can be reached from other machines"), REMOTE_HINT);
+        resolver.refuse_with(
+            &raw.address,
+            format!("`{address}` can be reached from other machines"),
+            REMOTE_HINT,
+        );
     }
     Some(AdminConfig { address, allow_remote: raw.allow_remote })
 }
@@ -91,8 +95,7 @@ pub(in crate::config) fn resolve_access_log(
     AccessLogConfig { lines: AccessLogLines { format, masked_parameters }, target, span }
 }
 
-const OWN_ADDRESS_HINT: &str =
-    "the admin listener needs an address of its own: choose another one";
+const OWN_ADDRESS_HINT: &str = "the admin listener needs an address of its own: choose another one";
 
 const REMOTE_HINT: &str = "anyone with access to it can reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
                            if only trusted machines can connect, `allow_remote = true`";
