@@ -19,7 +19,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::take_over(args.config.is_some())?;
     let daemon = Daemon::from_source(source)?;
     if args.config.is_none() {
-        tracing::info!("no config: serving the demo; `/` lists its endpoints");
+        tracing::info!("no config: serving the test server; `/` lists its endpoints");
     }
     for listener in daemon.listeners() {
         print("listening on", listener.protocol, &listener.address);

@@ -35,7 +35,7 @@ impl fmt::Display for OcspError {
         match self {
             Self::ForOther => f.write_str("the answer is about another certificate"),
             Self::IssuerMissing => f.write_str("the chain has no issuer that could have signed it"),
-            Self::Malformed => f.write_str("what the responder says is no answer"),
+            Self::Malformed => f.write_str("the response is not a valid OCSP response"),
             Self::NotCurrent => f.write_str("the answer is too old, or from the future"),
             Self::Refused(reason) => write!(f, "the responder has no answer: reason {reason}"),
             Self::Revoked => f.write_str("the certificate is revoked"),

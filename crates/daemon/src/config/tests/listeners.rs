@@ -123,7 +123,10 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
         ("proxy_protocol = \"v1\"", "expected `true` or a table with `from`"),
         ("proxy_protocol = { to = [] }", "unknown key `to`"),
         ("proxy_protocol = { from = [] }", "`from` names at least one network"),
-        ("proxy_protocol = { from = [\"10.0.0.0/33\"] }", "a prefix has up to 32 bits"),
+        (
+            "proxy_protocol = { from = [\"10.0.0.0/33\"] }",
+            "the prefix length must be at most 32, or at most 128 for IPv6",
+        ),
         ("http2 = true\ntcp = \"db\"", "a listener with `tcp` does not serve HTTP"),
         ("http2 = \"yes\"", "expected `true`, `false` or `\"only\"`"),
         ("http2 = 2", "expected `true`, `false` or `\"only\"`"),
