@@ -91,6 +91,6 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
 
 fn failure(config: &Config, log: &AccessLogConfig, error: &io::Error) -> Failure {
     config
-        .failure_at(&log.span, format!("the access log cannot be written: {error}"))
-        .with_hint("the directory must be there, and this user must be allowed to write to the file")
+        .failure_at(&log.span, format!("cannot write the access log: {error}"))
+        .with_hint("the directory must exist, and this user needs permission to write the file")
 }

@@ -62,7 +62,7 @@ pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String,
 /// The system refuses what a lookup needs.
 fn look_up_names(config: &Config) -> Result<Vec<(String, ServerLookup)>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::warning(format!("names cannot be looked up: {error}")))?;
+    let runtime = runtime.map_err(|error| Failure::warning(format!("cannot look up names: {error}")))?;
     let mut lookups = JoinSet::new();
     for (name, upstream) in config.upstreams.clone() {
         let lookup = async move { (name, look_up_servers(&upstream, LOOKUP_MAX).await) };
@@ -85,7 +85,7 @@ fn unresolved_names(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<
         let address = &config.upstreams[name].servers[*server].address;
         let message = match error {
             None => format!("`{address}` has no address"),
-            Some(error) => format!("`{address}` could not be looked up: {error}"),
+            Some(error) => format!("cannot look up `{address}`: {error}"),
         };
         config.warning_at_server(name, *server, message).with_hint(NAME_HINT)
     });
@@ -95,7 +95,7 @@ fn unresolved_names(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<
 /// Time for the lookup of a name.
 const LOOKUP_MAX: Duration = Duration::from_secs(2);
 
-const NAME_HINT: &str = "see whether the name is right; where it is not known yet, or nobody can be asked, `--offline` leaves this out";
+const NAME_HINT: &str = "check the name; without DNS, skip this check with `--offline`";
 
 /// The routes of `config`, if all of it can be served.
 fn routes_of(config: &Config) -> Result<Routes, Failure> {

@@ -31,7 +31,7 @@ pub(crate) fn explain_request(
 fn octets(request: &str, headers: &[String]) -> Result<String, Failure> {
     if [request].into_iter().chain(headers.iter().map(String::as_str)).any(|text| text.contains(['\r', '\n']))
     {
-        return Err(unusable("there is a line end in it"));
+        return Err(unusable("it contains a line break"));
     }
     let (method, target) = request.split_once(' ').unwrap_or(("GET", request));
     let names_host =
@@ -52,7 +52,7 @@ fn octets(request: &str, headers: &[String]) -> Result<String, Failure> {
 }
 
 fn unusable(reason: &str) -> Failure {
-    Failure::new(format!("the request cannot be explained: {reason}")).with_hint(
+    Failure::new(format!("cannot explain the request: {reason}")).with_hint(
         "write `--explain \"GET http://example.com/path\"`, and `-H \"Name: value\"` for each header",
     )
 }
@@ -74,14 +74,14 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         push_policies(&mut text, config, candidates[place].route);
     }
     if !candidates.is_empty() {
-        text.push_str("\nthe routes for its host and path, in the order in which they are tried:\n");
+        text.push_str("\nroutes for its host and path, in the order of their evaluation:\n");
     }
     for (place, candidate) in candidates.iter().enumerate() {
         let fate = match (candidate.unfulfilled, taker) {
-            (Some(reason), _) => format!("passed over, because {reason}"),
+            (Some(reason), _) => format!("skipped, because {reason}"),
             (None, Some(taker)) if taker == place => "takes the request".to_owned(),
-            (None, None) => "would take it, if its path were clear".to_owned(),
-            (None, _) => "would take it, but comes later".to_owned(),
+            (None, None) => "would match, if its path were unambiguous".to_owned(),
+            (None, _) => "would match, but comes later".to_owned(),
         };
         push_candidate(&mut text, config, candidate, &fate);
     }
@@ -93,7 +93,7 @@ fn push_path(text: &mut String, path: &str) {
     if let Ok(normal) = normalized_path(path)
         && normal != path
     {
-        let _ = writeln!(text, "\nits path is compared as `{normal}`, and forwarded as it is sent");
+        let _ = writeln!(text, "\nroutes are compared with `{normal}`; the path is forwarded as it is sent");
     }
 }
 
@@ -101,7 +101,7 @@ fn push_path(text: &mut String, path: &str) {
 fn push_policies(text: &mut String, config: &Config, route: usize) {
     let policies = &config.routes[route].policies;
     if !policies.is_empty() {
-        text.push_str("\nits policies, in the order in which they decide:\n");
+        text.push_str("\nits policies, in the order of their evaluation:\n");
     }
     for name in policies {
         let _ = writeln!(text, "  {name}: {}", config.policies[name]);
@@ -126,7 +126,7 @@ fn rank(matching: &RouteMatch) -> String {
         PathMatch::Pattern(_) => "a pattern".to_owned(),
         PathMatch::Prefix(path) => match path.trim_end_matches('/').len() {
             0 => "any path".to_owned(),
-            length => format!("a prefix of {length} octets"),
+            length => format!("a prefix of {length} bytes"),
         },
     };
     match matching.conditions.count() {

@@ -77,7 +77,7 @@ impl SharedReloader {
     fn log_outcome(&self, reload: impl FnOnce(&mut Reloader) -> Result<(), Failure>) -> Result<(), Failure> {
         let outcome = reload(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         match &outcome {
-            Ok(()) => tracing::info!("the config was reloaded"),
+            Ok(()) => tracing::info!("config reloaded"),
             Err(failure) => {
                 tracing::error!("reload failed, keeping the previous config\n{failure}");
             }

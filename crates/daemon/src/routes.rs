@@ -278,7 +278,7 @@ impl Parts {
             Action::Demo => self.demo(before),
             Action::Files(files) => {
                 let opened = files.open().map_err(|error| {
-                    format!("the directory `{}` cannot be served: {error}", files.root().display())
+                    format!("cannot serve the directory `{}`: {error}", files.root().display())
                 })?;
                 Arc::new(opened.encoded_above(may_be_compressed(config, route)))
             }
@@ -364,11 +364,11 @@ fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
     let failures = unreachable.iter().map(|Unreachable { route, taken_by }| {
         let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);
         let hint = if route.matching.conditions == taken_by.matching.conditions {
-            "leave it out, or tell them apart by `host`, `methods`, `headers` or `query`"
+            "remove it, or add a condition: `host`, `methods`, `headers` or `query`"
         } else {
-            "put it before the other, which asks for less"
+            "move it before the other route, which has fewer conditions"
         };
-        let (message, label) = ("no request reaches this route", "this one takes them all");
+        let (message, label) = ("no request reaches this route", "this route matches all its requests");
         config.failure_between(&route.span, message, &taken_by.span, label).with_hint(hint)
     });
     Failure::joined(failures.collect())

@@ -138,9 +138,7 @@ impl Present {
         }
         wrong.extend(self.acceptors.iter().flat_map(|(_, acceptor)| acceptor.problems()));
         for error in wrong.iter().filter(|error| !self.told.contains(error)) {
-            tracing::error!(
-                "certificates have changed and cannot be used, those of before are kept: {error}"
-            );
+            tracing::error!("cannot use the changed certificates, keeping the old ones: {error}");
         }
         let withheld: Vec<_> = self.acceptors.iter().flat_map(|(_, acceptor)| withhold(acceptor)).collect();
         for error in withheld.iter().filter(|error| !self.told.contains(error)) {

@@ -209,7 +209,7 @@ impl fmt::Display for Failure {
         match self {
             Self::AddressRefused => f.write_str("the config does not allow tunnels to this address"),
             Self::Connect(error) => write!(f, "connect failed: {error}"),
-            Self::ConnectRefused => f.write_str("tunnels are not made here"),
+            Self::ConnectRefused => f.write_str("this route cannot handle CONNECT"),
             Self::DestinationRefused => {
                 f.write_str("the config does not allow tunnels to this host and port")
             }

@@ -137,7 +137,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
         (
             "agreed = true",
             "agreed = false",
-            "the terms of service of the ACME server are not agreed to",
+            "the terms of service of the ACME server are not accepted",
             "read them",
         ),
         ("[acme]\n", "[acme]\nroots = [\"none.pem\"]\n", "none.pem`: No such file", "check the path"),
@@ -168,7 +168,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
             "acme = [\"www",
             "chain = \"a\", acme = [\"www",
             "either `chain` and `key`, or `acme`",
-            "to have one ordered",
+            "for an ACME certificate",
         ),
         (
             "redirect_to_https = 8443",
@@ -179,7 +179,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
         (
             "store = \"acme\"",
             "external_account = { key_id = \"a\", key = \"?\" }",
-            "it is not in base64url",
+            "the key is not valid base64url",
             "copy it",
         ),
     ] {

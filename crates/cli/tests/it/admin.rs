@@ -146,7 +146,7 @@ fn a_reload_that_fails_says_why_and_changes_nothing() {
     assert_eq!(gateway.status()["routes"][0]["action"], "forwarded to backend");
     let other = "[[routes]]\npath = \"/gone\"\nanswer.status = 410";
     fs::write(directory.path().join("thruway.toml"), config(&servers, other)).unwrap();
-    assert_eq!(gateway.post("/reload").text(), "the config was reloaded\n");
+    assert_eq!(gateway.post("/reload").text(), "config reloaded\n");
     assert_eq!(gateway.status()["routes"][1]["action"], "answers 410");
     assert_eq!(get(&gateway.address, "/gone").status(), "410");
 }

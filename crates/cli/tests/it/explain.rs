@@ -46,13 +46,13 @@ fn candidates_are_listed_in_their_order_with_what_became_of_them() {
         "\
 GET http://www.example.com/users/5?a: redirects to / with 308
 
-the routes for its host and path, in the order in which they are tried:
+routes for its host and path, in the order of their evaluation:
   a.toml:13: www.example.com/users/ and below (GET, with header X-Canary=yes)
     this host, a prefix of 6 octets, 2 conditions: passed over, because it has no header X-Canary=yes
   a.toml:8: *.example.com/users/{id}
     hosts below example.com, a pattern: takes the request
   a.toml:4: / and below
-    any host, any path: would take it, but comes later
+    any host, any path: would match, but comes later
 "
     );
     let with_header = explain(&["http://www.example.com/users/5", "-H", "x-canary: yes"]).stdout;

@@ -84,7 +84,7 @@ warning: nothing uses the upstream `spare`
 1 | [upstreams.spare]
   | ^^^^^^^^^^^^^^^^^
 
-hint: name it in a route or a listener, or leave it out
+hint: use it in a route or a listener, or remove it
 
 warning: no route asks for the policy `office`
  --> a.toml:5:1
@@ -92,7 +92,7 @@ warning: no route asks for the policy `office`
 5 | [policies.office]
   | ^^^^^^^^^^^^^^^^^
 
-hint: name it in `policies` of a route, or leave it out
+hint: add it to `policies` of a route, or remove it
 ";
     let unknown = "\
 warning: `a.example:80` could not be looked up: Connection refused (os error 111)
@@ -101,7 +101,7 @@ warning: `a.example:80` could not be looked up: Connection refused (os error 111
 3 |   \"a.example:80\"]
   |   ^^^^^^^^^^^^^^
 
-hint: see whether the name is right; where it is not known yet, or nobody can be asked, `--offline` leaves this out
+hint: check the name; without DNS, skip this check with `--offline`
 ";
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), config).unwrap();
@@ -167,7 +167,7 @@ error: invalid type: string, expected a whole number from 0 on
 1 | workers = \"two\"
   |           ^^^^^
 
-hint: numbers stand without quotes and without a unit
+hint: write numbers without quotes and without a unit
 "
     );
     assert_eq!(
@@ -252,7 +252,7 @@ error: `127.0.0.1:80` is listened on already
 
 hint: leave it out
 
-error: a route has exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`
+error: a route needs exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`
   --> a.toml:13:1
    |
 13 | [[routes]]
@@ -299,7 +299,7 @@ demo = true
     assert_eq!(
         refusal(&with(config)),
         "\
-error: a route has exactly one of `path`, `path_exact` and `path_pattern`
+error: a route needs exactly one of `path`, `path_exact` and `path_pattern`
  --> a.toml:2:1
   |
 2 | [[routes]]
@@ -317,9 +317,9 @@ error: a path does not hold ` `
 10 | path = \"/d e\"
    |        ^^^^^^
 
-hint: it is written as clients send it: percent-encoded, no query
+hint: write the path as clients send it: percent-encoded, without a query
 
-error: no request has this path: paths are normalized before they are compared
+error: no request has this path, because paths are normalized before the comparison
   --> a.toml:13:14
    |
 13 | path_exact = \"/f//%67\"
@@ -327,13 +327,13 @@ error: no request has this path: paths are normalized before they are compared
 
 hint: write `/f/g`
 
-error: no request has this path: paths are normalized before they are compared
+error: no request has this path, because paths are normalized before the comparison
   --> a.toml:16:16
    |
 16 | path_pattern = \"/h/./{i}\"
    |                ^^^^^^^^^^
 
-hint: write no dot segments, no slash behind another, and nothing encoded that need not be
+hint: write the path without `.` and `..` segments, double slashes and unnecessary percent-encoding
 
 error: the path leads above the root
   --> a.toml:19:8
@@ -357,7 +357,7 @@ demo = true
     assert_eq!(
         refusal(&with(config)),
         "\
-error: what is not asked for is left out
+error: remove the key
  --> a.toml:6:31
   |
 6 | headers = { \"a b\" = true, c = false }
@@ -458,23 +458,23 @@ error: no request reaches this route
   --> a.toml:12:1
    |
  2 | [[routes]]
-   | ---------- this one takes them all
+   | ---------- this route matches all its requests
 ...
 12 | [[routes]]
    | ^^^^^^^^^^
 
-hint: put it before the other, which asks for less
+hint: move it before the other route, which has fewer conditions
 
 error: no request reaches this route
   --> a.toml:18:1
    |
  8 | [[routes]]
-   | ---------- this one takes them all
+   | ---------- this route matches all its requests
 ...
 18 | [[routes]]
    | ^^^^^^^^^^
 
-hint: leave it out, or tell them apart by `host`, `methods`, `headers` or `query`
+hint: remove it, or add a condition: `host`, `methods`, `headers` or `query`
 "
     );
 }
@@ -521,7 +521,7 @@ error: `content-length` is written by the server itself
 
 hint: leave it out
 
-error: `Content-Type` has a key of its own
+error: `Content-Type` has its own key
   --> a.toml:10:14
    |
 10 |     { name = \"Content-Type\", value = \"1\" },
@@ -541,7 +541,7 @@ error: a field value must not contain control characters or outer whitespace
 12 |     { name = \"a\", value = \" 1\" },
    |                           ^^^^
 
-error: the status of an answer is 200 to 599
+error: the status must be from 200 to 599
   --> a.toml:16:17
    |
 16 | answer.status = 101
@@ -577,7 +577,7 @@ error: the directory `none` cannot be served: No such file or directory (os erro
     let config =
         "[[routes]]\npath = \"/f\"\nfiles = { root = \".\", index = \"a/b\", cache_control = \"a\\u0000\" }";
     let message = refusal(&with(config));
-    assert!(message.contains("error: an index is the name of a file, without a path\n"), "{message}");
+    assert!(message.contains("error: `index` is a file name, without a path\n"), "{message}");
     assert!(message.contains("error: a field value must not contain control characters"), "{message}");
 }
 
@@ -592,7 +592,7 @@ error: the access log cannot be written: No such file or directory (os error 2)
 1 | access_log.path = \"none/access.log\"
   |                   ^^^^^^^^^^^^^^^^^
 
-hint: the directory must be there, and this user must be allowed to write to the file
+hint: the directory must exist, and this user needs permission to write the file
 "
     );
 }
@@ -634,7 +634,7 @@ error: the upstream `own` leads back to the listener `127.0.0.1:8080`
 7 | servers = [\"127.0.0.1:8080\"]
   |            ^^^^^^^^^^^^^^^^
 
-hint: every request would come back to this gateway: write the address of another server
+hint: each request would return to this gateway: use the address of another server
 "
     );
     let addresses = |listener: &str, server: &str| {

@@ -252,4 +252,4 @@ fn give_children_the_default_interrupt() {
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What is logged when a config was read again.
-pub(crate) const RELOADED: &str = "the config was reloaded";
+pub(crate) const RELOADED: &str = "config reloaded";

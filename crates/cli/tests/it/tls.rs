@@ -384,7 +384,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
         ),
         (
             format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.roots = []\n"),
-            "`roots` names at least one file",
+            "`roots` needs at least one file",
             "those whom this system trusts",
         ),
     ] {

@@ -29,7 +29,7 @@ impl Handler for Guarded {
         if self.allows(request) {
             return request.hand_to(&self.router);
         }
-        let reason = "this is for the machine itself, and for no page in a browser\n";
+        let reason = "the admin listener accepts only requests from this machine, and none from web pages\n";
         Answer::Now(Response::text(reason).with_status(StatusCode::FORBIDDEN))
     }
 }

@@ -41,12 +41,12 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
         .family("thruway_uptime_seconds", Kind::Gauge, "Time since the start.")
         .sample(&[], uptime.as_secs_f64());
     exposition
-        .family("thruway_client_connections", Kind::Gauge, "Connections of clients that are open.")
+        .family("thruway_client_connections", Kind::Gauge, "Open client connections.")
         .sample(&[], loads.iter().map(|load| load.connections).sum::<usize>());
     exposition
-        .family("thruway_client_connections_total", Kind::Counter, "Connections of clients since the start.")
+        .family("thruway_client_connections_total", Kind::Counter, "Client connections since the start.")
         .sample(&[], loads.iter().map(|load| load.connections_total).sum::<u64>());
-    let help = "Faults of clients since the start: request bodies that were incomplete, malformed or too \
+    let help = "Client errors since the start: request bodies that were incomplete, malformed or too \
                 slow, and connections without a valid PROXY header.";
     exposition
         .family("thruway_client_faults_total", Kind::Counter, help)
@@ -71,7 +71,7 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
     let mut times = exposition.family(
         "thruway_route_response_seconds",
         Kind::Histogram,
-        "From the head of the request to the head of the response.",
+        "Time from the request header to the response header.",
     );
     for (route, counts) in measured() {
         write_histogram(&mut times, &[("route", route)], &RouteMeter::BOUNDS, &counts.buckets, counts.time);
@@ -98,16 +98,13 @@ fn write_histogram(
 
 fn write_unrouted(exposition: &mut Exposition, running: &Running) {
     exposition
-        .family("thruway_unrouted_requests_total", Kind::Counter, "Requests that no route took.")
+        .family("thruway_unrouted_requests_total", Kind::Counter, "Requests that matched no route.")
         .sample(&[], running.unrouted.get());
 }
 
 fn write_policies(exposition: &mut Exposition, running: &Running) {
-    let mut refusals = exposition.family(
-        "thruway_policy_refusals_total",
-        Kind::Counter,
-        "Requests that a policy did not let pass.",
-    );
+    let mut refusals =
+        exposition.family("thruway_policy_refusals_total", Kind::Counter, "Requests that a policy refused.");
     for route in &running.routes {
         for (policy, count) in &route.refusals {
             refusals.sample(&[("route", &route.requests), ("policy", policy)], count.get());
@@ -119,7 +116,7 @@ fn write_mirrors(exposition: &mut Exposition, running: &Running) {
     let mut requests = exposition.family(
         "thruway_mirror_requests_total",
         Kind::Counter,
-        "Requests that were to be mirrored: those that were, and those that found too many copies under way or still had content to come.",
+        "Requests of mirrored routes: mirrored ones, and ones that were skipped because too many copies were in progress or the body was incomplete.",
     );
     for route in &running.routes {
         let Some(mirror) = &route.mirror else { continue };
@@ -133,18 +130,18 @@ fn write_mirrors(exposition: &mut Exposition, running: &Running) {
 fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &Running) {
     let counts =
         || admin.tcp_listeners(running).map(|(listener, listening)| (listener, listening.forward.counts()));
-    let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Streams of TCP that are open.");
+    let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Open TCP streams.");
     for (listener, counts) in counts() {
         open.sample(&[("listener", &listener)], counts.open);
     }
-    let help = "Streams of TCP that have ended, and why.";
+    let help = "Ended TCP streams by reason.";
     let mut ended = exposition.family("thruway_tcp_streams_ended_total", Kind::Counter, help);
     for (listener, counts) in counts() {
         for (end, count) in counts.ended {
             ended.sample(&[("listener", &listener), ("end", end)], count);
         }
     }
-    let help = "Octets of streams of TCP, from clients and to clients.";
+    let help = "Bytes of TCP streams, from clients and to clients.";
     let mut bytes = exposition.family("thruway_tcp_bytes_total", Kind::Counter, help);
     for (listener, counts) in counts() {
         bytes.sample(&[("listener", &listener), ("direction", "received")], counts.received_bytes);
@@ -156,32 +153,31 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
     let mut waiting = exposition.family(
         "thruway_upstream_waiting_requests",
         Kind::Gauge,
-        "Requests that wait for a server with room.",
+        "Requests in the queue for a server.",
     );
     for upstream in &running.upstreams {
         waiting.sample(&[("upstream", upstream.name())], upstream.waiting());
     }
     write_waiting_times(exposition, running);
     write_response_times(exposition, running);
-    let help = "Connections that wait to be used again.";
+    let help = "Idle connections.";
     let mut idle = exposition.family("thruway_upstream_idle_connections", Kind::Gauge, help);
     for upstream in &running.upstreams {
         idle.sample(&[("upstream", upstream.name())], upstream.idle_connections());
     }
-    let help = "Connections that are open, those of checks aside.";
+    let help = "Open connections, without those of health checks.";
     let mut open = exposition.family("thruway_upstream_connections", Kind::Gauge, help);
     for upstream in &running.upstreams {
         open.sample(&[("upstream", upstream.name())], upstream.open_connections());
     }
-    let mut retries =
-        exposition.family("thruway_upstream_retries_total", Kind::Counter, "Requests that were sent again.");
+    let mut retries = exposition.family("thruway_upstream_retries_total", Kind::Counter, "Retried requests.");
     for upstream in &running.upstreams {
         retries.sample(&[("upstream", upstream.name())], upstream.retries());
     }
     let mut failures = exposition.family(
         "thruway_upstream_failures_total",
         Kind::Counter,
-        "Requests that got no server, by the error type of RFC 9209.",
+        "Requests without a server, by the error type of RFC 9209.",
     );
     for upstream in &running.upstreams {
         for (reason, count) in upstream.failures() {
@@ -194,7 +190,7 @@ fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
     let mut times = exposition.family(
         "thruway_upstream_waiting_seconds",
         Kind::Histogram,
-        "How long requests have waited that had to wait for a server with room.",
+        "Time in the queue, for requests that had to wait.",
     );
     for upstream in &running.upstreams {
         let WaitingCounts { buckets, time } = upstream.waiting_counts();
@@ -207,7 +203,7 @@ fn write_response_times(exposition: &mut Exposition, running: &Running) {
     let mut times = exposition.family(
         "thruway_upstream_response_seconds",
         Kind::Histogram,
-        "From when a request came to the head of the response of a server, whatever was waited for and however many were asked.",
+        "Time from the arrival of a request to the response header, with queueing and retries.",
     );
     for upstream in &running.upstreams {
         let ResponseCounts { buckets, time } = upstream.response_counts();
@@ -245,45 +241,45 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             );
         },
     );
-    write(
-        "thruway_server_requests_in_flight",
-        Kind::Gauge,
-        "Requests that it is answering.",
-        &|server, family| {
-            family.sample(&server.labels(), server.status.in_flight);
-        },
-    );
-    let help = "Requests for which a connection was opened.";
+    write("thruway_server_requests_in_flight", Kind::Gauge, "Requests in progress.", &|server, family| {
+        family.sample(&server.labels(), server.status.in_flight);
+    });
+    let help = "Requests on a new connection.";
     write("thruway_server_connections_opened_total", Kind::Counter, help, &|server, family| {
         family.sample(&server.labels(), server.status.connections_opened);
     });
-    let help = "Requests for which a connection was used again.";
+    let help = "Requests on a reused connection.";
     write("thruway_server_connections_reused_total", Kind::Counter, help, &|server, family| {
         family.sample(&server.labels(), server.status.connections_reused);
     });
-    let help = "Requests that have failed there, by the error type of RFC 9209.";
+    let help = "Failed requests, by the error type of RFC 9209.";
     write("thruway_server_failures_total", Kind::Counter, help, &|server, family| {
         for (reason, count) in &server.status.failures {
             let [upstream, address] = server.labels();
             family.sample(&[upstream, address, ("reason", reason)], count);
         }
     });
-    let help = "From when the server got the last of a request to the head of its response; if that had no content, the making of a connection included.";
+    let help = "Time from the end of the request to the response header; for requests without a body, connecting is included.";
     write("thruway_server_response_seconds", Kind::Histogram, help, &|server, family| {
         let ResponseCounts { buckets, time } = server.status.responses;
         write_histogram(family, &server.labels(), &RouteMeter::BOUNDS, &buckets, time);
     });
-    write("thruway_server_state", Kind::Gauge, "1 for the state in which it is.", &|server, family| {
-        for state in ServerState::ALL {
-            let [upstream, address] = server.labels();
-            let is_it = u8::from(state == server.status.state);
-            family.sample(&[upstream, address, ("state", state.as_str())], is_it);
-        }
-    });
+    write(
+        "thruway_server_state",
+        Kind::Gauge,
+        "1 for the current state, 0 for the others.",
+        &|server, family| {
+            for state in ServerState::ALL {
+                let [upstream, address] = server.labels();
+                let is_it = u8::from(state == server.status.state);
+                family.sample(&[upstream, address, ("state", state.as_str())], is_it);
+            }
+        },
+    );
 }
 
 fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
-    let help = "Until when a certificate that clients are shown is valid, in seconds since 1970.";
+    let help = "Expiry of a certificate, in seconds since 1970.";
     let mut ends = exposition.family("thruway_certificate_not_after_seconds", Kind::Gauge, help);
     for Shown { listener, certificate } in secured.shown() {
         let (listener, file) = (listener.to_string(), certificate.path.to_string_lossy());
@@ -291,12 +287,12 @@ fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
         ends.sample(&labels, since_epoch(certificate.contents.validity.not_after));
     }
     let orders = secured.ordered();
-    let help = "Orders of a certificate that have failed in a row.";
+    let help = "Consecutive failed orders of a certificate.";
     let mut failures = exposition.family("thruway_acme_failures", Kind::Gauge, help);
     for order in &orders {
         failures.sample(&[("name", order.names.first())], order.failures);
     }
-    let help = "When a certificate is ordered next, in seconds since 1970.";
+    let help = "Time of the next order of a certificate, in seconds since 1970.";
     let mut next = exposition.family("thruway_acme_next_order_seconds", Kind::Gauge, help);
     for order in &orders {
         next.sample(&[("name", order.names.first())], since_epoch(order.next_at));
@@ -305,14 +301,14 @@ fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
 
 fn write_staples(exposition: &mut Exposition, secured: &Secured) {
     let staples = secured.stapled();
-    let help = "Until when it holds what clients are given of the revocation of a certificate, in seconds since 1970.";
+    let help = "Expiry of the stapled OCSP response, in seconds since 1970.";
     let mut ends = exposition.family("thruway_ocsp_next_update_seconds", Kind::Gauge, help);
     for staple in &staples {
         if let Some(next_update) = staple.next_update {
             ends.sample(&[("file", &staple.path.to_string_lossy())], since_epoch(next_update));
         }
     }
-    let help = "How often nothing was said in a row.";
+    let help = "Consecutive failed OCSP requests.";
     let mut failures = exposition.family("thruway_ocsp_failures", Kind::Gauge, help);
     for staple in &staples {
         failures.sample(&[("file", &staple.path.to_string_lossy())], staple.failures);

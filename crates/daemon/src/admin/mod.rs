@@ -67,7 +67,7 @@ fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
 async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     let reloader = admin.reloader.clone();
     match tokio::task::spawn_blocking(move || reloader.reload()).await {
-        Ok(Ok(())) => Response::text("the config was reloaded\n"),
+        Ok(Ok(())) => Response::text("config reloaded\n"),
         Ok(Err(failure)) => {
             Response::text(failure.to_string()).with_status(StatusCode::UNPROCESSABLE_CONTENT)
         }

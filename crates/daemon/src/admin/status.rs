@@ -212,7 +212,7 @@ pub(super) fn set_standing(admin: &ServiceState, request: &Request<'_>) -> Respo
     let [name, server, standing] =
         ["upstream", "server", "standing"].map(|name| request.parameter(name).into_owned());
     let Some(standing) = parse(&standing) else {
-        return not_found(format!("`{standing}` is none of `disable`, `drain` and `enable`\n"));
+        return not_found(format!("unknown action `{standing}`: expected `disable`, `drain` or `enable`\n"));
     };
     let running = admin.present.load();
     let Some(upstream) = running.upstream(&name) else {

@@ -68,7 +68,7 @@ pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -
     let span = raw.span();
     let raw = raw.into_inner();
     if !raw.terms_of_service_agreed {
-        let message = "the terms of service of the ACME server are not agreed to";
+        let message = "the terms of service of the ACME server are not accepted";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(TERMS_HINT));
     }
     let directory =
@@ -112,7 +112,11 @@ fn resolve_external_account(resolver: &mut Resolver<'_>, raw: RawExternalAccount
     let key = URL_SAFE_NO_PAD.decode(raw.key.get_ref().trim_end_matches('='));
     let key = key.ok().filter(|key| !key.is_empty());
     if key.is_none() {
-        resolver.refuse_with(&raw.key, "it is not in base64url", "copy it as you were given it");
+        resolver.refuse_with(
+            &raw.key,
+            "the key is not valid base64url",
+            "copy the key from the ACME provider without changes",
+        );
     }
     ExternalAccount { key_id: raw.key_id, key: key.unwrap_or_default() }
 }
@@ -139,8 +143,12 @@ pub(super) fn resolve_ordered(
         return Some(files);
     }
     if wanted.certificates.iter().any(|other| other.first() == ordered.first()) {
-        let message = format!("another certificate that is ordered begins with `{}`", ordered.first());
-        resolver.refuse_with(names, message, "begin with another name: the first tells them apart");
+        let message = format!("another ACME certificate begins with `{}`", ordered.first());
+        resolver.refuse_with(
+            names,
+            message,
+            "put another name first: the first name identifies a certificate",
+        );
         return None;
     }
     wanted.certificates.push(ordered);
@@ -158,7 +166,7 @@ pub(super) fn check_challenge(
         return;
     }
     if !listeners.iter().any(|listener| listener.answers_challenges) {
-        let message = "no listener is without TLS, where `http-01` validates names";
+        let message = "`http-01` validates names on a listener without TLS, and there is none";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(PLAIN_HINT));
     }
 }
@@ -177,14 +185,15 @@ pub(super) fn check_validation(
 ) {
     let are_required = matches!(clients, ClientAuthentication::Required(_));
     if are_required && is_ordered && validates_by(resolver, ChallengeKind::TlsAlpn01) {
-        let message = "clients must show certificates, so that `tls-alpn-01` cannot validate names";
+        let message =
+            "the listener requires client certificates, which ACME servers with `tls-alpn-01` do not have";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(REQUIRED_HINT));
     }
 }
 
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-const TERMS_HINT: &str = "read them, and write `terms_of_service_agreed = true`";
+const TERMS_HINT: &str = "read them, and set `terms_of_service_agreed = true`";
 const ACME_HINT: &str = "add `[acme]` and below it `terms_of_service_agreed = true`";
 const PLAIN_HINT: &str = "add a listener for port 80, with `redirect_to_https = 443` if you like, or write `challenge = \"tls-alpn-01\"`";
 const REQUIRED_HINT: &str = "write `challenge = \"http-01\"`, or `required = false`";

@@ -43,7 +43,7 @@ pub(in crate::config) fn resolve_answer(resolver: &mut Resolver<'_>, raw: RawAns
         && status.is_without_content()
         && !content.get_ref().is_empty()
     {
-        resolver.refuse(content, format!("an answer with status {status} has no content"));
+        resolver.refuse(content, format!("a response with status {status} has no body"));
     }
     let content = raw.content.map(Spanned::into_inner).unwrap_or_default();
     let mut lines = match raw.content_type {
@@ -63,7 +63,7 @@ fn resolve_status(resolver: &mut Resolver<'_>, raw: &Spanned<u16>) -> StatusCode
     match StatusCode::new(*raw.get_ref()) {
         Ok(status) if (200..600).contains(&status.as_u16()) => status,
         _ => {
-            resolver.refuse(raw, "the status of an answer is 200 to 599");
+            resolver.refuse(raw, "the status must be from 200 to 599");
             StatusCode::OK
         }
     }
@@ -90,9 +90,9 @@ fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     if let Err(error) = FieldName::new(text.as_bytes()) {
         resolver.refuse(name, error);
     } else if text.eq_ignore_ascii_case("content-type") {
-        resolver.refuse_with(name, "`Content-Type` has a key of its own", "write `content_type = \"…\"`");
+        resolver.refuse_with(name, "`Content-Type` has its own key", "write `content_type = \"…\"`");
     } else if SERVER_FIELDS.iter().any(|field| text.eq_ignore_ascii_case(field)) {
-        resolver.refuse_with(name, format!("`{text}` is written by the server itself"), "leave it out");
+        resolver.refuse_with(name, format!("the server sets `{text}` itself"), "leave it out");
     } else {
         return true;
     }

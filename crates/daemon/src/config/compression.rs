@@ -126,7 +126,7 @@ fn resolve_codings(
     raw: Option<Spanned<Vec<Spanned<RawCoding>>>>,
 ) -> Vec<ContentCoding> {
     let Some(raw) = raw else { return Compression::DEFAULT_CODINGS.into() };
-    resolver.refuse_empty(&raw, "there is no coding to compress with", "write `compression = false`");
+    resolver.refuse_empty(&raw, "`codings` is empty", "write `compression = false`");
     let mut codings = Vec::new();
     for name in raw.get_ref() {
         let coding = match name.get_ref() {
@@ -135,7 +135,7 @@ fn resolve_codings(
             RawCoding::Zstd => ContentCoding::Zstandard,
         };
         if codings.contains(&coding) {
-            resolver.refuse(name, format!("`{}` stands here already", coding.name()));
+            resolver.refuse(name, format!("`{}` is listed twice", coding.name()));
         }
         codings.push(coding);
     }
@@ -157,10 +157,14 @@ fn resolve_media_types(
     compression: Compression,
     raw: &Spanned<Vec<Spanned<String>>>,
 ) -> Compression {
-    resolver.refuse_empty(raw, "there is no type to compress", "write `compression = false`");
+    resolver.refuse_empty(raw, "`types` is empty", "write `compression = false`");
     for text in raw.get_ref() {
         if let Err(error) = Compression::new().types([text.get_ref()]) {
-            resolver.refuse_with(text, error, "write `text/html`, `text/*`, or `*+json` for all that end so");
+            resolver.refuse_with(
+                text,
+                error,
+                "write `text/html`, `text/*`, or `*+json` for all types with this suffix",
+            );
         }
     }
     compression.types(raw.get_ref().iter().map(|text| text.get_ref())).unwrap_or_default()

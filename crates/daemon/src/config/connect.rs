@@ -36,12 +36,12 @@ pub(in crate::config) fn resolve_connect(
     raw: Spanned<RawConnect>,
 ) -> ConnectConfig {
     let RawConnect { hosts, ports, private, own_listeners, connect_timeout, idle_timeout } = raw.into_inner();
-    let hint = "`[\"*\"]` is for any that everybody on the internet can reach";
-    resolver.refuse_empty(&hosts, "tunnels lead to at least one host", hint);
+    let hint = "`[\"*\"]` allows all hosts with public addresses";
+    resolver.refuse_empty(&hosts, "`hosts` needs at least one host", hint);
     let hosts = hosts.get_ref().iter().map(|host| resolve_tunnel_host(resolver, host)).collect();
     let default = ConnectConfig::to(hosts);
     if let Some(ports) = &ports {
-        resolver.refuse_empty(ports, "tunnels lead to at least one port", "leave it out for 443");
+        resolver.refuse_empty(ports, "`ports` needs at least one port", "leave it out for 443");
     }
     let ports = ports.map(|ports| {
         ports.into_inner().into_iter().map(|port| resolver.or(Some(port), 443, 1..=u16::MAX)).collect()
@@ -61,7 +61,7 @@ fn resolve_tunnel_host(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Ho
         return HostMatch::Any;
     }
     HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
-        let hint = "write `example.com`, `*.example.com` for all hosts below it, or `*` for any; ports are said by `ports`";
+        let hint = "write `example.com`, `*.example.com` for all hosts below it, or `*` for any; write ports in `ports`";
         resolver.refuse_with(raw, error, hint);
         HostMatch::Any
     })

@@ -129,7 +129,7 @@ impl fmt::Display for Unfilled {
             Self::Dollar => f.write_str("`$` is followed by neither `{` nor `$`"),
             Self::Open => f.write_str("`${` is not closed"),
             Self::Name(name) => write!(f, "`{}` is not the name of a variable", name.escape_debug()),
-            Self::NotText(name) => write!(f, "the environment variable `{name}` is no text"),
+            Self::NotText(name) => write!(f, "the environment variable `{name}` is not valid UTF-8"),
             Self::Undefined(name) => write!(f, "the environment variable `{name}` is not set"),
         }
     }

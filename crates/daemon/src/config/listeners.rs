@@ -213,7 +213,7 @@ pub(in crate::config) fn resolve_listeners(
             resolver.refuse_with(
                 http2,
                 "a listener with `tcp` does not serve HTTP",
-                "take `http2` or `tcp` away",
+                "remove `http2` or `tcp`",
             );
         }
         let http2 = match http2 {
@@ -228,12 +228,12 @@ pub(in crate::config) fn resolve_listeners(
             resolver.failures.push(resolver.source.failure(span, message).with_hint(TCP_TLS_HINT));
         }
         if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
-            let hint = "redirect from a listener of its own, without `tls` and `tcp`";
-            resolver.refuse_with(port, "only requests without TLS are redirected to https", hint);
+            let hint = "redirect from another listener, without `tls` and `tcp`";
+            resolver.refuse_with(port, "a listener with `tls` cannot redirect to https", hint);
         }
         if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
             let message = "a listener with `tcp` has no responses";
-            resolver.refuse_with(compression, message, "leave `compression` out");
+            resolver.refuse_with(compression, message, "remove `compression`");
         }
         let compression = match compression {
             Some(own) => resolve_compression(resolver, own.into_inner()).into(),
@@ -250,7 +250,11 @@ pub(in crate::config) fn resolve_listeners(
             && validates_by(resolver, ChallengeKind::Http01);
         match text.get_ref().parse().map(|address| resolve_listener(resolver, address)) {
             Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
-                resolver.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);
+                resolver.refuse_with(
+                    &text,
+                    format!("another listener has the address `{address}`"),
+                    LISTED_HINT,
+                );
             }
             Ok(address) => {
                 listeners.push(ListenerConfig {
@@ -341,18 +345,20 @@ fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span
     let name = &upstream.name;
     let by_address = [None, Some(&HashBy::ClientAddress)];
     if !by_address.contains(&upstream.balance.hash_by()) {
-        let message = format!("the upstream `{name}` is balanced by what only requests have");
-        let hint = "streams have `balance = { hash = \"client_address\" }`, or one of the names";
+        let message = format!(
+            "the upstream `{name}` hashes a part of HTTP requests, which TCP connections do not have"
+        );
+        let hint = "use `balance = { hash = \"client_address\" }`, or another method";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
     if upstream.tls.is_some() {
-        let message = format!("the upstream `{name}` speaks TLS, which streams are not put into");
-        let hint = "clients of streams speak TLS with the servers themselves";
+        let message = format!("the upstream `{name}` has `tls`, but TCP connections are forwarded unchanged");
+        let hint = "remove `tls`: clients use TLS with the servers directly";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
     if upstream.sticky.is_some() {
-        let message = format!("the upstream `{name}` has sticky cookies, which streams have not");
-        let hint = "`balance = { hash = \"client_address\" }` brings a client to the same server again";
+        let message = format!("the upstream `{name}` uses sticky cookies, which TCP connections do not have");
+        let hint = "`balance = { hash = \"client_address\" }` keeps a client on one server";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
 }
@@ -360,10 +366,10 @@ fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span
 fn resolve_proxy_protocol(resolver: &mut Resolver<'_>, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
     let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
     let Some(from) = from else { return Some(ProxyProtocol::default()) };
-    resolver.refuse_empty(&from, "`from` names at least one network", "leave it out to accept all addresses");
+    resolver.refuse_empty(&from, "`from` needs at least one network", "leave it out to accept all addresses");
     Some(ProxyProtocol { from: resolve_networks(resolver, from.get_ref()) })
 }
 
-const REDIRECT_HINT: &str = "add a listener with `tls`, or take `redirect_to_https` away";
+const REDIRECT_HINT: &str = "add a listener with `tls`, or remove `redirect_to_https`";
 const TCP_TLS_HINT: &str =
-    "leave `tls` out, because clients use TLS with the servers; or leave `tcp` out and have `[[routes]]`";
+    "remove `tls`, because clients use TLS with the servers; or replace `tcp` by `[[routes]]`";

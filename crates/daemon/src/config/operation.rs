@@ -60,7 +60,11 @@ pub(in crate::config) fn resolve_admin(
         }
     };
     if is_listed(listeners.iter().map(ListenerConfig::address), &address) {
-        resolver.refuse_with(&raw.address, format!("`{address}` is listened on already"), OWN_ADDRESS_HINT);
+        resolver.refuse_with(
+            &raw.address,
+            format!("another listener has the address `{address}`"),
+            OWN_ADDRESS_HINT,
+        );
     }
     let is_remote = matches!(&address, ListenAddr::Tcp(address) if !address.ip().is_loopback());
     if is_remote && !raw.allow_remote {
@@ -95,7 +99,7 @@ pub(in crate::config) fn resolve_access_log(
     AccessLogConfig { lines: AccessLogLines { format, masked_parameters }, target, span }
 }
 
-const OWN_ADDRESS_HINT: &str = "the admin listener needs an address of its own: choose another one";
+const OWN_ADDRESS_HINT: &str = "choose another address for the admin listener";
 
 const REMOTE_HINT: &str = "anyone with access to it can reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
                            if only trusted machines can connect, `allow_remote = true`";

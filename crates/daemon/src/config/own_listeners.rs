@@ -119,9 +119,8 @@ fn leads_to_address(server: SocketAddr, listener: SocketAddr, is_own: impl FnOnc
     ip == own || (own.is_unspecified() && is_own(ip)) || (ip.is_unspecified() && own.is_loopback())
 }
 
-const LOOP_HINT: &str = "every request would come back to this gateway: write the address of another server";
-const POSSIBLE_LOOP_HINT: &str = "requests may come back to this gateway: it sends a request to itself \
-                                  once, and answers 508 when the request would go there a second time";
+const LOOP_HINT: &str = "each request would return to this gateway: use the address of another server";
+const POSSIBLE_LOOP_HINT: &str = "requests may return to this gateway: it forwards a request to itself once, and responds 508 the second time";
 
 #[cfg(test)]
 mod tests {

@@ -53,11 +53,11 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
     let (found, expected) = message.strip_prefix("invalid type: ")?.split_once(", expected ")?;
     match (found.split(' ').next()?, expected.split(' ').next()?) {
         ("map", "a") if expected.starts_with("a sequence") => {
-            Some("of these there may be several: write `[[…]]`")
+            Some("this key is an array of tables: write `[[…]]`")
         }
-        ("integer" | "floating", "a") => Some("texts and durations stand in quotes: `\"30s\"`"),
+        ("integer" | "floating", "a") => Some("strings and durations need quotes: `\"30s\"`"),
         ("string", "u16" | "u32" | "u64" | "usize") => {
-            Some("numbers stand without quotes and without a unit")
+            Some("write numbers without quotes and without a unit")
         }
         _ => None,
     }
@@ -148,7 +148,7 @@ impl<'m> Unknown<'m> {
 
 /// Hint if a variable has a value of the wrong type.
 const FILLED_HINT: &str =
-    "this is what the environment says: numbers stand there without a unit, and `true` or `false`";
+    "the value comes from the environment: write a number without a unit, `true` or `false`";
 
 /// One letter more, less or exchanged in a short name.
 const LIKENESS_MIN: f64 = 0.8;

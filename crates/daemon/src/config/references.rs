@@ -44,7 +44,7 @@ fn repeated_addresses(config: &Config) -> Vec<Failure> {
     let admin = config.admin.iter().map(|admin| &admin.address);
     for address in config.listeners.iter().map(ListenerConfig::address).chain(admin) {
         if is_listed(known.iter().copied(), address) {
-            let failure = Failure::new(format!("`{address}` is listened on already"));
+            let failure = Failure::new(format!("another listener has the address `{address}`"));
             failures.push(failure.with_hint("give each listener, and the admin listener, its own address"));
         }
         known.push(address);

@@ -89,8 +89,8 @@ pub(super) fn resolve_roots(resolver: &mut Resolver<'_>, raw: Option<Spanned<Vec
     let Some(raw) = raw else { return Roots::System };
     resolver.refuse_empty(
         &raw,
-        "`roots` names at least one file",
-        "leave it out for those whom this system trusts",
+        "`roots` needs at least one file",
+        "remove `roots` to trust the roots of the system",
     );
     Roots::Files(resolve_all_beside_config(resolver, &raw))
 }
@@ -105,10 +105,7 @@ pub(super) fn resolve_all_beside_config(
 /// Refuses a setting that needs an upstream.
 pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Option<&Spanned<T>>) {
     if let Some(raw) = raw {
-        resolver.refuse(
-            raw,
-            "only what is forwarded, with `split` or `upstream`, is rewritten, mirrored or waited for",
-        );
+        resolver.refuse(raw, "this key requires `split` or `upstream`");
     }
 }
 

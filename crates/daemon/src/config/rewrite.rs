@@ -108,7 +108,7 @@ pub(in crate::config) fn resolve_host_rewrite(
             if text.is_empty() || Authority::parse(text.as_bytes()).is_err() {
                 resolver.refuse_with(
                     &host.fixed,
-                    "this is no host",
+                    "invalid host",
                     "write `example.com` or `example.com:8080`",
                 );
                 return HostRewrite::Preserve;
@@ -188,8 +188,7 @@ pub(in crate::config) fn refuse_rewrite(
 }
 
 const PATH_PLACES: &str =
-    "possible: `{path}`, with `path` also `{rest}`, and with `path_pattern` the names that stand there";
+    "possible: `{path}`, with `path` also `{rest}`, and with `path_pattern` its parameter names";
 const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, with `path` also `{rest}`, and with \
                             `path_pattern` the names that stand there; a brace is `{{` or `}}`";
-const OWN_FIELD_HINT: &str =
-    "what is said of the client and the way has keys of the upstream: `host`, `forwarded`, `via`";
+const OWN_FIELD_HINT: &str = "use the keys of the upstream for these headers: `host`, `forwarded`, `via`";

@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for RawExpected {
             type Value = RawExpected;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, or `true` for any")
+                f.write_str("a string, or `true` for any value")
             }
 
             fn visit_str<E: Error>(self, value: &str) -> Result<RawExpected, E> {
@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for RawExpected {
             }
 
             fn visit_bool<E: Error>(self, value: bool) -> Result<RawExpected, E> {
-                if value { Ok(RawExpected::Any) } else { Err(E::custom("what is not asked for is left out")) }
+                if value { Ok(RawExpected::Any) } else { Err(E::custom("remove the key")) }
             }
         }
         deserializer.deserialize_any(ExpectedVisitor)
@@ -240,10 +240,10 @@ fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &Res
         };
         if let Some(owner) = raw.policies.iter().find(owns) {
             let message = format!(
-                "the policy `{}` of this route says in this field who asks",
+                "the policy `{}` of this route sets this header to the caller's name",
                 owner.get_ref().escape_debug()
             );
-            resolver.refuse_with(name, message, "take another name, or let the policy tell nothing");
+            resolver.refuse_with(name, message, "use another header, or remove the header from the policy");
         }
     }
 }
@@ -261,7 +261,7 @@ fn resolve_path_match(resolver: &mut Resolver<'_>, raw: &mut RawRoute, span: &Sp
         (None, Some(path), None) => Some(PathMatch::Exact(resolve_path(resolver, path))),
         (None, None, Some(pattern)) => resolve_pattern(resolver, &pattern).map(PathMatch::Pattern),
         _ => {
-            resolver.refuse_at(span, "a route has exactly one of `path`, `path_exact` and `path_pattern`");
+            resolver.refuse_at(span, "a route needs exactly one of `path`, `path_exact` and `path_pattern`");
             None
         }
     }
@@ -273,7 +273,7 @@ fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     if !path.starts_with('/') {
         resolver.refuse(&raw, "a path begins with `/`");
     } else if path.contains(['{', '}']) {
-        resolver.refuse_with(&raw, "a path has no parameters", "write `path_pattern = …`");
+        resolver.refuse_with(&raw, "`path` does not support parameters", "write `path_pattern = …`");
     } else if let Some(octet) = path.chars().find(|octet| !is_path_octet(*octet)) {
         refuse_octet(resolver, &raw, octet);
     } else {
@@ -288,12 +288,12 @@ fn check_spelling(resolver: &mut Resolver<'_>, raw: &Spanned<String>, path: &str
         Err(error) => resolver.refuse(raw, error),
         Ok(normal) if normal == path => {}
         Ok(normal) => {
-            let message = "no request has this path: paths are normalized before they are compared";
+            let message = "no request has this path, because paths are normalized before the comparison";
             // A hint that spells the path out would show the value of a variable.
             let hint = if raw.get_ref() == path && !resolver.source.has_variable(&raw.span()) {
                 format!("write `{normal}`")
             } else {
-                "write no dot segments, no slash behind another, and nothing encoded that need not be"
+                "write the path without `.` and `..` segments, double slashes and unnecessary percent-encoding"
                     .to_owned()
             };
             resolver.refuse_with(raw, message, &hint);
@@ -321,8 +321,8 @@ fn resolve_pattern(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Option
 }
 
 fn refuse_octet(resolver: &mut Resolver<'_>, raw: &Spanned<String>, octet: char) {
-    let message = format!("a path does not hold `{}`", octet.escape_debug());
-    resolver.refuse_with(raw, message, "it is written as clients send it: percent-encoded, no query");
+    let message = format!("a path cannot contain `{}`", octet.escape_debug());
+    resolver.refuse_with(raw, message, "write the path as clients send it: percent-encoded, without a query");
 }
 
 fn resolve_conditions(resolver: &mut Resolver<'_>, raw: &mut RawRoute) -> Conditions {
@@ -342,7 +342,7 @@ fn resolve_conditions(resolver: &mut Resolver<'_>, raw: &mut RawRoute) -> Condit
 
 fn resolve_methods(resolver: &mut Resolver<'_>, raw: Spanned<Vec<Spanned<String>>>) -> Vec<String> {
     if raw.get_ref().is_empty() {
-        resolver.refuse_with(&raw, "a route has at least one method", "leave it out for all methods");
+        resolver.refuse_with(&raw, "`methods` is empty", "remove the key to allow all methods");
     }
     for method in raw.get_ref() {
         resolve_method(resolver, method);
@@ -355,7 +355,7 @@ fn resolve_method(resolver: &mut Resolver<'_>, raw: &Spanned<String>) {
     let capitals = name.to_ascii_uppercase();
     match (Method::from_token(name.as_bytes()), Method::from_token(capitals.as_bytes())) {
         (Ok(Method::Connect), _) => {
-            resolver.refuse_with(raw, "tunnels are not made here", "a route with `connect` makes them");
+            resolver.refuse_with(raw, "this route cannot handle CONNECT", "use a route with `connect`");
         }
         (Ok(Method::Other(_)), Ok(meant)) if meant.registered().is_some() => {
             resolver.refuse_with(
@@ -440,7 +440,7 @@ fn resolve_files(resolver: &mut Resolver<'_>, raw: RawFiles) -> FilesConfig {
     if let Some(index) = &raw.index {
         let mut components = Path::new(index.get_ref()).components();
         if !matches!((components.next(), components.next()), (Some(Component::Normal(_)), None)) {
-            resolver.refuse(index, "an index is the name of a file, without a path");
+            resolver.refuse(index, "`index` is a file name, without a path");
         }
     }
     FilesConfig {
@@ -463,7 +463,7 @@ fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expecte
     raw.into_iter().map(expected).collect()
 }
 
-const ACTIONS: &str = "a route has exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";
+const ACTIONS: &str = "a route needs exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";
 
 /// Refuses conditions on path and query for CONNECT routes, because CONNECT requests have neither.
 pub(in crate::config) fn check_tunnel_route(
@@ -475,13 +475,13 @@ pub(in crate::config) fn check_tunnel_route(
     let is_everywhere =
         matches!(path, None | Some(PathMatch::Prefix(_))) && path.is_none_or(|path| path.as_str() == "/");
     if !is_everywhere {
-        resolver.refuse_with(connect, "who asks for a tunnel says no path", "write `path = \"/\"`");
+        resolver.refuse_with(connect, "CONNECT requests have no path", "write `path = \"/\"`");
     }
     if !raw.query.is_empty() {
-        resolver.refuse_with(connect, "who asks for a tunnel says no query", "leave `query` out");
+        resolver.refuse_with(connect, "CONNECT requests have no query", "remove `query`");
     }
     if raw.methods.is_some() {
-        resolver.refuse_with(connect, "tunnels are asked for with CONNECT only", "leave `methods` out");
+        resolver.refuse_with(connect, "only CONNECT requests open tunnels", "remove `methods`");
     }
 }
 

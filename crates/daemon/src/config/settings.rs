@@ -395,9 +395,7 @@ impl AccessLogConfig {
 }
 
 pub(super) const LISTED_HINT: &str = "leave it out";
-const LISTEN_HINT: &str = "at least one of them has settings such as `tls`, which would be lost: change their \
-                           `address` in the config, or keep a single listener, whose settings hold at each \
-                           `--listen`";
+const LISTEN_HINT: &str = "at least one has settings such as `tls`, which would be lost: change its `address` in the config, or keep one listener, whose settings apply to each `--listen`";
 
 /// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
 ///
@@ -410,7 +408,9 @@ pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure>
             .parse()
             .map_err(|error: InvalidListenAddr| Failure::new(error).with_hint(InvalidListenAddr::HINT))?;
         if is_listed(&listeners, &address) {
-            return Err(Failure::new(format!("`{address}` is listened on already")).with_hint(LISTED_HINT));
+            return Err(
+                Failure::new(format!("another listener has the address `{address}`")).with_hint(LISTED_HINT)
+            );
         }
         listeners.push(address);
     }

@@ -61,7 +61,7 @@ pub(in crate::config) fn resolve_split(
 
 fn check_weights(resolver: &mut Resolver<'_>, span: &Span, weights: impl Iterator<Item = u32>) {
     if weights.map(u64::from).sum::<u64>() == 0 {
-        resolver.refuse_at(span, "a split has at least one upstream with a weight");
+        resolver.refuse_at(span, "`split` needs an upstream with a weight above 0");
     }
 }
 
@@ -87,7 +87,7 @@ pub(in crate::config) fn resolve_mirror(
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the value is from 0 to a million, and otherwise refused"
+    reason = "a weight must be from 0 to 1000000"
 )]
 fn resolve_share(resolver: &mut Resolver<'_>, raw: &Spanned<f64>) -> u32 {
     if !(0.0..=1.0).contains(raw.get_ref()) {

@@ -248,7 +248,7 @@ fn resolve_client_authentication(
     let Some(RawClientCertificates { roots, required }) = raw else { return ClientAuthentication::Off };
     resolver.refuse_empty(
         &roots,
-        "`roots` names at least one file",
+        "`roots` needs at least one file",
         "it has the certificates of those who issue them",
     );
     let files = resolve_all_beside_config(resolver, &roots);
@@ -307,5 +307,5 @@ fn is_strict(text: &str) -> bool {
     is_age && FieldValue::new(text.as_bytes()).is_ok()
 }
 
-const CERTIFICATE_HINT: &str = "write `certificates = [{ chain = \"FILE\", key = \"FILE\" }]`, or `{ acme = [\"NAME\"] }` to have one ordered";
-const STRICT_HINT: &str = "write `max-age=31536000`, and behind it, if it is so, `; includeSubDomains`";
+const CERTIFICATE_HINT: &str = "write `certificates = [{ chain = \"FILE\", key = \"FILE\" }]`, or `{ acme = [\"NAME\"] }` for an ACME certificate";
+const STRICT_HINT: &str = "write `max-age=31536000`, optionally with `; includeSubDomains`";

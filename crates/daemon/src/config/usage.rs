@@ -23,11 +23,11 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let policies = config.places.policies.iter().filter(|(name, _)| !has_policy(name));
     let upstreams = upstreams.map(|(name, places)| {
         let warning = config.warning_at(&places.span, format!("nothing uses the upstream `{name}`"));
-        warning.with_hint("name it in a route or a listener, or leave it out")
+        warning.with_hint("use it in a route or a listener, or remove it")
     });
     let policies = policies.map(|(name, span)| {
-        let warning = config.warning_at(span, format!("no route asks for the policy `{name}`"));
-        warning.with_hint("name it in `policies` of a route, or leave it out")
+        let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
+        warning.with_hint("add it to `policies` of a route, or remove it")
     });
     upstreams.chain(policies).chain(redirects_without_tls(config)).collect()
 }
@@ -48,7 +48,7 @@ fn redirects_without_tls(config: &Config) -> impl Iterator<Item = Failure> {
     unserved.map(move |redirect| {
         let port = redirect.port;
         let message = format!("no listener of this config serves https at port {port}");
-        let hint = "see whether a load balancer or a port mapping leads from there to a listener with `tls`";
+        let hint = "check that a load balancer or a port mapping forwards this port to a listener with `tls`";
         config.warning_at(&redirect.span, message).with_hint(hint)
     })
 }
@@ -118,12 +118,14 @@ pub(in crate::config) fn check_usage(
     for AboutRequests { upstream, span, keys } in said {
         let has_streams = listeners.iter().any(|listener| forwards_to(listener, &upstream));
         if has_streams && !routes.iter().any(|route| goes_to(route, &upstream)) {
-            let message =
-                format!("`{}` is about requests, and this upstream has only streams", keys.join("`, `"));
+            let message = format!(
+                "`{}` applies to HTTP requests, and this upstream gets only TCP connections",
+                keys.join("`, `")
+            );
             let failure = resolver.source.failure(span, message);
             resolver
                 .failures
-                .push(failure.with_hint("listeners with `tcp` forward octets as they are: leave it out"));
+                .push(failure.with_hint("remove the key: listeners with `tcp` forward bytes unchanged"));
         }
     }
 }

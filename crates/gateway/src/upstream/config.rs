@@ -31,7 +31,7 @@ pub struct UpstreamConfig {
     pub resolve_interval: Duration,
     /// Balancing method. Default: round robin.
     pub balance: Balance,
-    /// The cookie that brings a client to the same server again. Default none.
+    /// The cookie that keeps a client on one server. Default none.
     pub sticky: Option<Sticky>,
     /// When a server that fails gets no more requests.
     pub ejection: EjectionConfig,

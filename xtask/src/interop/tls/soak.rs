@@ -71,7 +71,7 @@ fn soak(case: &Case<'_>, requests: u32) -> anyhow::Result<String> {
     );
     let changes = rotating.generation;
     let said = fs::read_to_string(&log)?;
-    let reloads = said.matches("the config was reloaded").count();
+    let reloads = said.matches("config reloaded").count();
     ensure!(reloads > changes / 2, "of {changes} changes only {reloads} were heeded\n{}", child::tail(&said));
     Ok(format!("{requests} requests, {reloads} changes, {} KiB more", grown >> 10))
 }

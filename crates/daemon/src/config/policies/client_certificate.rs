@@ -87,10 +87,10 @@ pub(in crate::config) fn resolve_client_certificate(
     let RawCertificates { subjects, dns_names, uris, emails, fingerprints } = *raw;
     let lists = [&subjects, &dns_names, &uris, &emails, &fingerprints];
     if lists.iter().all(|list| list.is_none()) {
-        refuse_with_hint(resolver, span, "nothing tells the certificates that pass from others", ANY_HINT);
+        refuse_with_hint(resolver, span, "the policy has no condition for certificates", ANY_HINT);
     }
     for list in lists.into_iter().flatten() {
-        resolver.refuse_empty(list, "a list of certificates has at least one", "leave it out");
+        resolver.refuse_empty(list, "the list is empty", "leave it out");
     }
     let mut allow = Vec::new();
     resolve_each(resolver, subjects, &mut allow, SUBJECT_HINT, |text| {
@@ -159,12 +159,10 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_graphic())
 }
 
-const ANY_HINT: &str = "`client_certificate = true` lets all pass that the listener trusts";
+const ANY_HINT: &str = "`client_certificate = true` accepts all certificates that the listener trusts";
 const SUBJECT_HINT: &str =
-    "write it as access logs have it, the common name first and without spaces between: `CN=ada,O=Example`";
-const NAME_HINT: &str =
-    "write it as it stands in the certificate (`openssl x509 -ext subjectAltName -noout -in FILE`)";
+    "write it as in access logs, with the common name first and no spaces after commas: `CN=ada,O=Example`";
+const NAME_HINT: &str = "write it as in the certificate (`openssl x509 -ext subjectAltName -noout -in FILE`)";
 const FINGERPRINT_HINT: &str =
-    "`openssl x509 -fingerprint -sha256 -noout -in FILE` writes the digits: put `sha256:` before them";
-const LISTENER_HINT: &str =
-    "a listener asks with `tls.client_certificates = { roots = [\"FILE\"], required = false }`";
+    "`openssl x509 -fingerprint -sha256 -noout -in FILE` prints the digits: write `sha256:` before them";
+const LISTENER_HINT: &str = "ask for certificates in a listener: `tls.client_certificates = { roots = [\"FILE\"], required = false }`";

@@ -18,7 +18,7 @@ pub(in crate::config) fn resolve_told_field(
         && FieldRewrite::default().remove(name.get_ref()) == Err(InvalidRewrite::FieldOfGateway)
         && !is_framing(name.get_ref())
     {
-        resolver.refuse(name, "this field is the gateway's: take another name");
+        resolver.refuse(name, "the gateway sets this header: use another name");
     }
     if resolver.failures.len() == before { resolve_own_field(resolver, raw) } else { None }
 }
@@ -32,7 +32,7 @@ pub(in crate::config) fn resolve_own_field(
     if let Err(error) = FieldName::new(name.get_ref().as_bytes()) {
         resolver.refuse(&name, error);
     } else if is_framing(name.get_ref()) {
-        resolver.refuse(&name, "this field is about the connection or the content: take another name");
+        resolver.refuse(&name, "this header belongs to the connection or the body: use another name");
     }
     Some(name.into_inner())
 }

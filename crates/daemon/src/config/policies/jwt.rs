@@ -71,7 +71,11 @@ pub(in crate::config) fn resolve_jwt(resolver: &mut Resolver<'_>, raw: Spanned<R
     let keys = resolve_jwt_keys(resolver, &mut raw, &span)?;
     let default = JwtConfig::new(keys);
     if let Some(audience) = &raw.audience {
-        resolver.refuse_empty(audience, "an audience is at least one", "leave it out for tokens for anybody");
+        resolver.refuse_empty(
+            audience,
+            "`audience` is empty",
+            "remove the key to accept tokens for any audience",
+        );
     }
     let algorithms =
         raw.algorithms.map_or_else(Vec::new, |raw| resolve_algorithms(resolver, &raw, &default.keys));
@@ -99,7 +103,7 @@ pub(in crate::config) fn resolve_jwt(resolver: &mut Resolver<'_>, raw: Spanned<R
 fn resolve_jwt_keys(resolver: &mut Resolver<'_>, raw: &mut RawJwt, span: &Span) -> Option<JwtKeySource> {
     for period in [&raw.keys_kept_for, &raw.keys_age_max].into_iter().flatten() {
         if raw.keys_url.is_none() {
-            resolver.refuse_with(period, "only keys at a `keys_url` are fetched", "leave it out");
+            resolver.refuse_with(period, "this key requires `keys_url`", "leave it out");
         }
     }
     match (&raw.keys_file, &raw.keys_url, &raw.secret) {
@@ -123,7 +127,7 @@ fn resolve_jwt_keys(resolver: &mut Resolver<'_>, raw: &mut RawJwt, span: &Span) 
             Some(keys.ok()?.into())
         }
         _ => {
-            resolver.refuse_at(span, "a token is checked with one of `keys_file`, `keys_url` and `secret`");
+            resolver.refuse_at(span, "a `jwt` policy needs one of `keys_file`, `keys_url` and `secret`");
             None
         }
     }
@@ -137,8 +141,8 @@ fn resolve_algorithms(
     let mut algorithms = Vec::new();
     resolver.refuse_empty(
         raw,
-        "tokens are signed by at least one algorithm",
-        "leave it out for those that the keys are for",
+        "`algorithms` is empty",
+        "remove the key to accept the algorithms of the keys",
     );
     for name in raw.get_ref() {
         match JwtAlgorithm::from_str(name.get_ref()) {

@@ -73,7 +73,7 @@ pub(in crate::config) fn resolve_route_policies(
         if !policies.contains_key(name.get_ref()) {
             refuse_unknown_policy(resolver, name, policies);
         } else if raw[..place].iter().any(|earlier| earlier.get_ref() == name.get_ref()) {
-            resolver.refuse_with(name, "the route has this policy already", "leave it out");
+            resolver.refuse_with(name, "the route lists this policy twice", "leave it out");
         }
     }
     raw.into_iter().map(Spanned::into_inner).collect()
@@ -125,7 +125,9 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
         return kinds.pop().flatten();
     }
     let failure = resolver.source.failure(span, KINDS);
-    resolver.failures.push(failure.with_hint("what is asked besides is another policy: routes name several"));
+    resolver
+        .failures
+        .push(failure.with_hint("split it into several policies: a route can list more than one"));
     None
 }
 
@@ -141,12 +143,12 @@ fn resolve_addresses(
 
 fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<String>>>) -> Networks {
     if raw.get_ref().is_empty() {
-        resolver.refuse_with(raw, "a list of addresses has at least one", "leave it out");
+        resolver.refuse_with(raw, "the list is empty", "leave it out");
     }
     resolve_networks(resolver, raw.get_ref())
 }
 
-const KINDS: &str = "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
+const KINDS: &str = "a policy needs exactly one of `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
                      `rate_limit`, `concurrency`, `content_bytes_max`";
 
 /// Returns the policies that need client certificates, with their positions.

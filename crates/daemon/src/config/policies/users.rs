@@ -66,14 +66,14 @@ pub(in crate::config) fn resolve_basic_auth(
 ) -> Option<BasicAuthConfig> {
     let RawBasicAuth { realm, users, users_file, user_field } = raw;
     let (realm, user_field) = (resolve_realm(resolver, realm), resolve_told_field(resolver, user_field));
-    let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` writes one")?;
+    let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` prints one")?;
     if users.is_empty() {
-        resolver.refuse_at(span, "there are no users: `basic_auth` has `users` or a `users_file`");
+        resolver.refuse_at(span, "there are no users: set `users` or `users_file`");
         return None;
     }
     let mut known = HashSet::new();
     if let Some((name, _)) = users.iter().find(|(name, _)| !known.insert(name)) {
-        resolver.refuse_at(span, format!("the user `{}` is there twice", name.escape_debug()));
+        resolver.refuse_at(span, format!("the user `{}` is listed twice", name.escape_debug()));
     }
     Some(BasicAuthConfig { realm, users, user_field })
 }
@@ -87,28 +87,28 @@ pub(in crate::config) fn resolve_api_keys(
     let place = match (header, query, bearer) {
         (None, None, true) => KeyPlace::Bearer,
         (None, Some(name), false) if name.is_empty() => {
-            resolver.refuse_at(&span, "the parameter of the `query` that keys are in has a name");
+            resolver.refuse_at(&span, "the query parameter needs a name");
             return None;
         }
         (None, Some(name), false) => KeyPlace::Query(name),
         (None, None, false) => KeyPlace::Header("X-Api-Key".to_owned()),
         (Some(name), None, false) => KeyPlace::Header(resolve_own_field(resolver, Some(name))?),
         _ => {
-            resolver.refuse_at(&span, "keys are in one of `header`, `query` and `bearer`");
+            resolver.refuse_at(&span, "`api_keys` needs exactly one of `header`, `query` and `bearer`");
             return None;
         }
     };
     let user_field = resolve_told_field(resolver, user_field);
-    let keys = resolve_names(resolver, keys, keys_file, "printf %s KEY | sha256sum` writes the digits")?;
+    let keys = resolve_names(resolver, keys, keys_file, "printf %s KEY | sha256sum` prints the digits")?;
     if keys.is_empty() {
-        resolver.refuse_at(&span, "there are no keys: `api_keys` has `keys` or a `keys_file`");
+        resolver.refuse_at(&span, "there are no keys: set `keys` or `keys_file`");
         return None;
     }
     let mut known = HashMap::new();
     for (name, key) in &keys {
         if let Some(other) = known.insert(key, name).filter(|other| *other != name) {
             let names = [other, name].map(|name| name.escape_debug());
-            resolver.refuse_at(&span, format!("the key of `{}` is also that of `{}`", names[0], names[1]));
+            resolver.refuse_at(&span, format!("`{}` and `{}` have the same key", names[0], names[1]));
         }
     }
     Some(ApiKeysConfig { place, keys, user_field })
@@ -125,7 +125,7 @@ fn resolve_names<T: FromStr<Err: fmt::Display>>(
     let mut all = Vec::new();
     for (name, value) in raw {
         if !is_user_name(name.get_ref()) {
-            resolver.refuse(&name, "this is no name: it is told as the value of a field");
+            resolver.refuse(&name, "this is not a valid name: names become header values");
         }
         match value.get_ref().parse() {
             Ok(value) => all.push((name.into_inner(), value)),

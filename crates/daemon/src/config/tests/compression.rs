@@ -48,7 +48,7 @@ fn a_route_says_it_or_else_the_server() {
 #[test]
 fn what_compresses_nothing_is_refused() {
     for (keys, message) in [
-        ("codings = []", "there is no coding to compress with"),
+        ("codings = []", "`codings` is empty"),
         ("codings = [\"deflate\"]", "unknown value `deflate`"),
         ("codings = [\"gzip\", \"br\", \"gzip\"]", "`gzip` stands here already"),
         ("levels.gzip = 0", "the value must be from 1 to 9"),
@@ -56,7 +56,7 @@ fn what_compresses_nothing_is_refused() {
         ("levels.zstd = 13", "the value must be from 1 to 12"),
         ("levels.zstd = \"best\"", "expected"),
         ("levels.deflate = 1", "unknown key `deflate`"),
-        ("types = []", "there is no type to compress"),
+        ("types = []", "`types` is empty"),
         ("types = [\"text/html\", \"html\"]", "this is no media type"),
         ("types = \"text/html\"", "expected an array"),
         ("minimum_bytes = -1", "expected"),

@@ -45,27 +45,27 @@ fn the_example_shows_the_defaults_of_tunnels() {
 fn what_is_wrong_with_tunnels_is_shown_where_it_is() {
     for (keys, message) in [
         ("connect = {}", "missing field `hosts`"),
-        ("connect = { hosts = [] }", "tunnels lead to at least one host"),
+        ("connect = { hosts = [] }", "`hosts` needs at least one host"),
         ("connect = { hosts = [\"a:443\"] }", "a host must not have a port"),
         ("connect = { hosts = [\"a.*\"] }", "`*` must be the whole first label"),
-        ("connect = { hosts = [\"*\"], ports = [] }", "tunnels lead to at least one port"),
+        ("connect = { hosts = [\"*\"], ports = [] }", "`ports` needs at least one port"),
         ("connect = { hosts = [\"*\"], ports = [0] }", "the value must be from 1 to 65535"),
         (
             "connect = { hosts = [\"*\"], private = [\"10.0.0.1/8\"] }",
             "the network of this address is `10.0.0.0/8`",
         ),
         ("connect = { hosts = [\"*\"], networks = [] }", "unknown key `networks`"),
-        ("connect.hosts = [\"*\"]\nmethods = [\"GET\"]", "tunnels are asked for with CONNECT only"),
-        ("connect.hosts = [\"*\"]\nquery = { a = true }", "who asks for a tunnel says no query"),
+        ("connect.hosts = [\"*\"]\nmethods = [\"GET\"]", "only CONNECT requests open tunnels"),
+        ("connect.hosts = [\"*\"]\nquery = { a = true }", "CONNECT requests have no query"),
         ("connect.hosts = [\"*\"]\ndemo = true", "a route has exactly one of"),
         ("connect.hosts = [\"*\"]\nrewrite.request.remove = [\"A\"]", "only what is forwarded"),
-        ("methods = [\"CONNECT\"]\ndemo = true", "tunnels are not made here"),
+        ("methods = [\"CONNECT\"]\ndemo = true", "this route cannot handle CONNECT"),
     ] {
         let failure = route(&format!("path = \"/\"\n{keys}")).err().unwrap_or_else(|| panic!("{keys}"));
         assert!(failure.contains(message), "{keys}\n{failure}");
     }
     for path in ["path = \"/a\"", "path_exact = \"/\"", "path_pattern = \"/{a}\""] {
         let failure = route(&format!("{path}\nconnect.hosts = [\"*\"]")).err().unwrap();
-        assert!(failure.contains("who asks for a tunnel says no path"), "{failure}");
+        assert!(failure.contains("CONNECT requests have no path"), "{failure}");
     }
 }

@@ -122,7 +122,7 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
     for (keys, message) in [
         ("proxy_protocol = \"v1\"", "expected `true` or a table with `from`"),
         ("proxy_protocol = { to = [] }", "unknown key `to`"),
-        ("proxy_protocol = { from = [] }", "`from` names at least one network"),
+        ("proxy_protocol = { from = [] }", "`from` needs at least one network"),
         (
             "proxy_protocol = { from = [\"10.0.0.0/33\"] }",
             "the prefix length must be at most 32, or at most 128 for IPv6",

@@ -45,9 +45,9 @@ fn keys_are_shown_in_one_place() {
 #[test]
 fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
     are_refused(&[
-        ("", "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`"),
+        ("", "a policy needs exactly one of `allow` or `deny` or both, `basic_auth`"),
         ("allow = [\"::1\"]\ncontent_bytes_max = 1", "a policy is of exactly one kind"),
-        ("allow = []", "a list of addresses has at least one"),
+        ("allow = []", "the list is empty"),
         ("allow = [\"10.0.0.0/33\"]", "the prefix length must be at most 32, or at most 128 for IPv6"),
         ("deny = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),
         ("deny = [\"::ffff:10.0.0.1\"]", "write an IPv4 address without"),
@@ -57,7 +57,10 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ("basic_auth.users = { \"a:b\\n\" = \"x\" }", "this is no name"),
         ("basic_auth.users = { a = \"x\" }", "write a password hash"),
         ("api_keys = {}", "there are no keys"),
-        ("api_keys = { bearer = true, query = \"k\" }", "keys are in one of `header`, `query` and `bearer`"),
+        (
+            "api_keys = { bearer = true, query = \"k\" }",
+            "`api_keys` needs exactly one of `header`, `query` and `bearer`",
+        ),
         ("api_keys = { header = \"a b\" }", "a field name"),
         ("api_keys = { header = \"Host\" }", "this field is about the connection or the content"),
         ("api_keys = { keys = { a = \"k1\" } }", "write the digest of the key"),
@@ -67,10 +70,10 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ),
         ("api_keys = { user_field = \"X-Forwarded-For\" }", "this field is the gateway's"),
         ("basic_auth = { user_field = \"via\" }", "this field is the gateway's"),
-        ("api_keys.query = \"\"", "the parameter of the `query` that keys are in has a name"),
+        ("api_keys.query = \"\"", "the query parameter needs a name"),
         ("client_certificate = false", "expected `true` or a table with `subjects`"),
-        ("client_certificate = {}", "nothing tells the certificates that pass from others"),
-        ("client_certificate = { subjects = [] }", "a list of certificates has at least one"),
+        ("client_certificate = {}", "the policy has no condition for certificates"),
+        ("client_certificate = { subjects = [] }", "the list is empty"),
         ("client_certificate = { subjects = [\"ada\"] }", "no certificate has `ada`"),
         ("client_certificate = { subjects = [\"\"] }", "no certificate has ``"),
         (
@@ -96,10 +99,10 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
 #[test]
 fn what_is_wrong_with_tokens_is_shown_where_it_is() {
     are_refused(&[
-        ("jwt = {}", "a token is checked with one of `keys_file`, `keys_url` and `secret`"),
+        ("jwt = {}", "a `jwt` policy needs one of `keys_file`, `keys_url` and `secret`"),
         (
             "jwt = { keys_url = \"https://a.example/\", secret = \"a secret of thirty-two octets, at least\" }",
-            "a token is checked with one of `keys_file`, `keys_url` and `secret`",
+            "a `jwt` policy needs one of `keys_file`, `keys_url` and `secret`",
         ),
         ("jwt.keys_url = \"http://a.example/\"", "others on the network path can change a document"),
         ("jwt.keys_url = \"a.example/keys\"", "not a URL that begins with `https://` and has a host"),
@@ -110,7 +113,7 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
         ("jwt = { keys_url = \"https://a.example/\", keys_kept_for = \"1s\" }", "10s"),
         (
             "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_kept_for = \"1h\" }",
-            "only keys at a `keys_url` are fetched",
+            "this key requires `keys_url`",
         ),
         (
             "jwt = { keys_url = \"https://a.example/\", keys_kept_for = \"1h\", keys_age_max = \"59m\" }",
@@ -122,7 +125,7 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
         ),
         (
             "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_age_max = \"1h\" }",
-            "only keys at a `keys_url` are fetched",
+            "this key requires `keys_url`",
         ),
         ("jwt.secret = \"short\"", "a secret must have at least 32 bytes"),
         ("jwt.keys_file = \"Cargo.toml\"", "the text is neither a JSON Web Key Set nor public keys in PEM"),
@@ -140,11 +143,11 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
         ),
         (
             "jwt = { secret = \"a secret of thirty-two octets, at least\", audience = [] }",
-            "an audience is at least one",
+            "`audience` is empty",
         ),
         (
             "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [] }",
-            "tokens are signed by at least one algorithm",
+            "`algorithms` is empty",
         ),
         (
             "jwt = { secret = \"a secret of thirty-two octets, at least\", types = [] }",
@@ -277,7 +280,7 @@ fn routes_name_policies_that_there_are_once() {
     for (names, message, hint) in [
         ("\"ofice\"", "there is no policy `ofice`", "did you mean `office`?"),
         ("\"x\"", "there is no policy `x`", "there are `office`, `small`"),
-        ("\"small\", \"small\"", "the route has this policy already", "leave it out"),
+        ("\"small\", \"small\"", "the route lists this policy twice", "leave it out"),
     ] {
         let failure = route(names).unwrap_err();
         assert!(failure.contains(message) && failure.contains(&format!("hint: {hint}")), "{failure}");

@@ -55,8 +55,8 @@ fn what_servers_are_told_is_said_of_the_upstream() {
     for (keys, message) in [
         ("host = \"client\"", "unknown value `client`"),
         ("host = 1", "expected a name or a table with `fixed`"),
-        ("host = { fixed = \"a b\" }", "this is no host"),
-        ("host = { fixed = \"\" }", "this is no host"),
+        ("host = { fixed = \"a b\" }", "invalid host"),
+        ("host = { fixed = \"\" }", "invalid host"),
         ("forwarded = \"all\"", "unknown value `all`"),
         ("via = 1", "invalid type"),
     ] {
@@ -98,8 +98,8 @@ fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
         ("demo = true\nrewrite.path = \"/\"", "only what is forwarded, with `split` or `upstream`"),
         ("demo = true\nmirror.upstream = \"a\"", "only what is forwarded, with `split` or `upstream`"),
         ("split.upstreams = { a = 1, c = 1 }", "there is no upstream `c`"),
-        ("split.upstreams = { a = 0, b = 0 }", "a split has at least one upstream with a weight"),
-        ("split.upstreams = {}", "a split has at least one upstream with a weight"),
+        ("split.upstreams = { a = 0, b = 0 }", "`split` needs an upstream with a weight above 0"),
+        ("split.upstreams = {}", "`split` needs an upstream with a weight above 0"),
         ("split.upstreams = { a = 1000001 }", "the value must be from 0 to 1000000"),
         ("split = { upstreams = { a = 1 }, by = \"user\" }", "`user` is an unknown hash key"),
         ("upstream = \"a\"\nsplit.upstreams = { a = 1 }", "a route has exactly one of"),

@@ -101,8 +101,8 @@ fn servers_choose_the_version_where_one_is_negotiated() {
     assert_eq!(offered("tls = true\nhttp2 = true"), ("h2".to_owned(), true, false));
     assert_eq!(offered("tls = true"), ("http/1.1".to_owned(), false, false));
     for (keys, message) in [
-        ("http2 = \"auto\"", "without TLS, no version is negotiated"),
-        ("http2 = \"auto\"\ntls = false", "without TLS, no version is negotiated"),
+        ("http2 = \"auto\"", "servers can negotiate HTTP/2 only with `tls`"),
+        ("http2 = \"auto\"\ntls = false", "servers can negotiate HTTP/2 only with `tls`"),
         ("http2 = \"auto\"\ntls = true\nproxy_protocol = \"v1\"", "speak HTTP/1.1"),
         ("http2 = \"only\"", "expected `true`, `false` or `\"auto\"`"),
     ] {
@@ -131,9 +131,9 @@ fn names_are_asked_of_the_system_or_of_servers_of_names() {
     let failure = with_servers("resolver = { nameservers = [\"localhost\"] }").unwrap_err();
     assert!(failure.contains("is not the address of a server of names") && failure.contains("serve.toml:8"));
     let failure = with_servers("resolver = { nameservers = [] }").unwrap_err();
-    assert!(failure.contains("there is at least one server of names"), "{failure}");
+    assert!(failure.contains("`nameservers` is empty"), "{failure}");
     let failure = with_servers("check = { path = \"/\", statuses = [] }").unwrap_err();
-    assert!(failure.contains("a check has at least one status that is good"), "{failure}");
+    assert!(failure.contains("`statuses` is empty"), "{failure}");
 }
 
 #[test]
@@ -170,14 +170,14 @@ fn what_has_no_name_is_refused() {
 #[test]
 fn what_is_wrong_is_shown_where_it_is() {
     for (keys, message) in [
-        ("servers = []", "an upstream has at least one server"),
+        ("servers = []", "`servers` is empty"),
         ("servers = [\"[::1]:1\", \"[0::1]:1\"]", "the upstream has the server `[::1]:1` already"),
         ("servers = [\"a\"]", "`a` is not the address of a server"),
         ("servers = [1]", "invalid type: integer `1`, expected an address or a table with an `address`"),
         ("servers = [{ weight = 1 }]", "missing field `address`"),
         ("servers = [{ address = \"a:1\", weight = 257 }]", "the value must be from 0 to 256"),
         ("servers = [{ address = \"a:1\", wait = 1 }]", "unknown key `wait`"),
-        ("servers = [\"127.0.0.1:0\"]", "nobody can be reached at port 0"),
+        ("servers = [\"127.0.0.1:0\"]", "port 0 is not a valid server port"),
         ("servers = [\"a.example:0\"]", "`a.example:0` is not the address of a server"),
         ("servers = [{ address = \"a:1\", weight = 0 }]", "all servers have the weight 0"),
     ] {
@@ -192,9 +192,9 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("balance = { hash = \"field:a b\" }", "`field:a b` is an unknown hash key"),
         ("balance = { hash = \"path\", load_max_percent = 99 }", "the value must be from 100 to 100000"),
         ("sticky = { cookie = \"a b\" }", "`a b` is not the name of a cookie"),
-        ("check = { content = \"ok\" }", "a check without a `path` has no `host`, `statuses` or `content`"),
-        ("check = { path = \"health\" }", "this is no path"),
-        ("check = { path = \"/\", host = \"a\\r\\nb\" }", "this is no host"),
+        ("check = { content = \"ok\" }", "`host`, `statuses` and `content` require `path`"),
+        ("check = { path = \"health\" }", "invalid path"),
+        ("check = { path = \"/\", host = \"a\\r\\nb\" }", "invalid host"),
         ("check = { path = \"/\", statuses = [\"2xx\"] }", "write statuses as `204` or `200-399`"),
         ("check = { path = \"/\", rise = 0 }", "the value must be from 1 to 1000"),
         ("ejection.percent_max = 101", "the value must be from 0 to 100"),

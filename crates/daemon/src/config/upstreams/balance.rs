@@ -97,11 +97,11 @@ pub(in crate::config) fn resolve_sticky(
     RawSticky { cookie, secret }: RawSticky,
 ) -> Sticky {
     if !is_token(cookie.get_ref()) {
-        let message = format!("`{}` is not the name of a cookie", cookie.get_ref().escape_debug());
+        let message = format!("`{}` is not a valid cookie name", cookie.get_ref().escape_debug());
         resolver.refuse(&cookie, message);
     }
     if let Some(secret) = secret.as_ref().filter(|secret| secret.get_ref().is_empty()) {
-        let hint = "leave it out for a random secret";
+        let hint = "remove the key for a random secret";
         resolver.refuse_with(secret, "the secret is empty, so clients can forge cookies", hint);
     }
     Sticky { cookie: cookie.into_inner(), secret: secret.map(Spanned::into_inner) }

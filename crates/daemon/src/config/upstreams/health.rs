@@ -52,17 +52,17 @@ pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned
     let raw = raw.into_inner();
     let is_about_http = raw.host.is_some() || raw.statuses.is_some() || raw.content.is_some();
     if raw.path.is_none() && is_about_http {
-        resolver.refuse_at(&span, "a check without a `path` has no `host`, `statuses` or `content`");
+        resolver.refuse_at(&span, "`host`, `statuses` and `content` require `path`");
     }
     if let Some(statuses) = &raw.statuses {
-        let hint = "leave it out for `200-399`";
-        resolver.refuse_empty(statuses, "a check has at least one status that is good", hint);
+        let hint = "remove the key for `200-399`";
+        resolver.refuse_empty(statuses, "`statuses` is empty", hint);
     }
     let statuses = raw
         .statuses
         .map_or_else(|| vec![CheckKind::STATUSES], |statuses| resolve_statuses(resolver, statuses.get_ref()));
     if raw.content.as_deref() == Some("") {
-        resolver.refuse_at(&span, "every answer has the empty `content` that this check asks for");
+        resolver.refuse_at(&span, "`content` is empty, and each response contains it");
     }
     let host = raw.host.map(|host| check_host(resolver, host));
     let kind = raw.path.map_or(CheckKind::Tcp, |path| {
@@ -84,14 +84,14 @@ fn resolve_target(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     let (path, query) = raw.get_ref().split_once('?').unwrap_or((raw.get_ref(), ""));
     let is_valid = path.starts_with('/') && path.chars().all(is_path_octet);
     if !is_valid || !query.chars().all(|octet| is_path_octet(octet) || "/?".contains(octet)) {
-        resolver.refuse_with(&raw, "this is no path", "a path begins with `/` and is percent-encoded");
+        resolver.refuse_with(&raw, "invalid path", "a path begins with `/` and is percent-encoded");
     }
     raw.into_inner()
 }
 
 fn check_host(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     if raw.get_ref().is_empty() || FieldValue::new(raw.get_ref().as_bytes()).is_err() {
-        resolver.refuse(&raw, "this is no host");
+        resolver.refuse(&raw, "invalid host");
     }
     raw.into_inner()
 }
@@ -108,13 +108,11 @@ pub(in crate::config) fn resolve_ejection(resolver: &mut Resolver<'_>, raw: RawE
     };
     if let Some(span) = said.filter(|_| config.time > config.time_max) {
         let (time, time_max) = (Period(config.time), Period(config.time_max));
-        let message = format!(
-            "a server is out for `time`, {time}, at first, which is more than `time_max`, {time_max}"
-        );
+        let message = format!("`time` ({time}) is longer than `time_max` ({time_max})");
         let failure = resolver.source.failure(span, message);
         resolver
             .failures
-            .push(failure.with_hint("`time_max` bounds what `time` has grown to: make it the larger one"));
+            .push(failure.with_hint("`time` grows up to `time_max`: make `time_max` the larger one"));
     }
     config
 }

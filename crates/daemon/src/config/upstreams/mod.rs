@@ -292,7 +292,7 @@ fn resolve_upstream(resolver: &mut Resolver<'_>, name: String, raw: Spanned<RawU
     let span = raw.span();
     let mut raw = raw.into_inner();
     if raw.servers.is_empty() {
-        resolver.refuse_at(&span, "an upstream has at least one server");
+        resolver.refuse_at(&span, "`servers` is empty");
     }
     resolver.check_name(&name, &span, "an upstream");
     let http2 = resolve_upstream_http2(resolver, &mut raw);
@@ -334,14 +334,18 @@ fn resolve_upstream_http2(resolver: &mut Resolver<'_>, raw: &mut RawUpstream) ->
     match http2.get_ref() {
         RawUpstreamHttp2::No => return Http2::No,
         RawUpstreamHttp2::Auto if is_plain => {
-            let hint = "with `tls`, each server chooses; without, say `true` if they speak HTTP/2";
-            resolver.refuse_with(&http2, "without TLS, no version is negotiated", hint);
+            let hint = "add `tls`, or write `http2 = true` if all servers support HTTP/2";
+            resolver.refuse_with(&http2, "servers can negotiate HTTP/2 only with `tls`", hint);
         }
         RawUpstreamHttp2::Auto | RawUpstreamHttp2::Yes => {}
     }
     if raw.proxy_protocol.is_some() {
-        let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
-        resolver.refuse_with(&http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
+        let hint = "HTTP/2 connections serve several clients: remove `http2` or `proxy_protocol`";
+        resolver.refuse_with(
+            &http2,
+            "`proxy_protocol` names one client for each connection, so it requires HTTP/1.1",
+            hint,
+        );
     }
     if *http2.get_ref() == RawUpstreamHttp2::Auto { Http2::Too } else { Http2::Only }
 }
@@ -354,14 +358,13 @@ fn resolve_resolver(resolver: &mut Resolver<'_>, raw: RawResolver) -> ResolverCo
     };
     resolver.refuse_empty(
         &raw,
-        "there is at least one server of names",
-        "`\"dns\"` asks those of the system",
+        "`nameservers` is empty",
+        "write `\"dns\"` for the DNS servers of the system",
     );
     let parsed = raw.get_ref().iter().filter_map(|text| {
         let address = text.get_ref().parse().ok();
         if address.is_none() {
-            let message =
-                format!("`{}` is not the address of a server of names", text.get_ref().escape_debug());
+            let message = format!("`{}` is not the address of a DNS server", text.get_ref().escape_debug());
             resolver.refuse_with(text, message, "write `IP:PORT`, as `127.0.0.1:53` or `[::1]:53`");
         }
         address
@@ -382,14 +385,16 @@ fn resolve_upstream_servers(
         let failure = resolver.source.failure(upstream.clone(), "all servers have the weight 0");
         resolver
             .failures
-            .push(failure.with_hint("no client without a sticky cookie would get one: give one a weight"));
+            .push(failure.with_hint(
+                "only clients with a sticky cookie would get a server: give one a weight above 0",
+            ));
     }
     for raw in raw {
         let span = raw.span();
         let Some(server) = resolve_upstream_server(resolver, raw, requests_max) else { continue };
         if servers.iter().any(|other| other.address == server.address) {
-            let message = format!("the upstream has the server `{}` already", server.address);
-            let hint = "a server gets more requests than others by its `weight`";
+            let message = format!("the upstream lists the server `{}` twice", server.address);
+            let hint = "use `weight` to send more requests to a server";
             resolver.failures.push(resolver.source.failure(span, message).with_hint(hint));
         }
         servers.push(server);
@@ -417,8 +422,8 @@ fn resolve_server_address(resolver: &mut Resolver<'_>, text: &str, span: &Span) 
             Some(UpstreamAddr::unix(resolver.beside_config(path)).into())
         }
         Ok(ServerAddr::Address(address)) if address.tcp().is_some_and(|address| address.port() == 0) => {
-            let failure = resolver.source.failure(span.clone(), "nobody can be reached at port 0");
-            resolver.failures.push(failure.with_hint("write the port on which the server listens"));
+            let failure = resolver.source.failure(span.clone(), "port 0 is not a valid server port");
+            resolver.failures.push(failure.with_hint("write the port of the server"));
             None
         }
         Ok(address) => Some(address),
@@ -546,11 +551,7 @@ fn resolve_forward_config(resolver: &mut Resolver<'_>, raw: &RawUpstream) -> For
         && matches!(raw.forwarded, Some(RawForwarded::Forwarded | RawForwarded::None))
     {
         let hint = "write `forwarded = \"x-forwarded\"` or `\"both\"`, or leave it out";
-        resolver.refuse_with(
-            port,
-            "`X-Forwarded-Port` is said beside the other `X-Forwarded` fields only",
-            hint,
-        );
+        resolver.refuse_with(port, "`X-Forwarded-Port` requires the other `X-Forwarded` headers", hint);
     }
     ForwardConfig {
         forwarded: raw.forwarded.map_or(default.forwarded, |fields| match fields {
