@@ -59,16 +59,16 @@ kinds! {
     /// The server has refused the stream of the request (`REFUSED_STREAM`).
     StreamRefused "stream refused"
     /// The server has given up the connection (`GOAWAY`), or takes no request on one.
-    GoneAway "server has gone away"
+    GoneAway "server unreachable"
     /// The response breaks a rule of HTTP.
     Malformed "malformed answer"
     /// Bytes after a complete response that belong to no response: more content than announced, or a response
     /// without a request. The response before them is counted too.
-    Surplus "octets behind an answer"
+    Surplus "bytes after a response"
     /// No complete answer within the time for a request.
     TimedOut "timed out"
     /// Sent behind a request that failed on the same connection, which was given up for it.
-    Abandoned "abandoned behind a failed request"
+    Abandoned "abandoned after a failed request"
     /// Complete, with another status than was expected.
     WrongStatus "wrong status"
     /// Complete, with content of another length than was expected.

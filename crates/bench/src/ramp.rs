@@ -276,7 +276,7 @@ impl Ramp {
                  generator was the limit"
             ),
             (None, false) => format!("no rate was held with a p99 within {limit}"),
-            (None, true) => "no result: the load generator was the limit at every rate".to_owned(),
+            (None, true) => "no result: the load generator was the limit at each rate".to_owned(),
         }
     }
 }
@@ -288,7 +288,7 @@ fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     let (waiting, busiest) = (most(|step| step.generator_waiting), most(|step| step.generator_busiest));
     let above = highest.map_or_else(String::new, |highest| format!(" above {} requests/s", rate(highest)));
     format!(
-        "the load generator, not the server, was the limit{above}: a thread of it used up to {busiest:.0} % of \
+        "the load generator was the limit, not the server{above}: a thread of it used up to {busiest:.0} % of \
          its core, and was ready to run and had no core for up to {waiting:.0} % of the time. The server may \
          hold more. Give the load generator cores of its own, and more workers if it has them"
     )

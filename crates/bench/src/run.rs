@@ -107,7 +107,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(address, error) => write!(f, "cannot connect to `{address}`: {error}"),
-            Self::System(error) => write!(f, "the system refuses: {error}"),
+            Self::System(error) => write!(f, "a system call failed: {error}"),
             Self::ServerMissing(id) => write!(f, "there is no process {id}"),
         }
     }
@@ -120,7 +120,7 @@ impl RunError {
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Connect(_, error) => error.hint(),
-            Self::ServerMissing(_) => Some("`--pid` is the number of the server's process"),
+            Self::ServerMissing(_) => Some("`--pid` is the process id of the server"),
             Self::System(_) => None,
         }
     }

@@ -184,9 +184,9 @@ impl StartError {
     /// Returns the next step for the user of `thruway bench`, if there is one.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotListening(..) => {
-                Some("the command must stay in the foreground, and listen where the URL before it says")
-            }
+            Self::NotListening(..) => Some(
+                "the command must stay in the foreground, and listen on the address of the URL before it",
+            ),
             Self::Ended(..) | Self::NotStarted(..) => None,
         }
     }
@@ -197,7 +197,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Ended(command, status) => write!(f, "`{command}` has ended: {status}"),
             Self::NotListening(command, address) => write!(f, "`{command}` does not listen on {address}"),
-            Self::NotStarted(command, error) => write!(f, "`{command}` cannot be started: {error}"),
+            Self::NotStarted(command, error) => write!(f, "cannot start `{command}`: {error}"),
         }
     }
 }

@@ -198,7 +198,7 @@ impl<'de> Deserialize<'de> for Flag {
         match value.as_str() {
             "" | "1" | "true" => Ok(Self(true)),
             "0" | "false" => Ok(Self(false)),
-            _ => Err(serde::de::Error::custom("a flag stands alone, or is `0` or `1`")),
+            _ => Err(serde::de::Error::custom("write a flag without a value, or with `0` or `1`")),
         }
     }
 }

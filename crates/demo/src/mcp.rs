@@ -33,7 +33,9 @@ pub fn endpoint(hosts: &[String], options: McpServerOptions) -> McpEndpoint {
 pub fn server(options: McpServerOptions) -> McpServer {
     let info = Implementation::new("thruway-demo", env!("CARGO_PKG_VERSION")).with_title("Thruway demo");
     let options = McpServerOptions {
-        instructions: Some("A server to try MCP clients with. Nothing it does has consequences.".to_owned()),
+        instructions: Some(
+            "A server to test MCP clients. Its tools change nothing outside of it.".to_owned(),
+        ),
         ..options
     };
     let server = McpServer::with_options(info, options);
@@ -52,11 +54,11 @@ fn with_tools(server: McpServer) -> McpServer {
     let server = server
         .tool(tool("echo", "Sends a message back, with its length in bytes"), echo)
         .tool(tool("add", "Adds two numbers"), |Add { a, b }: Add| Structured(Sum { sum: a + b }))
-        .tool(tool("slow", "Takes a while, and tells how far it is"), slow)
+        .tool(tool("slow", "Runs for some seconds and reports its progress"), slow)
         .tool(tool("ask", "Asks for your name and greets you"), ask)
         .resource(
             Resource::new(COUNTER, "counter")
-                .with_description("How often the tool `count` was called")
+                .with_description("Number of calls of the tool `count`")
                 .with_mime_type("text/plain"),
             {
                 let counter = counter.clone();
@@ -80,13 +82,13 @@ fn with_resources(server: McpServer) -> McpServer {
         )
         .resource(
             Resource::new("example://info", "info")
-                .with_description("What this server is")
+                .with_description("Description of this server")
                 .with_mime_type("application/json"),
             || concat!(r#"{"name":"thruway-demo","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#),
         )
         .resource_template(
             ResourceTemplate::new("example://greeting/{name}", "greeting")
-                .with_description("A greeting for somebody")
+                .with_description("A greeting")
                 .with_mime_type("text/plain"),
             |parameters: UriParameters| format!("Hello, {}!", parameters.parameter("name")),
         )
@@ -111,7 +113,7 @@ fn with_prompts(server: McpServer) -> McpServer {
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
-    /// What is sent back
+    /// Text to send back
     message: String,
 }
 
@@ -138,7 +140,7 @@ struct Sum {
 
 #[derive(Deserialize, JsonSchema)]
 struct Slow {
-    /// How many steps of a tenth of a second, at most 600
+    /// Number of steps of 0.1 seconds, at most 600
     #[serde(default = "default_steps")]
     #[schemars(range(min = 1, max = 600))]
     steps: u32,
@@ -151,7 +153,7 @@ const fn default_steps() -> u32 {
 async fn slow(Slow { steps }: Slow, context: Context) -> String {
     for step in 1..=steps {
         sleep(Duration::from_millis(100)).await;
-        context.progress(f64::from(step), Some(f64::from(steps)), Some("another step is done")).await;
+        context.progress(f64::from(step), Some(f64::from(steps)), Some("step completed")).await;
     }
     format!("done after {steps} steps")
 }
@@ -162,13 +164,13 @@ async fn ask(context: Context) -> Result<String, HandlerError> {
     let answer = context.elicit("name", form).await?;
     Ok(match answer.action {
         ElicitAction::Accept => format!("Hello, {}!", answer.text("name")),
-        ElicitAction::Decline | ElicitAction::Cancel => "Hello, whoever you are!".to_owned(),
+        ElicitAction::Decline | ElicitAction::Cancel => "Hello!".to_owned(),
     })
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Greeting {
-    /// Who is to be greeted
+    /// Name of the person to greet
     name: Option<String>,
 }
 

@@ -152,7 +152,7 @@ fn serve_behind_proxy(
             }
             // Port scans do this, and some of them reset the connection.
             Err(ReceiveError::Ended | ReceiveError::Io(_)) => {
-                return tracing::debug!(%proxy, "a connection ended without a PROXY header");
+                return tracing::debug!(%proxy, "connection ended without a PROXY header");
             }
             Err(reason) => {
                 worker.count_client_fault();

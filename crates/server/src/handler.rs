@@ -68,8 +68,8 @@ impl Handler for Arc<dyn Handler> {
 /// does not use it. `Marker` only tells the four apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
-    note = "a handler is a function of nothing, of a `&Request`, or an `async` one of an `OwnedRequest`",
-    note = "a closure must name the type of its argument, and what is returned must implement `IntoResponse`"
+    note = "a handler is a function without arguments, of a `&Request`, or an `async` function of an `OwnedRequest`",
+    note = "a closure must name the type of its argument, and its result must implement `IntoResponse`"
 )]
 pub trait IntoHandler<Marker> {
     /// The handler.

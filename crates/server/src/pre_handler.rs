@@ -76,7 +76,7 @@ impl RedirectToHttps {
     fn redirected(&self, request: &Request<'_>) -> Response {
         let host = Authority::parse(request.host().as_bytes()).ok().map(|authority| authority.host());
         let Some(host) = host.filter(|host| !host.is_empty()) else {
-            return Response::text("the request names no host\n").with_status(StatusCode::BAD_REQUEST);
+            return Response::text("the request has no host\n").with_status(StatusCode::BAD_REQUEST);
         };
         let (path, query) = match request.target() {
             RequestTarget::Origin(_) | RequestTarget::Absolute(_) => (request.path(), request.query_string()),

@@ -94,7 +94,7 @@ where
 fn log_failed_service(error: &(dyn std::error::Error + Send + Sync + 'static)) {
     static LIMIT: LogLimit = LogLimit::new();
     if is_client_fault(error) {
-        tracing::debug!(%error, "a service failed because of the body of the request");
+        tracing::debug!(%error, "the request body failed in a tower service");
     } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::error!(%error, suppressed, "a service failed");
     }

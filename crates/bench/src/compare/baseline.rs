@@ -65,12 +65,11 @@ impl BaselineError {
     /// Returns the next step for the user of `thruway bench`.
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::Failed(_) => "take one in which every request is answered",
-            Self::OtherCandidates => "names are the URLs: compare the same ones",
-            Self::OtherLoad(_) => "load as it was loaded then, or take another baseline",
+            Self::Failed(_) => "use a baseline without failed requests",
+            Self::OtherCandidates => "use the same URLs: they are the names of the candidates",
+            Self::OtherLoad(_) => "use the settings of the baseline, or another baseline",
             Self::Rounds { .. } => {
-                "four rounds on each side can; more can tell a smaller one: `--rounds 10`. The rounds of a \
-                 report of `bench http` are the parts of its time: load for longer"
+                "use at least four rounds on each side, and more for a smaller regression: `--rounds 10`. The rounds of a `bench http` report are its time parts: use a longer duration"
             }
         }
     }
@@ -82,13 +81,13 @@ impl fmt::Display for BaselineError {
             Self::Failed(name) => {
                 write!(f, "requests to `{}` failed in the baseline", name.escape_debug())
             }
-            Self::OtherCandidates => f.write_str("the baseline has none of these candidates"),
+            Self::OtherCandidates => f.write_str("the baseline has no candidate with these names"),
             Self::OtherLoad(differences) => {
-                write!(f, "the baseline is of another load: {}", differences.join(", ").escape_debug())
+                write!(f, "the baseline has other settings: {}", differences.join(", ").escape_debug())
             }
             Self::Rounds { rounds, known, name } => write!(
                 f,
-                "{rounds} rounds beside {known} of `{}` in the baseline cannot tell a regression",
+                "{rounds} rounds and {known} of `{}` in the baseline are too few to detect a regression",
                 name.escape_debug()
             ),
         }

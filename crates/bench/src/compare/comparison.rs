@@ -45,8 +45,7 @@ impl Comparison {
         let failed: Vec<_> = failed.map(|candidate| format!("`{}`", candidate.name)).collect();
         if !failed.is_empty() {
             let failed = failed.join(" and ");
-            warnings
-                .push(format!("requests to {failed} failed, so its figures are not those of the same work"));
+            warnings.push(format!("requests to {failed} failed, so its figures are not comparable"));
         }
         warnings.extend(candidates.iter().filter_map(late_generator));
         warnings.extend(warning);
@@ -123,7 +122,7 @@ impl Comparison {
                 .map_err(|error| report::unreadable(&error)),
             Some(other) => {
                 let (ours, report) = (FORMAT, report::FORMAT);
-                Err(format!("its format is `{}`, neither `{ours}` nor `{report}`", other.escape_debug()))
+                Err(format!("its format is `{}`, instead of `{ours}` or `{report}`", other.escape_debug()))
             }
             None => Err("it has no `format`".to_owned()),
         }
@@ -190,8 +189,7 @@ fn too_few_pairs(pairs: &[Pair]) -> Option<String> {
     let least = pairs.iter().filter(|pair| !pair.ratio.is_sure());
     let least = least.min_by(|a, b| a.ratio.coverage.total_cmp(&b.ratio.coverage))?;
     Some(format!(
-        "there are too few rounds for a verdict: intervals hold the true ratio with {} only. \
-         Six rounds are enough",
+        "there are too few rounds for a verdict: the confidence level is only {}. Use at least six rounds",
         least.ratio.certainty()
     ))
 }
@@ -200,8 +198,7 @@ fn late_generator(candidate: &Candidate) -> Option<String> {
     let late = candidate.late_rounds().filter(|late| *late > 0)?;
     let waiting = candidate.rounds.iter().filter_map(|sample| sample.generator_waiting).fold(0.0, f64::max);
     Some(format!(
-        "the load generator was late or the limit in {late} of {} rounds of `{}`, so these figures are its own \
-         too: it was ready to run and had no core for up to {:.0} % of the time. Give it cores of its own",
+        "the load generator was late or the limit in {late} of {} rounds of `{}`, which distorts the figures: it was ready to run and had no core for up to {:.0} % of the time. Pin it to separate cores",
         candidate.rounds.len(),
         candidate.name,
         waiting * 100.0
@@ -221,8 +218,6 @@ fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
 }
 
 const TOO_FEW_OF_RUNS: &str =
-    "there are too few rounds for a verdict: four are enough beside a baseline of four";
-const SEPARATE_RUNS: &str = "the baseline is of another run, and the machine may have changed since then: \
-                             differences are likely, not certain. To be certain, load both servers in \
-                             one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
+    "there are too few rounds for a verdict: use at least four, and a baseline of at least four";
+const SEPARATE_RUNS: &str = "the baseline is of another run, and the machine may have changed since: differences are likely, not certain. For certainty, compare both servers in one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
 const FORMAT: &str = "thruway-bench-compare/1";

@@ -329,11 +329,13 @@ impl From<io::Error> for FanOutError {
 impl fmt::Display for FanOutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Publish(error) => write!(f, "the tool cannot be called: {error}"),
+            Self::Publish(error) => write!(f, "cannot call the tool: {error}"),
             Self::Run(error) => error.fmt(f),
-            Self::Subscribe(error) => write!(f, "it cannot be subscribed to: {error}"),
-            Self::Told(told) => write!(f, "{told} subscribers were told of the first publication in time"),
-            Self::ToolError => f.write_str("the tool says that it failed"),
+            Self::Subscribe(error) => write!(f, "cannot subscribe to the resource: {error}"),
+            Self::Told(told) => {
+                write!(f, "{told} subscribers were notified of the first publication in time")
+            }
+            Self::ToolError => f.write_str("the tool returned an error"),
         }
     }
 }
@@ -344,14 +346,12 @@ impl FanOutError {
     /// Returns the next step for the user of `thruway bench`, if there is one.
     pub fn hint(&self, fan_out: &FanOut) -> Option<String> {
         let hint = match self {
-            Self::Publish(_) | Self::ToolError => {
-                "is that a tool of the server, and are those its `--arguments`?"
-            }
+            Self::Publish(_) | Self::ToolError => "check the name of the tool and its `--arguments`",
             Self::Run(error) => return error.hint().map(str::to_owned),
-            Self::Subscribe(_) => "does the server let that resource be subscribed to?",
+            Self::Subscribe(_) => "check that the server supports subscriptions to this resource",
             Self::Told(_) => {
                 let (tool, uri) = (fan_out.tool.escape_debug(), fan_out.uri.escape_debug());
-                return Some(format!("does `{tool}` change `{uri}`?"));
+                return Some(format!("check that `{tool}` changes `{uri}`"));
             }
         };
         Some(hint.to_owned())

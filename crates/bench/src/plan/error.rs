@@ -73,21 +73,21 @@ impl PlanError {
         let hint = match self {
             Self::Descriptors { needed, .. } => {
                 let hint =
-                    format!("allow more with `ulimit -n {needed}`, or ask for fewer connections (`-c`)");
+                    format!("increase the limit with `ulimit -n {needed}`, or use fewer connections (`-c`)");
                 return Some(hint.into());
             }
             Self::Certificates(error) => error.hint(),
-            Self::Duration { .. } => "ask for a higher `--rate`, or for fewer `--requests`",
+            Self::Duration { .. } => "use a higher `--rate`, or fewer `--requests`",
             Self::Request(error) => return error.hint().map(Cow::from),
             Self::RequestsFile(..) => InvalidRequestsFile::HINT,
-            Self::Resolve(..) => "is the name spelled rightly?",
+            Self::Resolve(..) => "check the spelling of the name",
             Self::Run(error) => return error.hint().map(Cow::from),
             Self::ServerName(_) => InvalidServerName::HINT,
-            Self::Servers(..) => "`thruway bench compare` loads several servers in turn",
+            Self::Servers(..) => "use `thruway bench compare` for several servers",
             Self::TlsUnused => "begin the URL with `https://`",
             Self::Url(_, error) => error.hint(),
             Self::Workers { .. } => {
-                "each worker needs a connection: fewer `--workers`, or more `--connections`"
+                "each worker needs a connection: use fewer `--workers`, or more `--connections`"
             }
             Self::AddressMissing(_)
             | Self::AddressesMissing
@@ -108,23 +108,23 @@ impl fmt::Display for PlanError {
             Self::Certificates(error) => error.fmt(f),
             Self::Descriptors { connections, needed, limit } => write!(
                 f,
-                "{connections} connections need {needed} descriptors, and this process may have {limit}"
+                "{connections} connections need {needed} file descriptors, but the limit of this process is {limit}"
             ),
             Self::Digest(error) => error.fmt(f),
             Self::Duration { requests, rate } => {
-                write!(f, "{requests} requests take more than a year at {rate} a second")
+                write!(f, "{requests} requests at {rate} per second take more than a year")
             }
-            Self::Read(name, error) => write!(f, "{name} cannot be read: {error}"),
+            Self::Read(name, error) => write!(f, "cannot read {name}: {error}"),
             Self::Request(error) => error.fmt(f),
             Self::RequestsFile(file, error) => write!(f, "`{file}`, {error}"),
             Self::Run(error) => error.fmt(f),
-            Self::Resolve(host, error) => write!(f, "`{host}` cannot be resolved: {error}"),
+            Self::Resolve(host, error) => write!(f, "cannot resolve `{host}`: {error}"),
             Self::ServerName(error) => error.fmt(f),
             Self::Servers(one, other) => write!(f, "`{one}` and `{other}` are different servers"),
-            Self::TlsUnused => f.write_str("nothing here speaks TLS"),
-            Self::Url(text, error) => write!(f, "`{}` cannot be loaded: {error}", text.escape_debug()),
+            Self::TlsUnused => f.write_str("no URL uses TLS"),
+            Self::Url(text, error) => write!(f, "invalid URL `{}`: {error}", text.escape_debug()),
             Self::UrlMissing => f.write_str("there is no URL"),
-            Self::Weight(url) => write!(f, "the weight of `{url}` is not from 1 to 1000"),
+            Self::Weight(url) => write!(f, "the weight of `{url}` must be from 1 to 1000"),
             Self::Workers { workers, connections } => {
                 write!(f, "{workers} workers cannot share {connections} connections")
             }

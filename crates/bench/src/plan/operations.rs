@@ -169,16 +169,18 @@ impl InvalidOperations {
             Self::ToolMissing(names) if !names.is_empty() => {
                 let names: Vec<_> = names.iter().map(|name| name.escape_debug().to_string()).collect();
                 return format!(
-                    "choose one of {} with `--tool`, and give its `--arguments`",
+                    "choose one of {} with `--tool`, and pass its `--arguments`",
                     names.join(", ")
                 );
             }
-            Self::ToolMissing(_) => "the server has no tools; `--operation list` and others need none",
-            Self::DiscoverUnknown(_) => "`--operation ping` is what comes closest to it",
-            Self::MirroredPlaceholder(_) => "give it without a placeholder",
-            Self::ResourceMissing => "`--uri` names the one to read",
-            Self::ResourceUnused => "`--operation read` reads one",
-            Self::ToolUnused => "`--operation call` calls one",
+            Self::ToolMissing(_) => {
+                "the server has no tools: use another operation, such as `--operation list`"
+            }
+            Self::DiscoverUnknown(_) => "use `--operation ping` instead",
+            Self::MirroredPlaceholder(_) => "write it without a placeholder",
+            Self::ResourceMissing => "name the resource with `--uri`",
+            Self::ResourceUnused => "add `--operation read`",
+            Self::ToolUnused => "add `--operation call`",
         };
         hint.to_owned()
     }
@@ -191,12 +193,10 @@ impl fmt::Display for InvalidOperations {
             Self::MirroredPlaceholder(argument) => {
                 write!(f, "the argument `{}` is mirrored in a header", argument.escape_debug())
             }
-            Self::ResourceMissing => f.write_str("no resource is named"),
-            Self::ResourceUnused => f.write_str("no resource is read"),
-            Self::ToolMissing(_) => {
-                f.write_str("the server has no tool that can be called without arguments")
-            }
-            Self::ToolUnused => f.write_str("no tool is called"),
+            Self::ResourceMissing => f.write_str("`--uri` is missing"),
+            Self::ResourceUnused => f.write_str("`--uri` has no effect without `--operation read`"),
+            Self::ToolMissing(_) => f.write_str("the server has no tool without required arguments"),
+            Self::ToolUnused => f.write_str("`--tool` has no effect without `--operation call`"),
         }
     }
 }

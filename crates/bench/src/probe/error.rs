@@ -37,16 +37,18 @@ pub enum ProbeError {
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Closed => f.write_str("it ended before it had answered"),
+            Self::Closed => f.write_str("it ended before it responded"),
             Self::Connect(address, error) => write!(f, "cannot connect to `{address}`: {error}"),
-            Self::Malformed(error) => write!(f, "its answer is malformed: {error}"),
-            Self::NoResponse => f.write_str("there is no JSON-RPC response in its answer"),
-            Self::Refused(code, message) => write!(f, "it refuses: {} ({code})", message.escape_debug()),
+            Self::Malformed(error) => write!(f, "its response is malformed: {error}"),
+            Self::NoResponse => f.write_str("its response contains no JSON-RPC message"),
+            Self::Refused(code, message) => {
+                write!(f, "it returned an error: {} ({code})", message.escape_debug())
+            }
             Self::Request(error) => error.fmt(f),
-            Self::RevisionUnknown => f.write_str("it wants to speak a revision that is not known here"),
-            Self::Status(status) => write!(f, "it answers with the status {status}"),
-            Self::System(error) => write!(f, "the system refuses: {error}"),
-            Self::TimedOut => f.write_str("it did not answer in time"),
+            Self::RevisionUnknown => f.write_str("it uses an unknown protocol revision"),
+            Self::Status(status) => write!(f, "it returned status {status}"),
+            Self::System(error) => write!(f, "a system call failed: {error}"),
+            Self::TimedOut => f.write_str("it did not respond in time"),
         }
     }
 }
@@ -57,18 +59,20 @@ impl ProbeError {
     /// Returns the next step for the user of `thruway bench`.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Status(401 | 403) => "give what it asks for with `-H 'Authorization: …'`",
+            Self::Status(401 | 403) => "pass credentials with `-H 'Authorization: …'`",
             Self::Status(_) | Self::NoResponse | Self::Malformed(_) => {
-                "is that the MCP endpoint of the server? Mostly its path is `/mcp`"
+                "check the URL of the MCP endpoint: its path is usually `/mcp`"
             }
-            Self::Refused(..) | Self::RevisionUnknown => "ask for a revision that it speaks with `--era`",
-            Self::Closed => "does the command speak MCP on its standard input and output?",
-            Self::TimedOut => "give it more `--timeout`, if it is slow",
-            Self::Request(_) => "a header field is `Name: value`",
+            Self::Refused(..) | Self::RevisionUnknown => {
+                "select a revision that the server supports with `--era`"
+            }
+            Self::Closed => "check that the command is an MCP server on standard input and output",
+            Self::TimedOut => "increase `--timeout` if the server is slow",
+            Self::Request(_) => "write a header as `Name: value`",
             Self::Connect(_, error) => {
-                OpenError::from(*error).hint().unwrap_or("is the server still running?")
+                OpenError::from(*error).hint().unwrap_or("check that the server still runs")
             }
-            Self::System(_) => "is the server still running?",
+            Self::System(_) => "check that the server still runs",
         }
     }
 }

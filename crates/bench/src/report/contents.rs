@@ -229,7 +229,7 @@ pub struct ServerCost {
     /// `true` if a part is missing, because processes ended without a parent that waited for them.
     #[serde(default)]
     pub is_incomplete: bool,
-    /// The CPU time for each answer, in microseconds; absent if no request was answered as expected.
+    /// The CPU time for each answer, in microseconds; absent if no request got the expected response.
     pub cpu_per_request: Option<f64>,
     /// Resident memory before the load, in bytes.
     pub resident_before: u64,
@@ -283,8 +283,8 @@ pub fn unreadable(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.strip_prefix("missing field ") {
         Some(member) => format!("it has no member {}", member.split(" at line").next().unwrap_or(member)),
-        None if error.is_data() => "a value in it has the wrong type".to_owned(),
-        None => format!("it is no JSON: {message}"),
+        None if error.is_data() => "a value has the wrong type".to_owned(),
+        None => format!("it is not valid JSON: {message}"),
     }
 }
 
@@ -304,8 +304,8 @@ impl Settings {
             ("connections", self.connections.to_string()),
             ("workers", self.workers.to_string()),
             ("version of HTTP", self.http_version.clone().unwrap_or_default()),
-            ("requests on a connection at the same time", self.pipeline.to_string()),
-            ("connections that are kept", self.is_persistent.to_string()),
+            ("concurrent requests of a connection", self.pipeline.to_string()),
+            ("persistent connections", self.is_persistent.to_string()),
         ]
     }
 }

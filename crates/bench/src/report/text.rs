@@ -131,10 +131,10 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         row("handshakes", format!("{} handshakes/s: {counts}", rate(*per_second)));
     }
     if requests.sent_again > 0 {
-        row("sent again", format!("{} behind an announced close", count(requests.sent_again)));
+        row("sent again", format!("{} after an announced close", count(requests.sent_again)));
     }
     if requests.event_streams > 0 {
-        row("event streams", format!("{} of the answers", count(requests.event_streams)));
+        row("event streams", format!("{} of the responses", count(requests.event_streams)));
     }
     rows.extend(costs(report));
     rows
@@ -204,45 +204,47 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings.extend(of_generator(&report.generator));
     if report.server.as_ref().is_some_and(|server| server.is_incomplete) {
         warnings.push(
-            "CPU time of the server is missing: some of its processes have ended, and nobody waited for them"
+            "CPU time of the server is incomplete: some of its processes ended, and no parent waited for them"
                 .to_owned(),
         );
     }
     if report.is_given_up {
-        warnings
-            .push("given up early: the server has ended, or could not be connected to any more".to_owned());
+        warnings.push("stopped early: no connection to the server could be opened any more".to_owned());
     }
     if let Some(found) = report.listen_queue.filter(|found| found.drops.max(found.overflows) > 0) {
         let dropped = plural(found.drops.max(found.overflows), "connection");
         warnings.push(format!(
-            "listeners on the server's machine had no room for {dropped}: clients wait a second or more before they try again. Is its queue (`backlog`, `net.core.somaxconn`) too short?"
+            "the listen queues of this machine dropped {dropped}: clients retry after a second or more. Increase the queue of the server (`backlog`, `net.core.somaxconn`)"
         ));
     }
     if let Some(because) = &report.connections.missing_because {
         warnings.push(format!(
-            "{} could not be opened before the start: {because}",
+            "{} failed before the start: {because}",
             plural(report.connections.missing, "connection")
         ));
     }
     if let Some(most) = report.connections.streams_max {
-        warnings.push(format!("the server allows only {} on a connection", plural(most, "stream")));
+        warnings.push(format!("the server allows only {} per connection", plural(most, "stream")));
     }
     if let Some(share) = report.achieved_share().filter(|share| *share < 0.99)
         && !report.is_interrupted
     {
-        warnings.push(format!("the achieved rate is {:.1} % of the offered one", share * 100.0));
+        warnings.push(format!("the achieved rate is {:.1} % of the requested rate", share * 100.0));
     }
     if report.is_stalled {
         warnings.push(format!(
-            "the server had stopped to answer: {} had waited for up to {} when the load ended, and no figure but the times knows of them",
+            "the server stopped to respond: {} waited for up to {} at the end of the load; only the times include them",
             plural(report.requests.cut_off, "request"),
             time(report.response_time.max)
         ));
     } else if report.response_time.at_least_from.is_some() {
-        warnings.push("times with ≥ are at least so long: requests that had waited so long were cut off when the load ended".to_owned());
+        warnings.push(
+            "times with ≥ are lower bounds: the end of the load cut off requests that had waited this long"
+                .to_owned(),
+        );
     }
     if report.requests.answered == 0 {
-        warnings.push("no request was answered as expected".to_owned());
+        warnings.push("no request got the expected response".to_owned());
     }
     warnings
 }
@@ -251,13 +253,12 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
 fn of_generator(generator: &Generator) -> Option<String> {
     let Generator { busiest_worker, waiting_worker, is_limit, .. } = *generator;
     if is_limit && busiest_worker >= waiting_worker {
-        let words =
-            "the load generator was the limit, not the server: give it more workers, on cores of their own";
+        let words = "the load generator was the limit, not the server: use more workers on separate cores";
         return Some(words.to_owned());
     }
     generator.is_late().then(|| {
         format!(
-            "the load generator was late: for {:.0} % of the time it was ready to run and had no core, so rates and times are its own too. Give it cores of its own, or fewer workers",
+            "the load generator was late: for {:.0} % of the time it was ready to run and had no core, which distorts rates and times. Pin it to separate cores, or use fewer workers",
             waiting_worker * 100.0
         )
     })

@@ -26,13 +26,13 @@ pub enum InvalidRequest {
 impl fmt::Display for InvalidRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect => f.write_str("`CONNECT` cannot be loaded: it makes a tunnel"),
-            Self::HeaderName(name) => write!(f, "`{}` is no name of a header field", name.escape_debug()),
-            Self::HeaderOfOurs(name) => write!(f, "the header field `{name}` is not for you to give"),
-            Self::HeaderValue(name) => write!(f, "the value of `{name}` holds control characters"),
-            Self::Method => f.write_str("the method is no token"),
+            Self::Connect => f.write_str("`CONNECT` is not supported: it opens a tunnel"),
+            Self::HeaderName(name) => write!(f, "`{}` is not a valid header name", name.escape_debug()),
+            Self::HeaderOfOurs(name) => write!(f, "the load generator sets the header `{name}` itself"),
+            Self::HeaderValue(name) => write!(f, "the value of `{name}` contains control characters"),
+            Self::Method => f.write_str("the method is invalid"),
             Self::None => f.write_str("there is no request to send"),
-            Self::NotForHttp2 => f.write_str("the `Host` or the path cannot be said in HTTP/2"),
+            Self::NotForHttp2 => f.write_str("the `Host` or the path is not valid in HTTP/2"),
             Self::Target => f.write_str("the path of the URL is invalid"),
         }
     }
@@ -43,9 +43,9 @@ impl InvalidRequest {
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::HeaderOfOurs(_) => {
-                Some("the length is that of the content, and `--no-keep-alive` says `Connection: close`")
+                Some("`Content-Length` follows from the body; use `--no-keep-alive` for `Connection: close`")
             }
-            Self::HeaderName(_) => Some("a header is `Name: value`"),
+            Self::HeaderName(_) => Some("write a header as `Name: value`"),
             _ => None,
         }
     }

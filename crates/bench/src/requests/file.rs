@@ -40,7 +40,7 @@ pub fn read_lines(text: &str) -> Result<Vec<RequestLine>, InvalidRequestsFile> {
     });
     let read: Vec<_> = read.collect::<Result<_, _>>()?;
     if read.is_empty() {
-        return Err(InvalidRequestsFile { line: 1, message: "there is no request in it".to_owned() });
+        return Err(InvalidRequestsFile { line: 1, message: "it contains no request".to_owned() });
     }
     Ok(read)
 }
@@ -97,7 +97,7 @@ mod tests {
         let line = |text| read_lines(text).unwrap_err().to_string();
         assert_eq!(line("\n{\"url\": 1}"), "line 2: invalid type: integer `1`, expected a string, column 9");
         assert!(line("{\"uri\": \"a\"}").starts_with("line 1: unknown field `uri`"));
-        assert_eq!(line("\n"), "line 1: there is no request in it");
+        assert_eq!(line("\n"), "line 1: it contains no request");
         // The names of types were those of Rust.
         assert!(line("1").starts_with("line 1: invalid type: integer `1`, expected an object, column"));
         let weight = line("{\"url\": \"a\", \"weight\": []}");

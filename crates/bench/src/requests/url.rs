@@ -110,8 +110,10 @@ impl InvalidLoadUrl {
     /// Returns a hint for the correct form.
     pub const fn hint(self) -> &'static str {
         match self {
-            Self::Url(InvalidUrl::SchemeMissing) => "put `http://` in front",
-            Self::Url(InvalidUrl::TargetInvalid) => "write blanks and other characters of a path as `%20`",
+            Self::Url(InvalidUrl::SchemeMissing) => "add `http://` before it",
+            Self::Url(InvalidUrl::TargetInvalid) => {
+                "percent-encode spaces and special characters in paths, such as `%20`"
+            }
             Self::Url(_) => {
                 "a URL is `http://HOST:PORT/PATH`, or `http://unix:SOCKET:/PATH` for a Unix socket"
             }

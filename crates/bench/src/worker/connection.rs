@@ -62,19 +62,19 @@ impl OpenError {
     /// Returns the next step for the user of `thruway bench`, if there is one.
     pub const fn hint(self) -> Option<&'static str> {
         Some(match self {
-            Self::NotHttp2 => "leave `--http2` out to load it with HTTP/1.1",
-            Self::Connect(ConnectError::Refused) => "is the server running, and is that its port?",
-            Self::Connect(ConnectError::SocketNotFound) => "is the server running, and is that its socket?",
+            Self::NotHttp2 => "omit `--http2` to use HTTP/1.1",
+            Self::Connect(ConnectError::Refused) => "check that the server runs and uses this port",
+            Self::Connect(ConnectError::SocketNotFound) => "check that the server runs and uses this socket",
             Self::Connect(ConnectError::TimedOut | ConnectError::Unreachable) => {
-                "is the address right, and does no firewall stand between?"
+                "check the address and firewalls"
             }
             Self::Connect(ConnectError::Tls(
                 TlsFailure::CertificateUnknownIssuer
                 | TlsFailure::CertificateForOtherName
                 | TlsFailure::CertificateExpired,
-            )) => "name who has issued it with `--ca FILE`, or load whoever answers with `--insecure`",
+            )) => "trust its issuer with `--ca FILE`, or skip the verification with `--insecure`",
             Self::Connect(ConnectError::LocalAddressUnavailable) => {
-                "one address of this machine has some 28,000 ports: ask for fewer connections (`-c`)"
+                "an address of this machine has about 28,000 ports: use fewer connections (`-c`)"
             }
             Self::Connect(ConnectError::DescriptorsExhausted) => "allow more descriptors with `ulimit -n`",
             Self::Connect(_) => return None,
@@ -97,7 +97,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(error) => error.fmt(f),
-            Self::NotHttp2 => f.write_str("the server does not agree to speak HTTP/2"),
+            Self::NotHttp2 => f.write_str("the server does not support HTTP/2"),
         }
     }
 }

@@ -208,9 +208,12 @@ fn every_form_tells_what_happened() {
         assert_eq!(again.target, report.target);
     }
     let text = failing.to_text();
-    for part in
-        ["offered rate", "200 requests/s", "wrong status (first: 200)", "no request was answered as expected"]
-    {
+    for part in [
+        "offered rate",
+        "200 requests/s",
+        "wrong status (first: 200)",
+        "no request got the expected response",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(failing.to_markdown().starts_with("# d\\|e\n"));

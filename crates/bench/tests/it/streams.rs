@@ -1,4 +1,4 @@
-//! HTTP/2: many requests on a connection at the same time, and what becomes of them.
+//! HTTP/2: many concurrent requests of a connection, and what becomes of them.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -119,7 +119,7 @@ impl Desk {
         let directory = self.config.directory.clone();
         let (account, made) = builder.create(&wanted, directory, external.as_ref()).await?;
         store.keep_account(&made)?;
-        tracing::info!(account = account.id(), "an ACME account was made");
+        tracing::info!(account = account.id(), "ACME account created");
         Ok(account)
     }
 }

@@ -87,27 +87,35 @@ impl fmt::Display for AcmeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AccountUnreadable(path) => {
-                write!(f, "`{}` is no account: remove it to have another one made", path.display())
+                write!(
+                    f,
+                    "`{}` is not a valid account: remove the file to create another account",
+                    path.display()
+                )
             }
             Self::AuthorizationInvalid(name, detail) => {
-                write!(f, "the ACME server has not found that `{name}` leads here: {detail}")
+                write!(f, "the ACME server could not validate `{name}`: {detail}")
             }
-            Self::CertificateUnusable(error) => write!(f, "what was issued cannot be used: {error}"),
-            Self::CertificateForOtherNames => f.write_str("what was issued is for other names"),
-            Self::CertificateTooOld => f.write_str("what was issued would have to be renewed at once"),
-            Self::ChallengeNotOffered(kind) => write!(f, "the ACME server does not validate by `{kind}`"),
-            Self::ChallengeUnusable => f.write_str("what the ACME server wants to find cannot be shown"),
-            Self::KeyNotMade => f.write_str("no key could be made"),
-            Self::Panicked => f.write_str("an order has panicked"),
-            Self::Refused(kind, detail) => write!(f, "the ACME server refuses: {detail} ({kind})"),
-            Self::Server(reason) => write!(f, "the ACME server is of no use: {reason}"),
-            Self::Store(path, kind) => write!(f, "`{}` cannot be kept: {kind}", path.display()),
+            Self::CertificateUnusable(error) => write!(f, "cannot use the issued certificate: {error}"),
+            Self::CertificateForOtherNames => f.write_str("the issued certificate has other names"),
+            Self::CertificateTooOld => f.write_str("the issued certificate has expired or expires too soon"),
+            Self::ChallengeNotOffered(kind) => {
+                write!(f, "the ACME server does not offer the challenge `{kind}`")
+            }
+            Self::ChallengeUnusable => f.write_str("cannot respond to the challenge of the ACME server"),
+            Self::KeyNotMade => f.write_str("cannot create a key"),
+            Self::Panicked => f.write_str("the order ended with a panic"),
+            Self::Refused(kind, detail) => {
+                write!(f, "the ACME server refused the request: {detail} ({kind})")
+            }
+            Self::Server(reason) => write!(f, "the ACME server failed: {reason}"),
+            Self::Store(path, kind) => write!(f, "cannot store `{}`: {kind}", path.display()),
             Self::StoreInUse(path) => {
-                write!(f, "another process orders certificates for `{}`", path.display())
+                write!(f, "another process uses the store `{}`", path.display())
             }
-            Self::TermsNotAgreed => f.write_str("the terms of service of the ACME server were not agreed to"),
-            Self::TimedOut => f.write_str("the ACME server took too long"),
-            Self::UnknownName => f.write_str("the ACME server asks for names that were not ordered"),
+            Self::TermsNotAgreed => f.write_str("the terms of service of the ACME server are not accepted"),
+            Self::TimedOut => f.write_str("the ACME server did not complete the order in time"),
+            Self::UnknownName => f.write_str("the ACME server asked to validate names that were not ordered"),
         }
     }
 }

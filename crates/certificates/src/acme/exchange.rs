@@ -152,7 +152,7 @@ impl fmt::Display for ExchangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => error.fmt(f),
-            Self::NotHttps => f.write_str("the server names a URL that does not begin with `https://`"),
+            Self::NotHttps => f.write_str("the server sent a URL that does not begin with `https://`"),
         }
     }
 }

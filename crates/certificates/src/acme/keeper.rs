@@ -111,7 +111,7 @@ impl Keeper {
         let told = self.desk.told_to_wait();
         let wait = retry_after(count, told, &self.desk.config.pace, fastrand::f64());
         let name = self.names.first();
-        tracing::warn!(name, failures = count, again_in = ?wait, "no certificate was issued: {error}");
+        tracing::warn!(name, failures = count, again_in = ?wait, "cannot get a certificate: {error}");
         self.failures = Failures { count, last: Some(error.to_string()), next: Some(Instant::now() + wait) };
     }
 

@@ -81,12 +81,12 @@ impl InvalidNames {
     /// Returns a hint.
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::Empty => "write the names of hosts: `acme = [\"www.example.com\"]`",
-            Self::IpAddress(_) | Self::NoHost(_) => "write the name of a host, as `www.example.com`",
-            Self::TooMany => "order several certificates, each with 100 names at most",
+            Self::Empty => "write host names: `acme = [\"www.example.com\"]`",
+            Self::IpAddress(_) | Self::NoHost(_) => "write a host name, such as `www.example.com`",
+            Self::TooMany => "order several certificates, each with at most 100 names",
             Self::Twice(_) => "leave it out",
             Self::Wildcard(_) => {
-                "write each name: a wildcard is validated by the DNS only, which is not supported"
+                "list each name: wildcards require the DNS challenge, which is not supported"
             }
         }
     }
@@ -95,12 +95,12 @@ impl InvalidNames {
 impl fmt::Display for InvalidNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("a certificate is for at least one name"),
-            Self::IpAddress(name) => write!(f, "`{}` is an address", name.escape_debug()),
+            Self::Empty => f.write_str("a certificate needs at least one name"),
+            Self::IpAddress(name) => write!(f, "`{}` is an IP address", name.escape_debug()),
             Self::NoHost(name) => write!(f, "`{}` is not the name of a host", name.escape_debug()),
-            Self::TooMany => f.write_str("no certificate has so many names"),
-            Self::Twice(name) => write!(f, "`{name}` is there twice"),
-            Self::Wildcard(name) => write!(f, "no certificate can be ordered for `{}`", name.escape_debug()),
+            Self::TooMany => f.write_str("a certificate has too many names"),
+            Self::Twice(name) => write!(f, "`{name}` is listed twice"),
+            Self::Wildcard(name) => write!(f, "cannot order a certificate for `{}`", name.escape_debug()),
         }
     }
 }

@@ -73,7 +73,7 @@ impl Acme {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
                 Ok(runtime) => runtime.block_on(run(receiver, &challenges, &statuses)),
-                Err(error) => tracing::error!(%error, "no reactor is to be had: no certificate is ordered"),
+                Err(error) => tracing::error!(%error, "cannot start the runtime for ACME orders"),
             }
         });
         sender

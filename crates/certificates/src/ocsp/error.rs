@@ -1,10 +1,10 @@
-//! Why nothing is said of a certificate.
+//! Why cannot fetch an OCSP response.
 
 use std::fmt;
 
 use thruway_client::ClientError;
 
-/// Why nothing is said of a certificate.
+/// Why cannot fetch an OCSP response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OcspError {
@@ -33,15 +33,15 @@ pub enum OcspError {
 impl fmt::Display for OcspError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ForOther => f.write_str("the answer is about another certificate"),
-            Self::IssuerMissing => f.write_str("the chain has no issuer that could have signed it"),
+            Self::ForOther => f.write_str("the response is for another certificate"),
+            Self::IssuerMissing => f.write_str("the chain has no issuer certificate"),
             Self::Malformed => f.write_str("the response is not a valid OCSP response"),
-            Self::NotCurrent => f.write_str("the answer is too old, or from the future"),
-            Self::Refused(reason) => write!(f, "the responder has no answer: reason {reason}"),
+            Self::NotCurrent => f.write_str("the response has expired or is not valid yet"),
+            Self::Refused(reason) => write!(f, "the responder returned the error {reason}"),
             Self::Revoked => f.write_str("the certificate is revoked"),
-            Self::SignatureInvalid => f.write_str("the answer is signed by nobody who may"),
-            Self::Status(status) => write!(f, "the responder answers with {status}"),
-            Self::Unreachable(error) => write!(f, "the responder cannot be asked: {error}"),
+            Self::SignatureInvalid => f.write_str("the signer of the response is not authorized"),
+            Self::Status(status) => write!(f, "the responder returned status {status}"),
+            Self::Unreachable(error) => write!(f, "cannot reach the responder: {error}"),
             Self::Unknown => f.write_str("the responder does not know the certificate"),
         }
     }

@@ -127,7 +127,7 @@ impl Stapler {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
                 Ok(runtime) => runtime.block_on(run(receiver, pace, &told)),
-                Err(error) => tracing::error!(%error, "no reactor is to be had: nothing is stapled"),
+                Err(error) => tracing::error!(%error, "cannot start the runtime for OCSP requests"),
             }
         });
         sender
@@ -216,7 +216,7 @@ impl Looking {
         let wait = match outcome {
             Ok(staple) => {
                 let file = looked.path.display();
-                tracing::info!(%file, "clients are given what the issuer of a certificate says of it");
+                tracing::info!(%file, "OCSP response fetched");
                 let wait = refresh_after(&staple, Clock::system().time_of_day(), chance);
                 (looked.staple, looked.failures, looked.last_error) = (Some(staple), 0, None);
                 wait
@@ -224,7 +224,7 @@ impl Looking {
             Err(error) => {
                 looked.failures = looked.failures.saturating_add(1);
                 let file = looked.path.display();
-                tracing::warn!(%file, failures = looked.failures, "nothing is said of a certificate: {error}");
+                tracing::warn!(%file, failures = looked.failures, "cannot fetch an OCSP response: {error}");
                 if error == OcspError::Revoked {
                     // The previous response is no longer valid.
                     looked.staple = None;

@@ -113,7 +113,7 @@ fn without_a_certificate_there_is_an_alert_and_what_is_wrong_is_told() {
     let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
     server.misbehave(Misbehaviour::RateLimited("3600"));
     let mut site = Site::serve(directory.path(), &example(&server, directory.path()));
-    let said = site.thruway.until_it_logs("no certificate was issued");
+    let said = site.thruway.until_it_logs("cannot get a certificate");
     assert!(said.contains("too many"), "{said}");
     let root = directory.path().join("root.pem");
     let refused = crate::tls::refused_by(&root, &site.secured, "www.example.com");

@@ -301,7 +301,7 @@ fn a_baseline_of_others_or_of_another_load_is_refused() {
         baseline.as_object_mut().unwrap().remove("settings");
     });
     for (name, message, hint) in [
-        ("others.json", "the baseline has none of these candidates", "names are the URLs"),
+        ("others.json", "the baseline has no candidate with these names", "names are the URLs"),
         ("gentle.json", "another load: rate: any instead of 10, connections: 2 instead of 1", "take another"),
         ("failed.json", "failed in the baseline", "every request is answered"),
     ] {
@@ -523,7 +523,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "is the server running",
         ),
         (vec!["http", "http://unix:/none.sock"], "the Unix socket does not exist", "is that its socket"),
-        (vec!["http", "127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
+        (vec!["http", "127.0.0.1:80"], "the URL has no scheme", "add `http://` before it"),
         (
             vec!["http", "https://localhost/", "--ca", "none.pem"],
             "cannot read `none.pem`",
@@ -546,11 +546,11 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         (vec!["http", &url, "-H", "Content-Length: 5"], "is not for you to give", "that of the content"),
         (vec!["wrk", "-c2", "-t3", &url], "3 threads cannot share 2 connections", "lower `-t`"),
         (vec!["wrk", "-s", "a.lua", &url], "scripts are not supported", "use `thruway bench http`"),
-        (vec!["http", &url, "--ca", "none.pem"], "nothing here speaks TLS", "`https://`"),
-        (vec!["http", &url, "--insecure"], "nothing here speaks TLS", "`https://`"),
-        (vec!["ramp", &url, "--tls", "1.3"], "nothing here speaks TLS", "`https://`"),
-        (vec!["mcp", &url, "--full-handshakes"], "nothing here speaks TLS", "`https://`"),
-        (vec!["compare", &url, &url, "--classical-key-exchange"], "nothing here speaks TLS", "`https://`"),
+        (vec!["http", &url, "--ca", "none.pem"], "no URL uses TLS", "`https://`"),
+        (vec!["http", &url, "--insecure"], "no URL uses TLS", "`https://`"),
+        (vec!["ramp", &url, "--tls", "1.3"], "no URL uses TLS", "`https://`"),
+        (vec!["mcp", &url, "--full-handshakes"], "no URL uses TLS", "`https://`"),
+        (vec!["compare", &url, &url, "--classical-key-exchange"], "no URL uses TLS", "`https://`"),
         (
             vec!["http", &url, "-n", "18446744073709551615", "--rate", "1"],
             "18446744073709551615 requests take more than a year at 1 a second",

@@ -186,14 +186,22 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
     let elsewhere = url.replace("/mcp", "/none");
     for (args, message, hint) in [
         (vec!["http://127.0.0.1:1/mcp"], "connection refused", "is the server running"),
-        (vec!["127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
+        (vec!["127.0.0.1:80"], "the URL has no scheme", "add `http://` before it"),
         (vec![&elsewhere], "the status 404", "Mostly its path is `/mcp`"),
         (vec![&url, "--session", "per-call"], "2026-07-28 has no sessions", "`--era legacy`"),
         (vec![&url, "--era", "legacy", "--pipeline", "2"], "sends one request at a time", "`--session none`"),
         (vec![&url, "--era", "legacy", "-o", "discover"], "no `server/discover`", "`--operation ping`"),
-        (vec![&url, "-o", "list", "--tool", "echo"], "no tool is called", "`--operation call`"),
-        (vec![&url, "-o", "read"], "no resource is named", "`--uri`"),
-        (vec![&url, "--uri", "a://b"], "no resource is read", "`--operation read`"),
+        (
+            vec![&url, "-o", "list", "--tool", "echo"],
+            "`--tool` has no effect without `--operation call`",
+            "`--operation call`",
+        ),
+        (vec![&url, "-o", "read"], "`--uri` is missing", "`--uri`"),
+        (
+            vec![&url, "--uri", "a://b"],
+            "`--uri` has no effect without `--operation read`",
+            "`--operation read`",
+        ),
         (vec![&url, "-H", "Accept: text/html"], "is not for you to give", ""),
         (vec![&url, "-H", "Broken"], "`-H` number 1 is not a header", "`Name: value`"),
         (vec!["--", "/none/such"], "it cannot be started", "spelled correctly"),

@@ -107,7 +107,7 @@ fn queries_that_make_no_sense_are_answered_with_what_would() {
         ("?bytes=1073741825", "`1073741825` is not a number from 0 to 1073741824"),
         ("?bytes=99999999999999999999", "`99999999999999999999` is not a number from 0 to 1073741824"),
         ("?bytes=1&delay=60001", "`60001` is not a number from 0 to 60000"),
-        ("?bytes=1&close=perhaps", "a flag stands alone, or is `0` or `1`"),
+        ("?bytes=1&close=perhaps", "write a flag without a value, or with `0` or `1`"),
     ] {
         let response = client.get(&format!("/download{query}"));
         assert_eq!(response.status(), "400", "{query}");

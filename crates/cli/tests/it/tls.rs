@@ -178,7 +178,7 @@ fn what_the_issuer_says_of_revocation_is_fetched_and_told() {
     let mut thruway = Thruway::serve(directory.path(), &DEMO.replacen("[[routes]]", with_stapling, 1));
     let _address = thruway.address();
     let admin = thruway.admin_address();
-    thruway.until_it_logs("clients are given what the issuer of a certificate says of it");
+    thruway.until_it_logs("OCSP response fetched");
     // That is told in the next moment.
     let status = loop {
         let status = get_admin(&admin, "/status").text().to_owned();
@@ -211,8 +211,8 @@ fn what_a_file_says_of_revocation_is_checked_and_not_given_to_clients_if_it_is_n
     responder.say(Says::Stale);
     let foreign = responder.authority().issue("other", &["www.example"]);
     for (said, message) in [
-        (responder.answer_about(&files), "the answer is too old, or from the future"),
-        (responder.answer_about(&foreign), "the answer is about another certificate"),
+        (responder.answer_about(&files), "the response has expired or is not valid yet"),
+        (responder.answer_about(&foreign), "the response is for another certificate"),
         (b"garbage".to_vec(), "not a valid OCSP response"),
     ] {
         put_ocsp(&said);
@@ -468,7 +468,7 @@ fn a_server_is_loaded_by_https() {
     let refused = bench(&[]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("the certificate issuer is not trusted"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("hint: name who has issued it with `--ca FILE`"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hint: trust its issuer with `--ca FILE`"), "{}", refused.stderr);
 }
 
 #[test]

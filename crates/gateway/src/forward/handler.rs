@@ -41,7 +41,11 @@ impl Forward {
     /// A fixed host cannot be the value of a field.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
         if let HostRewrite::Fixed(host) = &config.host {
-            assert!(FieldValue::new(host.as_bytes()).is_ok(), "`{}` is no host", host.escape_debug());
+            assert!(
+                FieldValue::new(host.as_bytes()).is_ok(),
+                "`{}` is not a valid host",
+                host.escape_debug()
+            );
         }
         Self {
             upstream,

@@ -234,7 +234,7 @@ impl Routes {
         });
         let mut methods: BTreeSet<&str> = methods.flatten().collect();
         if methods.is_empty() {
-            return Response::text("nothing is here\n").with_status(StatusCode::NOT_FOUND);
+            return Response::text("not found\n").with_status(StatusCode::NOT_FOUND);
         }
         if methods.contains("GET") {
             methods.insert("HEAD");

@@ -158,7 +158,7 @@ fn log_failure(error: &dyn std::error::Error, action: &str) {
 }
 
 pub(super) fn not_found() -> Response {
-    Response::text("nothing is here\n").with_status(StatusCode::NOT_FOUND)
+    Response::text("not found\n").with_status(StatusCode::NOT_FOUND)
 }
 
 /// 406: the client accepts none of the codings that there are, and not the file as it is either (RFC 9110

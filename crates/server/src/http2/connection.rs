@@ -134,7 +134,7 @@ impl<T: Transport> Connection<T> {
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.wire.poll_gathered(cx) {
             Poll::Ready(Err(error)) if matches!(self.phase, Phase::Open(_)) => {
-                tracing::debug!(%error, "a connection of HTTP/2 has failed");
+                tracing::debug!(%error, "HTTP/2 connection failed");
                 self.break_off_streams();
                 Poll::Ready(())
             }
@@ -280,7 +280,7 @@ impl<T: Transport> Connection<T> {
         self.connected.note_moved(true);
         match refusal {
             Refusal::Malformed(rule) => {
-                tracing::debug!(reason = rule.message(), "a malformed request was reset");
+                tracing::debug!(reason = rule.message(), "reset a stream with a malformed request");
                 respond.send_reset(Reason::PROTOCOL_ERROR);
                 if let Some(log) = log {
                     let status = StatusCode::BAD_REQUEST;

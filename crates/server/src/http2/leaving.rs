@@ -41,7 +41,7 @@ impl<T: Transport> Connection<T> {
     pub(super) fn ended(&mut self, error: Option<&h2::Error>, now: Duration) -> Turn {
         self.break_off_streams();
         if let Some(error) = error {
-            tracing::debug!(%error, "a connection of HTTP/2 has failed");
+            tracing::debug!(%error, "HTTP/2 connection failed");
             if error.is_io() {
                 return Turn::IsOver;
             }

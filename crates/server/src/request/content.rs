@@ -476,10 +476,10 @@ impl ContentError {
 impl fmt::Display for ContentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Incomplete => f.write_str("the connection ended before the content did"),
+            Self::Incomplete => f.write_str("the connection ended before the end of the body"),
             Self::Malformed(error) => error.fmt(f),
-            Self::TimedOut => f.write_str("the content arrives too slowly"),
-            Self::TooLarge => f.write_str("the content is larger than allowed"),
+            Self::TimedOut => f.write_str("the body arrives too slowly"),
+            Self::TooLarge => f.write_str("the body is larger than allowed"),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Router {
             paths: matchit::Router::new(),
             fixed_paths: FixedPaths::default(),
             routes: Vec::new(),
-            fallback: (|| (StatusCode::NOT_FOUND, "nothing is here\n")).into_handler(),
+            fallback: (|| (StatusCode::NOT_FOUND, "not found\n")).into_handler(),
         }
     }
 

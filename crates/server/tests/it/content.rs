@@ -147,7 +147,7 @@ fn an_incomplete_message_is_never_taken_for_complete() {
         client.send(&request).finish();
         let answer = client.received();
         assert!(answer.starts_with("HTTP/1.1 400 "), "{name}: {answer}");
-        assert!(answer.ends_with("the connection ended before the content did"));
+        assert!(answer.ends_with("the connection ended before the end of the body"));
         assert!(client.is_closed());
     }
 }

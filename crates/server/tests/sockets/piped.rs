@@ -91,5 +91,5 @@ fn content_in_pipes_that_breaks_off_is_incomplete() {
     client.write_all(&post("/pipes", 5_000_000, "Connection: close\r\n")).unwrap();
     client.write_all(&numbered(3_000_000)).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
-    assert!(rest(&mut client).ends_with("the connection ended before the content did\n"));
+    assert!(rest(&mut client).ends_with("the connection ended before the end of the body\n"));
 }

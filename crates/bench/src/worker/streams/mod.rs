@@ -1,4 +1,4 @@
-//! HTTP/2: many requests on a connection at the same time.
+//! HTTP/2: many concurrent requests of a connection.
 
 mod watched;
 mod exchange;

@@ -140,7 +140,7 @@ fn nothing_outside_of_the_root_is_served() {
         &absolute,
     ] {
         let seen = get(&handler, target, &[("Accept-Encoding", "gzip")]);
-        assert_eq!((seen.status(), seen.text()), (404, "nothing is here\n"), "{target}");
+        assert_eq!((seen.status(), seen.text()), (404, "not found\n"), "{target}");
     }
 }
 
@@ -203,8 +203,8 @@ fn a_walk_name_by_name_serves_the_same() {
         ("/", 200, "index"),
         ("/a", 301, ""),
         ("/a/file", 200, "br"),
-        ("/a/none", 404, "nothing is here\n"),
-        ("/a/out/etc", 404, "nothing is here\n"),
+        ("/a/none", 404, "not found\n"),
+        ("/a/out/etc", 404, "not found\n"),
     ] {
         let seen = get(&handler, target, &[("Accept-Encoding", "br")]);
         assert_eq!((seen.status(), seen.text()), (status, content), "{target}");
