@@ -19,6 +19,10 @@ mod names;
 mod attributes;
 mod text;
 
+// the text for users
+#[cfg(test)]
+mod messages;
+
 use anyhow::bail;
 
 use tree::{Finding, Tree};
