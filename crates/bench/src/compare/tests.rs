@@ -145,9 +145,12 @@ fn a_late_generator_is_told_and_is_no_regression() {
 #[test]
 fn what_is_no_baseline_is_refused_with_the_reason() {
     for (text, reason) in [
-        ("a", "it is no JSON"),
+        ("a", "it is not valid JSON:"),
         ("{}", "it has no `format`"),
-        ("{\"format\": \"a\"}", "its format is `a`, neither `thruway-bench-compare/1` nor `thruway-bench/1`"),
+        (
+            "{\"format\": \"a\"}",
+            "its format is `a`, instead of `thruway-bench-compare/1` or `thruway-bench/1`",
+        ),
         ("{\"format\": \"thruway-bench-compare/1\"}", "it has no member `candidates`"),
         ("{\"format\": \"thruway-bench-compare/1\", \"candidates\": 1}", "has the wrong type"),
     ] {

@@ -63,6 +63,9 @@ mod tests {
         let open = UpstreamAddr::from(listener.local_addr().unwrap());
         assert_eq!(reachable_address(&[closed.into(), open.clone()]).unwrap(), open);
         let refused = reachable_address(&[closed.into()]).unwrap_err();
-        assert!(refused.hint().is_some_and(|hint| hint.contains("is the server running")), "{refused}");
+        assert!(
+            refused.hint().is_some_and(|hint| hint.contains("check that the server runs and uses this port")),
+            "{refused}"
+        );
     }
 }

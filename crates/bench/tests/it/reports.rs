@@ -93,7 +93,13 @@ fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
         of_ten_seconds(&[], |outcome| outcome.workers = vec![WorkerUse::default(), used])
     };
     let busy = of(10, 0);
-    assert!(busy.generator.is_limit && busy.warnings[0].contains("give it more workers"), "{busy:?}");
+    assert!(
+        busy.generator.is_limit
+            && busy.warnings[0].contains(
+                "the load generator was the limit, not the server: use more workers on separate cores"
+            ),
+        "{busy:?}"
+    );
     let waiting = of(3, 7);
     assert!((waiting.generator.busiest_worker - 0.3).abs() < 1e-9);
     assert!((waiting.generator.waiting_worker - 0.7).abs() < 1e-9);
@@ -161,7 +167,7 @@ fn connections_that_found_no_room_are_told() {
     let with = |found| of_ten_seconds(&[], |outcome| outcome.listen_queue = found);
     let full = with(Some(ListenQueue { overflows: 2, drops: 3 }));
     for form in [full.to_text(), full.to_markdown(), full.to_html(), full.to_csv()] {
-        assert!(form.contains("had no room for 3 connections"), "{form}");
+        assert!(form.contains("dropped 3 connections"), "{form}");
     }
     assert!(with(Some(ListenQueue::default())).warnings.is_empty());
     assert!(with(None).warnings.is_empty());
@@ -179,15 +185,12 @@ fn a_stall_at_the_end_of_a_closed_loop_is_told_in_every_form() {
         );
     }
     let csv = stalled.to_csv();
-    assert!(
-        csv.contains("the server had stopped to answer") && csv.contains("response_at_least_from"),
-        "{csv}"
-    );
+    assert!(csv.contains("the server stopped to respond") && csv.contains("response_at_least_from"), "{csv}");
     assert!(stalled.to_json().contains("\"is_stalled\": true"));
     assert_valid(&Report::schema(), &stalled.to_json());
 
     let late = cut_off(&[Duration::from_millis(20)]);
-    assert!(late.is_clean() && late.warnings[0].starts_with("times with ≥ are at least so long"), "{late:?}");
+    assert!(late.is_clean() && late.warnings[0].starts_with("times with ≥ are lower bounds: the end of the load cut off requests that had waited this long"), "{late:?}");
     let usual = cut_off(&[Duration::from_micros(300); 2]);
     assert!(usual.is_clean() && usual.warnings.is_empty() && !usual.to_text().contains('≥'));
 }

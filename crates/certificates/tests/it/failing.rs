@@ -21,16 +21,19 @@ fn failed(acme: &Acme, failures: u32) -> String {
 fn whatever_goes_wrong_the_certificate_of_before_stays_and_another_comes_later() {
     let rows = [
         (Misbehaviour::BadNonce, "urn:ietf:params:acme:error:badNonce"),
-        (Misbehaviour::Dawdles("0"), "took too long"),
-        (Misbehaviour::Dawdles("18446744073709551615"), "took too long"),
-        (Misbehaviour::Dawdles("Fri, 31 Dec 9999 23:59:59 GMT"), "took too long"),
+        (Misbehaviour::Dawdles("0"), "the ACME server did not complete the order in time"),
+        (Misbehaviour::Dawdles("18446744073709551615"), "the ACME server did not complete the order in time"),
+        (
+            Misbehaviour::Dawdles("Fri, 31 Dec 9999 23:59:59 GMT"),
+            "the ACME server did not complete the order in time",
+        ),
         (Misbehaviour::FindsNobody, "`a.example` leads here: nobody\\u{7} is there"),
         (Misbehaviour::Giant, "the response body is larger than allowed"),
-        (Misbehaviour::Hangs, "of no use"),
-        (Misbehaviour::IssuesExpired, "would have to be renewed at once"),
+        (Misbehaviour::Hangs, "the ACME server failed:"),
+        (Misbehaviour::IssuesExpired, "the issued certificate has expired or expires too soon"),
         (Misbehaviour::IssuesForOtherKey, "belongs to another certificate"),
-        (Misbehaviour::IssuesForOtherName, "is for other names"),
-        (Misbehaviour::IssuesGarbage, "cannot be used"),
+        (Misbehaviour::IssuesForOtherName, "the issued certificate has other names"),
+        (Misbehaviour::IssuesGarbage, "cannot use the issued certificate"),
         (Misbehaviour::MalformedJson, "JSON"),
         (Misbehaviour::PlainUrls, "does not begin with `https://`"),
         (Misbehaviour::UnknownName, "names that were not ordered"),
@@ -83,7 +86,7 @@ fn a_name_that_leads_elsewhere_gets_no_certificate() {
         scene.server.validate_at(other.port(0), other.port(1));
         let acme = scene.start();
         let said = failed(&acme, 1);
-        assert!(said.contains("has not found that `a.example` leads here"), "{said}");
+        assert!(said.contains("could not validate `a.example`"), "{said}");
         assert!(!scene.files().chain.exists());
     }
 }
@@ -94,6 +97,6 @@ fn certificates_that_are_issued_too_old_are_used_and_not_ordered_without_end() {
     scene.server.issue_for(Duration::from_hours(30), Duration::from_hours(1));
     let acme = scene.start();
     let said = failed(&acme, 2);
-    assert!(said.contains("would have to be renewed at once"), "{said}");
+    assert!(said.contains("the issued certificate has expired or expires too soon"), "{said}");
     assert!(scene.files().contents().is_ok());
 }

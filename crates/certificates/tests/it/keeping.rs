@@ -55,11 +55,11 @@ fn a_server_that_forgot_the_account_gets_another_one() {
 fn an_account_that_cannot_be_read_is_left_alone() {
     let scene = Scene::new(ChallengeKind::Http01);
     fs::create_dir_all(scene.account().parent().unwrap()).unwrap();
-    fs::write(scene.account(), "no account").unwrap();
+    fs::write(scene.account(), "is not a valid account").unwrap();
     let acme = scene.start();
     let is_told =
-        |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("is no account"));
+        |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("is not a valid account"));
     assert!(acme.wait_until(PATIENCE, |all| all.iter().any(|status| is_told(&status.last_error))));
-    assert_eq!(fs::read_to_string(scene.account()).unwrap(), "no account");
+    assert_eq!(fs::read_to_string(scene.account()).unwrap(), "is not a valid account");
     assert_eq!(scene.server.requests(), 0);
 }

@@ -41,7 +41,7 @@ fn the_common_format_is_what_others_write() {
         lines,
         [
             r#"127.0.0.1 - - [] "GET /ok?a=b HTTP/1.1" 200 2"#,
-            r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 16"#
+            r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 10"#
         ]
     );
 }
@@ -53,7 +53,7 @@ fn the_combined_format_adds_referer_and_user_agent() {
         lines,
         [
             r#"127.0.0.1 - - [] "GET /ok?a=b HTTP/1.1" 200 2 "http://a/" "test \"1\"""#,
-            r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 16 "-" "-""#
+            r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 10 "-" "-""#
         ]
     );
 }

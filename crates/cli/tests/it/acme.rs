@@ -119,7 +119,10 @@ fn without_a_certificate_there_is_an_alert_and_what_is_wrong_is_told() {
     let refused = crate::tls::refused_by(&root, &site.secured, "www.example.com");
     assert!(refused.contains("AccessDenied"), "{refused}");
     let status = site.asked("/status");
-    assert!(status.contains("\"failures\":1,\"last_error\":\"the ACME server refuses: too many"), "{status}");
+    assert!(
+        status.contains("\"failures\":1,\"last_error\":\"the ACME server refused the request: too many"),
+        "{status}"
+    );
     assert!(site.asked("/metrics").contains("\nthruway_acme_failures{name=\"www.example.com\"} 1\n"));
     assert!(TcpStream::connect(site.plain.strip_prefix("http://").unwrap()).is_ok());
 }
@@ -153,16 +156,21 @@ fn check_says_what_is_wrong_with_orders_and_where() {
             "\"example.com\"] }",
             "\"*.example.com\"] }",
             "no certificate can be ordered for `*.ex",
-            "write each name",
+            "list each name: wildcards require the DNS challenge, which is not supported",
         ),
-        ("\"example.com\"] }", "\"192.0.2.1\"] }", "`192.0.2.1` is an address", "write the name of a host"),
-        ("\"example.com\"] }", "\"www.example.com\"] }", "`www.example.com` is there twice", "leave it out"),
-        ("\"www.example.com\", \"example.com\"", "", "at least one name", "write the names"),
+        (
+            "\"example.com\"] }",
+            "\"192.0.2.1\"] }",
+            "`192.0.2.1` is an IP address",
+            "write a host name, such as `www.example.com`",
+        ),
+        ("\"example.com\"] }", "\"www.example.com\"] }", "`www.example.com` is listed twice", "leave it out"),
+        ("\"www.example.com\", \"example.com\"", "", "at least one name", "write host names: `acme ="),
         (
             "] }]",
             "] }, { acme = [\"www.example.com\"] }]",
-            "another certificate that is ordered",
-            "begin with another",
+            "another ACME certificate begins with",
+            "put another name first: the first name identifies a certificate",
         ),
         (
             "acme = [\"www",
@@ -173,14 +181,14 @@ fn check_says_what_is_wrong_with_orders_and_where() {
         (
             "redirect_to_https = 8443",
             "tls.certificates = [{ acme = [\"a.example\"] }]",
-            "no listener is without TLS",
+            "`http-01` validates names on a listener without TLS, and there is none",
             "port 80",
         ),
         (
             "store = \"acme\"",
             "external_account = { key_id = \"a\", key = \"?\" }",
             "the key is not valid base64url",
-            "copy it",
+            "copy the key from the ACME provider without changes",
         ),
     ] {
         assert!(EXAMPLE.contains(from), "{from}");
@@ -207,7 +215,13 @@ fn check_says_whether_names_can_be_validated_and_what_is_ordered() {
     fs::copy(thruway_testkit::Authority::new().root(), directory.path().join("clients.pem")).unwrap();
     let clients = "\"example.com\"] }]\ntls.client_certificates = { roots = [\"clients.pem\"] }";
     let ended = checked(directory.path(), &by_handshake.replace("\"example.com\"] }]", clients));
-    assert!(ended.stderr.contains("so that `tls-alpn-01` cannot validate names"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(
+            "the listener requires client certificates, which ACME servers with `tls-alpn-01` do not have"
+        ),
+        "{}",
+        ended.stderr
+    );
     let ended = checked(directory.path(), EXAMPLE);
     let orders = "orders a certificate for www.example.com, example.com from https://acme-staging";
     assert!(ended.stdout.contains(orders), "{}{}", ended.stdout, ended.stderr);

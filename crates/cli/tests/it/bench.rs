@@ -208,7 +208,7 @@ fn servers_are_compared_by_url_and_by_command() {
     let few = Thruway::start_in(directory.path(), &few).end();
     assert_eq!((few.code, &*few.stdout), (Some(2), ""));
     assert!(
-        few.stderr.contains("3 rounds beside 4 of `") && few.stderr.contains("hint: four"),
+        few.stderr.contains("3 rounds and 4 of `") && few.stderr.contains("hint: use at least four"),
         "{}",
         few.stderr
     );
@@ -301,9 +301,17 @@ fn a_baseline_of_others_or_of_another_load_is_refused() {
         baseline.as_object_mut().unwrap().remove("settings");
     });
     for (name, message, hint) in [
-        ("others.json", "the baseline has no candidate with these names", "names are the URLs"),
-        ("gentle.json", "another load: rate: any instead of 10, connections: 2 instead of 1", "take another"),
-        ("failed.json", "failed in the baseline", "every request is answered"),
+        (
+            "others.json",
+            "the baseline has no candidate with these names",
+            "use the same URLs: they are the names of the candidates",
+        ),
+        (
+            "gentle.json",
+            "another load: rate: any instead of 10, connections: 2 instead of 1",
+            "another baseline",
+        ),
+        ("failed.json", "failed in the baseline", "use a baseline without failed requests"),
     ] {
         let refused = compare(&[&url, "--baseline", name]);
         assert_eq!((refused.code, &*refused.stdout), (Some(2), ""), "{}", refused.stderr);
@@ -520,9 +528,13 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         (
             vec!["http", elsewhere],
             "cannot connect to `127.0.0.1:1`: connection refused",
-            "is the server running",
+            "check that the server runs and uses this port",
         ),
-        (vec!["http", "http://unix:/none.sock"], "the Unix socket does not exist", "is that its socket"),
+        (
+            vec!["http", "http://unix:/none.sock"],
+            "the Unix socket does not exist",
+            "check that the server runs and uses this socket",
+        ),
         (vec!["http", "127.0.0.1:80"], "the URL has no scheme", "add `http://` before it"),
         (
             vec!["http", "https://localhost/", "--ca", "none.pem"],
@@ -534,16 +546,28 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "cannot read `none.pem`",
             "may read the file",
         ),
-        (vec!["http", "http://none.invalid/"], "`none.invalid` cannot be resolved", "spelled rightly"),
+        (
+            vec!["http", "http://none.invalid/"],
+            "`none.invalid` cannot be resolved",
+            "check the spelling of the name",
+        ),
         (vec!["http", &url, elsewhere], "are different servers", "`thruway bench compare`"),
         (
             vec!["http", &url, "-c", "2", "-w", "3"],
             "3 workers cannot share 2 connections",
             "fewer `--workers`",
         ),
-        (vec!["http", &url, "-c", "4000000000"], "descriptors, and this process may have", "`ulimit -n"),
+        (
+            vec!["http", &url, "-c", "4000000000"],
+            "file descriptors, but the limit of this process is",
+            "`ulimit -n",
+        ),
         (vec!["http", &url, "-H", "Broken"], "`-H` number 1 is not a header", "`Name: value`"),
-        (vec!["http", &url, "-H", "Content-Length: 5"], "is not for you to give", "that of the content"),
+        (
+            vec!["http", &url, "-H", "Content-Length: 5"],
+            "the load generator sets the header",
+            "`Content-Length` follows from the body; use `--no-keep-alive` for `Connection: close`",
+        ),
         (vec!["wrk", "-c2", "-t3", &url], "3 threads cannot share 2 connections", "lower `-t`"),
         (vec!["wrk", "-s", "a.lua", &url], "scripts are not supported", "use `thruway bench http`"),
         (vec!["http", &url, "--ca", "none.pem"], "no URL uses TLS", "`https://`"),
@@ -553,7 +577,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         (vec!["compare", &url, &url, "--classical-key-exchange"], "no URL uses TLS", "`https://`"),
         (
             vec!["http", &url, "-n", "18446744073709551615", "--rate", "1"],
-            "18446744073709551615 requests take more than a year at 1 a second",
+            "18446744073709551615 requests at 1 per second take more than a year",
             "a higher `--rate`",
         ),
         (vec!["http", &url, "--pid", "4000000000"], "there is no process 4000000000", "`--pid` is"),

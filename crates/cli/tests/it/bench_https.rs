@@ -130,13 +130,17 @@ fn what_cannot_be_spoken_is_refused() {
     // The certificate is for `localhost`.
     let address = url.replace("localhost", "127.0.0.1");
     for (args, message, hint) in [
-        (vec!["http", &url, "--http2"], "HTTP/2", "leave `--http2` out"),
+        (vec!["http", &url, "--http2"], "HTTP/2", "omit `--http2` to use HTTP/1.1"),
         (vec!["http", &address], "certificate", "`--ca FILE`"),
         (vec!["http", &url, "--http2", "--pipeline", "2"], "cannot be used with", "--help"),
         (vec!["http", &url, "--http2", "--no-keep-alive"], "cannot be used with", "--help"),
         (vec!["http", &url, "--streams", "2"], "--http2", "--help"),
         (vec!["http", &url, "--http2", "--streams", "0"], "0 is not in 1..", "--help"),
-        (vec!["http", &url, "--http2", "-H", "Host: a b"], "cannot be said in HTTP/2", ""),
+        (
+            vec!["http", &url, "--http2", "-H", "Host: a b"],
+            "the `Host` or the path is not valid in HTTP/2",
+            "",
+        ),
     ] {
         let ended = site.bench(&args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);

@@ -111,9 +111,9 @@ fn a_fan_out_of_nothing_is_refused() {
     for (args, message) in [
         (
             &["--tool", "count", "--uri", "example://hello"][..],
-            "0 subscribers were told of the first publication",
+            "0 subscribers were notified of the first publication",
         ),
-        (&["--tool", "none", "--uri", "example://counter"], "the tool cannot be called"),
+        (&["--tool", "none", "--uri", "example://counter"], "cannot call the tool:"),
         (&["--tool", "count"], "--uri"),
         (&["--tool", "count", "--uri", "a:b", "--rate", "5"], "cannot be used with"),
     ] {
@@ -185,9 +185,13 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
     let (_server, url) = server();
     let elsewhere = url.replace("/mcp", "/none");
     for (args, message, hint) in [
-        (vec!["http://127.0.0.1:1/mcp"], "connection refused", "is the server running"),
+        (
+            vec!["http://127.0.0.1:1/mcp"],
+            "connection refused",
+            "check that the server runs and uses this port",
+        ),
         (vec!["127.0.0.1:80"], "the URL has no scheme", "add `http://` before it"),
-        (vec![&elsewhere], "the status 404", "Mostly its path is `/mcp`"),
+        (vec![&elsewhere], "the status 404", "check the URL of the MCP endpoint: its path is usually `/mcp`"),
         (vec![&url, "--session", "per-call"], "2026-07-28 has no sessions", "`--era legacy`"),
         (vec![&url, "--era", "legacy", "--pipeline", "2"], "sends one request at a time", "`--session none`"),
         (vec![&url, "--era", "legacy", "-o", "discover"], "no `server/discover`", "`--operation ping`"),
@@ -202,11 +206,15 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "`--uri` has no effect without `--operation read`",
             "`--operation read`",
         ),
-        (vec![&url, "-H", "Accept: text/html"], "is not for you to give", ""),
+        (vec![&url, "-H", "Accept: text/html"], "the load generator sets the header", ""),
         (vec![&url, "-H", "Broken"], "`-H` number 1 is not a header", "`Name: value`"),
         (vec!["--", "/none/such"], "it cannot be started", "spelled correctly"),
-        (vec!["--", "true"], "ended before it had answered", "does the command speak MCP"),
-        (vec!["--timeout", "100ms", "--", "sleep", "60"], "did not answer in time", "`--timeout`"),
+        (
+            vec!["--", "true"],
+            "it ended before it responded",
+            "check that the command is an MCP server on standard input and output",
+        ),
+        (vec!["--timeout", "100ms", "--", "sleep", "60"], "it did not respond in time", "`--timeout`"),
         (vec!["--session", "none", "--", "true"], "a child process has at most one session", "over HTTP"),
     ] {
         let ended = bench(&args);

@@ -94,7 +94,7 @@ fn mistakes_in_filled_in_values_are_shown_where_they_are_filled_in() {
     let variables = [("THRUWAY_TEST_PATH", "a b"), ("THRUWAY_TEST_PORT", "0")];
     let ended = Thruway::start_with(directory.path(), &["check", "a.toml"], &variables).end();
     let expected = "\
-error: a path does not hold ` `
+error: a path cannot contain ` `
  --> a.toml:5:8
   |
 5 | path = \"/${THRUWAY_TEST_PATH}\"

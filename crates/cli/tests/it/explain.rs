@@ -48,7 +48,7 @@ GET http://www.example.com/users/5?a: redirects to / with 308
 
 routes for its host and path, in the order of their evaluation:
   a.toml:13: www.example.com/users/ and below (GET, with header X-Canary=yes)
-    this host, a prefix of 6 octets, 2 conditions: passed over, because it has no header X-Canary=yes
+    this host, a prefix of 6 bytes, 2 conditions: skipped, because it has no header X-Canary=yes
   a.toml:8: *.example.com/users/{id}
     hosts below example.com, a pattern: takes the request
   a.toml:4: / and below
@@ -80,8 +80,7 @@ fn a_request_that_no_route_takes_is_explained_too() {
 fn a_path_is_shown_as_it_is_compared() {
     let ended = explain(&["PUT /x/..//%6fnly"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    let expected =
-        "PUT /x/..//%6fnly: the demo\n\nits path is compared as `/only`, and forwarded as it is sent\n\nthe";
+    let expected = "PUT /x/..//%6fnly: the demo\n\nroutes are compared with `/only`; the path is forwarded as it is sent\n\nroutes";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     let ended = explain(&["GET /x/../../only"]).stdout;
     assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path leads above the root\n");
@@ -92,7 +91,7 @@ fn what_is_no_request_is_refused() {
     for request in ["G@T /", "GET a b", "GET nowhere", "GET /a\r\nb"] {
         let ended = explain(&[request]);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{request}");
-        assert!(ended.stderr.starts_with("error: the request cannot be explained: "), "{}", ended.stderr);
+        assert!(ended.stderr.starts_with("error: cannot explain the request: "), "{}", ended.stderr);
         assert!(ended.stderr.contains("hint: write `--explain "), "{}", ended.stderr);
     }
 }

@@ -86,7 +86,7 @@ warning: nothing uses the upstream `spare`
 
 hint: use it in a route or a listener, or remove it
 
-warning: no route asks for the policy `office`
+warning: no route uses the policy `office`
  --> a.toml:5:1
   |
 5 | [policies.office]
@@ -95,7 +95,7 @@ warning: no route asks for the policy `office`
 hint: add it to `policies` of a route, or remove it
 ";
     let unknown = "\
-warning: `a.example:80` could not be looked up: Connection refused (os error 111)
+warning: cannot look up `a.example:80`: Connection refused (os error 111)
  --> a.toml:3:3
   |
 3 |   \"a.example:80\"]
@@ -244,7 +244,7 @@ error: `localhost:80` is not a listener address
 
 hint: write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`
 
-error: `127.0.0.1:80` is listened on already
+error: another listener has the address `127.0.0.1:80`
   --> a.toml:11:11
    |
 11 | address = \"127.0.0.1:80\"
@@ -311,7 +311,7 @@ error: a path begins with `/`
 7 | path = \"c\"
   |        ^^^
 
-error: a path does not hold ` `
+error: a path cannot contain ` `
   --> a.toml:10:8
    |
 10 | path = \"/d e\"
@@ -501,7 +501,7 @@ answer.status = 101
     assert_eq!(
         refusal(&with(config)),
         "\
-error: an answer with status 204 has no content
+error: a response with status 204 has no body
  --> a.toml:6:11
   |
 6 | content = \"a\"
@@ -513,7 +513,7 @@ error: a field value must not contain control characters or outer whitespace
 7 | content_type = \"a\\nb\"
   |                ^^^^^^
 
-error: `content-length` is written by the server itself
+error: the server sets `content-length` itself
  --> a.toml:9:14
   |
 9 |     { name = \"content-length\", value = \"1\" },
@@ -557,7 +557,7 @@ fn fields_of_the_server_are_refused_in_any_case() {
     {
         let route =
             format!("[[routes]]\npath = \"/\"\nanswer.fields = [{{ name = \"{name}\", value = \"a\" }}]");
-        let expected = format!("error: `{name}` is written by the server itself\n");
+        let expected = format!("error: the server sets `{name}` itself\n");
         assert!(refusal(&with(&route)).starts_with(&expected), "{name}");
     }
 }
@@ -567,7 +567,7 @@ fn files_that_cannot_be_served_are_refused() {
     assert_eq!(
         refusal(&with("[[routes]]\npath = \"/f\"\nfiles.root = \"none\"")),
         "\
-error: the directory `none` cannot be served: No such file or directory (os error 2)
+error: cannot serve the directory `none`: No such file or directory (os error 2)
  --> a.toml:1:1
   |
 1 | [[routes]]
@@ -586,7 +586,7 @@ fn an_access_log_that_cannot_be_written_is_refused() {
     assert_eq!(
         refusal(&with("access_log.path = \"none/access.log\"")),
         "\
-error: the access log cannot be written: No such file or directory (os error 2)
+error: cannot write the access log: No such file or directory (os error 2)
  --> a.toml:1:19
   |
 1 | access_log.path = \"none/access.log\"
@@ -692,6 +692,6 @@ fn an_upstream_that_may_lead_back_to_a_listener_is_warned_of() {
             "{}",
             ended.stderr
         );
-        assert!(ended.stderr.contains("hint: requests may come back to this gateway"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("hint: requests may return to this gateway"), "{}", ended.stderr);
     }
 }

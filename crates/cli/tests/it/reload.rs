@@ -88,7 +88,10 @@ fn a_config_that_cannot_be_used_changes_nothing() {
             config("new", "[[routes]]\npath = \"/a\"\nupstream = \"none\""),
             "error: there is no upstream `none`",
         ),
-        (config("new", "[[routes]]\npath = \"/a\"\nfiles.root = \"none\""), "error: the directory `none`"),
+        (
+            config("new", "[[routes]]\npath = \"/a\"\nfiles.root = \"none\""),
+            "error: cannot serve the directory `none`",
+        ),
         (config("new", "[[routes]]\npath = \"/\"\ndemo = true"), "error: no request reaches this route"),
     ] {
         thruway.reload(directory.path(), &bad, "reload failed, keeping the previous config");

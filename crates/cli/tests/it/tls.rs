@@ -241,7 +241,7 @@ fn a_certificate_that_changes_is_used_without_a_signal() {
     let renewed = authority.issue("renewed", &["www.example"]);
     // Without its key, it cannot be used.
     fs::copy(&renewed.chain, directory.path().join("www.pem")).unwrap();
-    let said = thruway.until_it_logs("those of before are kept");
+    let said = thruway.until_it_logs("cannot use the changed certificates, keeping the old ones");
     assert!(said.contains("www.key` belongs to another certificate"), "{said}");
     assert_eq!(shown(&authority, &address, "www.example"), first);
     fs::copy(&renewed.key, directory.path().join("www.key")).unwrap();
@@ -374,8 +374,8 @@ fn check_says_what_is_wrong_with_files_and_where() {
         ),
         (
             DEMO.replace("[[routes]]", "redirect_to_https = 443\n[[routes]]"),
-            "only requests without TLS are redirected",
-            "a listener of its own",
+            "a listener with `tls` cannot redirect to https",
+            "redirect from another listener, without `tls` and `tcp`",
         ),
         (
             format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.server_name = \"a b\"\n"),
@@ -385,7 +385,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
         (
             format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.roots = []\n"),
             "`roots` needs at least one file",
-            "those whom this system trusts",
+            "remove `roots` to trust the roots of the system",
         ),
     ] {
         let said = refused(&config);
@@ -417,7 +417,7 @@ fn addresses_of_the_command_line_keep_tls_or_are_refused() {
     assert_eq!((refused.code, &*refused.stdout), (Some(2), ""));
     let said = refused.stderr;
     assert!(said.starts_with("error: `--listen` cannot replace the 2 listeners of the config\n"), "{said}");
-    assert!(said.contains("hint: at least one of them has settings such as `tls`"), "{said}");
+    assert!(said.contains("hint: at least one has settings such as `tls`"), "{said}");
 }
 
 #[test]

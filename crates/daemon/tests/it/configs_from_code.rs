@@ -45,9 +45,9 @@ fn an_upstream_without_servers_is_an_error() {
 #[test]
 fn an_address_that_is_there_twice_is_an_error() {
     let twice = answering("").listen("127.0.0.1:8080").unwrap().listen("127.0.0.1:8080").unwrap();
-    assert_eq!(message_of(twice), "`127.0.0.1:8080` is listened on already");
+    assert_eq!(message_of(twice), "another listener has the address `127.0.0.1:8080`");
     let admin = answering("").listen("127.0.0.1:8080").unwrap().admin("127.0.0.1:8080").unwrap();
-    assert_eq!(message_of(admin), "`127.0.0.1:8080` is listened on already");
+    assert_eq!(message_of(admin), "another listener has the address `127.0.0.1:8080`");
 }
 
 #[test]

@@ -170,7 +170,7 @@ mod tests {
     use crate::UpstreamConfig;
 
     #[test]
-    #[should_panic(expected = "is no host")]
+    #[should_panic(expected = "is not a valid host")]
     fn a_host_that_would_split_the_request_is_an_error_of_the_program() {
         let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [])));
         let host = HostRewrite::Fixed("a\r\nX-Injected: b".to_owned());

@@ -37,7 +37,7 @@ fn each_request_is_recorded_with_its_outcome() {
     client.send(get("/small") + &get("/none") + &get("/panic") + "BROKEN\r\n\r\n");
     let expected = [
         (Some("/small".to_owned()), 200, 5, true),
-        (Some("/none".to_owned()), 404, 16, true),
+        (Some("/none".to_owned()), 404, 10, true),
         (Some("/panic".to_owned()), 500, 26, true),
     ];
     assert_eq!(records.borrow()[..3], expected);

@@ -50,7 +50,7 @@ fn what_compresses_nothing_is_refused() {
     for (keys, message) in [
         ("codings = []", "`codings` is empty"),
         ("codings = [\"deflate\"]", "unknown value `deflate`"),
-        ("codings = [\"gzip\", \"br\", \"gzip\"]", "`gzip` stands here already"),
+        ("codings = [\"gzip\", \"br\", \"gzip\"]", "`gzip` is listed twice"),
         ("levels.gzip = 0", "the value must be from 1 to 9"),
         ("levels.br = 7", "the value must be from 1 to 6"),
         ("levels.zstd = 13", "the value must be from 1 to 12"),

@@ -57,8 +57,11 @@ fn what_is_wrong_with_tunnels_is_shown_where_it_is() {
         ("connect = { hosts = [\"*\"], networks = [] }", "unknown key `networks`"),
         ("connect.hosts = [\"*\"]\nmethods = [\"GET\"]", "only CONNECT requests open tunnels"),
         ("connect.hosts = [\"*\"]\nquery = { a = true }", "CONNECT requests have no query"),
-        ("connect.hosts = [\"*\"]\ndemo = true", "a route has exactly one of"),
-        ("connect.hosts = [\"*\"]\nrewrite.request.remove = [\"A\"]", "only what is forwarded"),
+        ("connect.hosts = [\"*\"]\ndemo = true", "a route needs exactly one of"),
+        (
+            "connect.hosts = [\"*\"]\nrewrite.request.remove = [\"A\"]",
+            "this key requires `split` or `upstream`",
+        ),
         ("methods = [\"CONNECT\"]\ndemo = true", "this route cannot handle CONNECT"),
     ] {
         let failure = route(&format!("path = \"/\"\n{keys}")).err().unwrap_or_else(|| panic!("{keys}"));

@@ -86,9 +86,9 @@ fn what_only_requests_have_is_not_said_of_upstreams_of_streams() {
         .map_err(|failure| failure.to_string())
     };
     for (keys, said) in [
-        ("host = \"server\"", "`host` is about requests"),
-        ("forwarded = \"none\"\nvia = false", "`forwarded`, `via` is about requests"),
-        ("ejection.statuses = [\"503\"]", "`ejection.statuses` is about requests"),
+        ("host = \"server\"", "`host` applies to HTTP requests"),
+        ("forwarded = \"none\"\nvia = false", "`forwarded`, `via` applies to HTTP requests"),
+        ("ejection.statuses = [\"503\"]", "`ejection.statuses` applies to HTTP requests"),
     ] {
         let failure = config(keys, "").err().unwrap();
         assert!(failure.contains(said) && failure.contains("serve.toml:4"), "{failure}");
@@ -112,7 +112,7 @@ fn what_only_requests_have_is_not_said_of_upstreams_of_named_streams_either() {
     assert!(config("").is_ok());
     let failure = config("total_timeout = \"1s\"").err().unwrap();
     assert!(
-        failure.contains("`total_timeout` is about requests") && failure.contains("serve.toml:6"),
+        failure.contains("`total_timeout` applies to HTTP requests") && failure.contains("serve.toml:6"),
         "{failure}"
     );
 }
@@ -132,8 +132,8 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
         ("http2 = 2", "expected `true`, `false` or `\"only\"`"),
         ("tcp = true", "expected the name of an upstream or a table with an `upstream`"),
         ("tcp = \"bd\"", "there is no upstream `bd`"),
-        ("tcp = \"by_path\"", "is balanced by what only requests have"),
-        ("tcp = \"by_cookie\"", "has sticky cookies, which streams have not"),
+        ("tcp = \"by_path\"", "hashes a part of HTTP requests, which TCP connections do not have"),
+        ("tcp = \"by_cookie\"", "uses sticky cookies, which TCP connections do not have"),
         ("tcp = { upstream = \"db\", idle_timeout = \"0s\" }", "the value must be from 1ms to 24h"),
     ] {
         let failure = listener(keys).unwrap_err();

@@ -46,7 +46,7 @@ fn keys_are_shown_in_one_place() {
 fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
     are_refused(&[
         ("", "a policy needs exactly one of `allow` or `deny` or both, `basic_auth`"),
-        ("allow = [\"::1\"]\ncontent_bytes_max = 1", "a policy is of exactly one kind"),
+        ("allow = [\"::1\"]\ncontent_bytes_max = 1", "a policy needs exactly one of"),
         ("allow = []", "the list is empty"),
         ("allow = [\"10.0.0.0/33\"]", "the prefix length must be at most 32, or at most 128 for IPv6"),
         ("deny = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),
@@ -54,7 +54,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ("deny = [\"localhost\"]", "not a network"),
         ("basic_auth = {}", "there are no users"),
         ("basic_auth.users_file = \"none\"", "cannot read `none`: No such file"),
-        ("basic_auth.users = { \"a:b\\n\" = \"x\" }", "this is no name"),
+        ("basic_auth.users = { \"a:b\\n\" = \"x\" }", "this is not a valid name: names become header values"),
         ("basic_auth.users = { a = \"x\" }", "write a password hash"),
         ("api_keys = {}", "there are no keys"),
         (
@@ -62,14 +62,17 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
             "`api_keys` needs exactly one of `header`, `query` and `bearer`",
         ),
         ("api_keys = { header = \"a b\" }", "a field name"),
-        ("api_keys = { header = \"Host\" }", "this field is about the connection or the content"),
+        (
+            "api_keys = { header = \"Host\" }",
+            "this header belongs to the connection or the body: use another name",
+        ),
         ("api_keys = { keys = { a = \"k1\" } }", "write the digest of the key"),
         (
             "api_keys = { user_field = \"Content-Length\" }",
-            "this field is about the connection or the content",
+            "this header belongs to the connection or the body: use another name",
         ),
-        ("api_keys = { user_field = \"X-Forwarded-For\" }", "this field is the gateway's"),
-        ("basic_auth = { user_field = \"via\" }", "this field is the gateway's"),
+        ("api_keys = { user_field = \"X-Forwarded-For\" }", "the gateway sets this header: use another name"),
+        ("basic_auth = { user_field = \"via\" }", "the gateway sets this header: use another name"),
         ("api_keys.query = \"\"", "the query parameter needs a name"),
         ("client_certificate = false", "expected `true` or a table with `subjects`"),
         ("client_certificate = {}", "the policy has no condition for certificates"),
@@ -213,10 +216,10 @@ fn nobody_is_there_twice() {
     let digest = "0a".repeat(32);
     std::fs::write(&users, format!("a:{hash}\nb:{hash}\na:{hash}\n")).unwrap();
     let failure = policy(&format!("basic_auth.users_file = {users:?}")).unwrap_err();
-    assert!(failure.contains("the user `a` is there twice"), "{failure}");
+    assert!(failure.contains("the user `a` is listed twice"), "{failure}");
     std::fs::write(&keys, format!("a:sha256:{digest}\nb:sha256:{}\n", digest.to_uppercase())).unwrap();
     let failure = policy(&format!("api_keys.keys_file = {keys:?}")).unwrap_err();
-    assert!(failure.contains("the key of `a` is also that of `b`"), "{failure}");
+    assert!(failure.contains("`a` and `b` have the same key"), "{failure}");
     std::fs::write(&keys, format!("a:sha256:{digest}\na:sha256:{}\n", "1".repeat(64))).unwrap();
     assert!(policy(&format!("api_keys.keys_file = {keys:?}")).is_ok(), "somebody with two keys");
 }
@@ -260,7 +263,7 @@ fn what_a_policy_tells_is_not_rewritten_by_its_route() {
         ("remove = [\"X-ROLE\"]", "\"keys\", \"tokens\"", "tokens"),
     ] {
         let failure = config(rewrite, policies).err().unwrap();
-        let message = format!("the policy `{owner}` of this route says in this field who asks");
+        let message = format!("the policy `{owner}` of this route sets this header to the caller's name");
         assert!(failure.contains(&message) && failure.contains("serve.toml:7"), "{failure}");
     }
     assert!(config("set = { X-User = \"bob\" }", "\"tokens\"").is_ok(), "the policy of another route");

@@ -74,10 +74,7 @@ fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
         ("rewrite.path = \"/v2/{rest}\"", "hint: write `/v2{rest}`"),
         ("rewrite.path = \"/{id}\"", "unknown placeholder"),
         ("rewrite.path = \"/{rest\"", "braces are not balanced"),
-        (
-            "rewrite.request.set = { Host = \"a\" }",
-            "hint: what is said of the client and the way has keys of the upstream",
-        ),
+        ("rewrite.request.set = { Host = \"a\" }", "hint: use the keys of the upstream for these headers"),
         ("rewrite.request.add = { Content-Length = \"1\" }", "this field belongs to the connection"),
         ("rewrite.request.add = { Transfer_Encoding = \"1\" }", "this field belongs to the connection"),
         ("rewrite.response.remove = [\"Connection\"]", "this field belongs to the connection"),
@@ -95,14 +92,14 @@ fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
         assert!(failure.contains(message) && failure.contains("serve.toml:6"), "{failure}");
     }
     for (keys, message) in [
-        ("demo = true\nrewrite.path = \"/\"", "only what is forwarded, with `split` or `upstream`"),
-        ("demo = true\nmirror.upstream = \"a\"", "only what is forwarded, with `split` or `upstream`"),
+        ("demo = true\nrewrite.path = \"/\"", "this key requires `split` or `upstream`"),
+        ("demo = true\nmirror.upstream = \"a\"", "this key requires `split` or `upstream`"),
         ("split.upstreams = { a = 1, c = 1 }", "there is no upstream `c`"),
         ("split.upstreams = { a = 0, b = 0 }", "`split` needs an upstream with a weight above 0"),
         ("split.upstreams = {}", "`split` needs an upstream with a weight above 0"),
         ("split.upstreams = { a = 1000001 }", "the value must be from 0 to 1000000"),
         ("split = { upstreams = { a = 1 }, by = \"user\" }", "`user` is an unknown hash key"),
-        ("upstream = \"a\"\nsplit.upstreams = { a = 1 }", "a route has exactly one of"),
+        ("upstream = \"a\"\nsplit.upstreams = { a = 1 }", "a route needs exactly one of"),
     ] {
         let failure = action(keys).unwrap_err();
         assert!(failure.contains(message), "{failure}");

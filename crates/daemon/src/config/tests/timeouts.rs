@@ -55,11 +55,11 @@ fn a_route_may_say_it_otherwise() {
 #[test]
 fn what_cannot_be_waited_for_is_refused() {
     for (route, upstream, message) in [
-        ("demo = true\nhead_timeout = \"1s\"", "", "only what is forwarded"),
-        ("demo = true\ntotal_timeout = \"1s\"", "", "only what is forwarded"),
+        ("demo = true\nhead_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),
+        ("demo = true\ntotal_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),
         ("upstream = \"a\"\nhead_timeout = \"0s\"", "", "the value must be from 1ms to 24h"),
         ("upstream = \"a\"", "total_timeout = \"25h\"", "the value must be from 1ms to 24h"),
-        ("upstream = \"a\"", "content_idle_timeout = 5", "durations stand in quotes"),
+        ("upstream = \"a\"", "content_idle_timeout = 5", "strings and durations need quotes: `\"30s\"`"),
         ("upstream = \"a\"", "response_header_section_bytes = 63", "the value must be from 64 to 1048576"),
         ("upstream = \"a\"", "pool.idle = \"1s\"", "unknown key `idle`"),
     ] {
@@ -69,5 +69,5 @@ fn what_cannot_be_waited_for_is_refused() {
     let only_streams = "[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp = \"a\"\n\
                         [upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntotal_timeout = \"1s\"\n";
     let failure = resolved(only_streams).err().unwrap().to_string();
-    assert!(failure.contains("`total_timeout` is about requests"), "{failure}");
+    assert!(failure.contains("`total_timeout` applies to HTTP requests"), "{failure}");
 }

@@ -86,7 +86,11 @@ fn servers_speak_http2_where_that_is_said_and_clients_share_connections() {
     let speaks = |keys: &str| with_servers(keys).unwrap().http2.is_some();
     assert!(speaks("http2 = true") && !speaks("http2 = false\nproxy_protocol = \"v1\"") && !speaks(""));
     let failure = with_servers("http2 = true\nproxy_protocol = \"v1\"").unwrap_err();
-    assert!(failure.contains("speak HTTP/1.1") && failure.contains("serve.toml:8"), "{failure}");
+    assert!(
+        failure.contains("`proxy_protocol` names one client for each connection, so it requires HTTP/1.1")
+            && failure.contains("serve.toml:8"),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -103,7 +107,10 @@ fn servers_choose_the_version_where_one_is_negotiated() {
     for (keys, message) in [
         ("http2 = \"auto\"", "servers can negotiate HTTP/2 only with `tls`"),
         ("http2 = \"auto\"\ntls = false", "servers can negotiate HTTP/2 only with `tls`"),
-        ("http2 = \"auto\"\ntls = true\nproxy_protocol = \"v1\"", "speak HTTP/1.1"),
+        (
+            "http2 = \"auto\"\ntls = true\nproxy_protocol = \"v1\"",
+            "`proxy_protocol` names one client for each connection, so it requires HTTP/1.1",
+        ),
         ("http2 = \"only\"", "expected `true`, `false` or `\"auto\"`"),
     ] {
         let failure = with_servers(keys).unwrap_err();
@@ -129,7 +136,7 @@ fn names_are_asked_of_the_system_or_of_servers_of_names() {
         ResolverConfig::Dns(nameservers)
     );
     let failure = with_servers("resolver = { nameservers = [\"localhost\"] }").unwrap_err();
-    assert!(failure.contains("is not the address of a server of names") && failure.contains("serve.toml:8"));
+    assert!(failure.contains("is not the address of a DNS server") && failure.contains("serve.toml:8"));
     let failure = with_servers("resolver = { nameservers = [] }").unwrap_err();
     assert!(failure.contains("`nameservers` is empty"), "{failure}");
     let failure = with_servers("check = { path = \"/\", statuses = [] }").unwrap_err();
@@ -171,7 +178,7 @@ fn what_has_no_name_is_refused() {
 fn what_is_wrong_is_shown_where_it_is() {
     for (keys, message) in [
         ("servers = []", "`servers` is empty"),
-        ("servers = [\"[::1]:1\", \"[0::1]:1\"]", "the upstream has the server `[::1]:1` already"),
+        ("servers = [\"[::1]:1\", \"[0::1]:1\"]", "the upstream lists the server `[::1]:1` twice"),
         ("servers = [\"a\"]", "`a` is not the address of a server"),
         ("servers = [1]", "invalid type: integer `1`, expected an address or a table with an `address`"),
         ("servers = [{ weight = 1 }]", "missing field `address`"),
@@ -191,7 +198,7 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("balance = { hash = \"user\" }", "`user` is an unknown hash key"),
         ("balance = { hash = \"field:a b\" }", "`field:a b` is an unknown hash key"),
         ("balance = { hash = \"path\", load_max_percent = 99 }", "the value must be from 100 to 100000"),
-        ("sticky = { cookie = \"a b\" }", "`a b` is not the name of a cookie"),
+        ("sticky = { cookie = \"a b\" }", "`a b` is not a valid cookie name"),
         ("check = { content = \"ok\" }", "`host`, `statuses` and `content` require `path`"),
         ("check = { path = \"health\" }", "invalid path"),
         ("check = { path = \"/\", host = \"a\\r\\nb\" }", "invalid host"),
@@ -201,17 +208,14 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("ejection.failures = 4294967296", "expected a whole number from 0 to 4294967295"),
         ("ejection.time = \"0s\"", "the value must be from 1ms to 24h"),
         ("queue.timeout = \"25h\"", "the value must be from 1ms to 24h"),
-        (
-            "ejection.time = \"2m\"",
-            "a server is out for `time`, 2m, at first, which is more than `time_max`, 1m",
-        ),
+        ("ejection.time = \"2m\"", "`time` (2m) is longer than `time_max` (1m)"),
         (
             "ejection = { time = \"2s\", time_max = \"1s\" }",
             "2s, at first, which is more than `time_max`, 1s",
         ),
         ("ejection.time_max = \"5s\"", "10s, at first, which is more than `time_max`, 5s"),
         ("sticky = { cookie = \"a\", secret = \"\" }", "the secret is empty, so clients can forge cookies"),
-        ("check = { path = \"/\", content = \"\" }", "every answer has the empty `content`"),
+        ("check = { path = \"/\", content = \"\" }", "`content` is empty, and each response contains it"),
     ] {
         let failure = with_servers(keys).unwrap_err();
         assert!(failure.contains(message) && failure.contains("serve.toml:8"), "{failure}");
@@ -225,6 +229,6 @@ fn the_port_is_said_beside_fields_of_the_same_kind() {
     }
     for keys in ["forwarded = \"forwarded\"", "forwarded = \"none\""] {
         let failure = with_servers(&format!("{keys}\nforwarded_port = true")).unwrap_err();
-        assert!(failure.contains("is said beside the other `X-Forwarded` fields only"), "{failure}");
+        assert!(failure.contains("`X-Forwarded-Port` requires the other `X-Forwarded` headers"), "{failure}");
     }
 }
