@@ -180,7 +180,7 @@ fn a_stall_at_the_end_of_a_closed_loop_is_told_in_every_form() {
     assert!(stalled.response_time.max >= 1e6 && stalled.service_time == stalled.response_time);
     for form in [stalled.to_text(), stalled.to_markdown(), stalled.to_html()] {
         assert!(
-            form.contains("≥ 1.0") && form.contains("the server had stopped to answer: 2 requests"),
+            form.contains("≥ 1.0") && form.contains("the server stopped to respond: 2 requests"),
             "{form}"
         );
     }

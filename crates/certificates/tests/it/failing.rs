@@ -27,7 +27,7 @@ fn whatever_goes_wrong_the_certificate_of_before_stays_and_another_comes_later()
             Misbehaviour::Dawdles("Fri, 31 Dec 9999 23:59:59 GMT"),
             "the ACME server did not complete the order in time",
         ),
-        (Misbehaviour::FindsNobody, "`a.example` leads here: nobody\\u{7} is there"),
+        (Misbehaviour::FindsNobody, "could not validate `a.example`: nobody\\u{7} is there"),
         (Misbehaviour::Giant, "the response body is larger than allowed"),
         (Misbehaviour::Hangs, "the ACME server failed:"),
         (Misbehaviour::IssuesExpired, "the issued certificate has expired or expires too soon"),

@@ -155,7 +155,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
         (
             "\"example.com\"] }",
             "\"*.example.com\"] }",
-            "no certificate can be ordered for `*.ex",
+            "cannot order a certificate for `*.ex",
             "list each name: wildcards require the DNS challenge, which is not supported",
         ),
         (

@@ -308,7 +308,7 @@ fn a_baseline_of_others_or_of_another_load_is_refused() {
         ),
         (
             "gentle.json",
-            "another load: rate: any instead of 10, connections: 2 instead of 1",
+            "other settings: rate: any instead of 10, connections: 2 instead of 1",
             "another baseline",
         ),
         ("failed.json", "failed in the baseline", "use a baseline without failed requests"),
@@ -548,7 +548,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         ),
         (
             vec!["http", "http://none.invalid/"],
-            "`none.invalid` cannot be resolved",
+            "cannot resolve `none.invalid`",
             "check the spelling of the name",
         ),
         (vec!["http", &url, elsewhere], "are different servers", "`thruway bench compare`"),

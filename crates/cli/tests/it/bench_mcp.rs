@@ -191,7 +191,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "check that the server runs and uses this port",
         ),
         (vec!["127.0.0.1:80"], "the URL has no scheme", "add `http://` before it"),
-        (vec![&elsewhere], "the status 404", "check the URL of the MCP endpoint: its path is usually `/mcp`"),
+        (vec![&elsewhere], "status 404", "check the URL of the MCP endpoint: its path is usually `/mcp`"),
         (vec![&url, "--session", "per-call"], "2026-07-28 has no sessions", "`--era legacy`"),
         (vec![&url, "--era", "legacy", "--pipeline", "2"], "sends one request at a time", "`--session none`"),
         (vec![&url, "--era", "legacy", "-o", "discover"], "no `server/discover`", "`--operation ping`"),

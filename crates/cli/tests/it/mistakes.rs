@@ -357,7 +357,7 @@ demo = true
     assert_eq!(
         refusal(&with(config)),
         "\
-error: remove the key
+error: a condition cannot be `false`
  --> a.toml:6:31
   |
 6 | headers = { \"a b\" = true, c = false }

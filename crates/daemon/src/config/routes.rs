@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for RawExpected {
             }
 
             fn visit_bool<E: Error>(self, value: bool) -> Result<RawExpected, E> {
-                if value { Ok(RawExpected::Any) } else { Err(E::custom("remove the key")) }
+                if value { Ok(RawExpected::Any) } else { Err(E::custom("a condition cannot be `false`")) }
             }
         }
         deserializer.deserialize_any(ExpectedVisitor)
