@@ -210,7 +210,7 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("queue.timeout = \"25h\"", "the value must be from 1ms to 24h"),
         ("ejection.time = \"2m\"", "`time` (2m) is longer than `time_max` (1m)"),
         ("ejection = { time = \"2s\", time_max = \"1s\" }", "`time` (2s) is longer than `time_max` (1s)"),
-        ("ejection.time_max = \"5s\"", "10s, at first, which is more than `time_max`, 5s"),
+        ("ejection.time_max = \"5s\"", "`time` (10s) is longer than `time_max` (5s)"),
         ("sticky = { cookie = \"a\", secret = \"\" }", "the secret is empty, so clients can forge cookies"),
         ("check = { path = \"/\", content = \"\" }", "`content` is empty, and each response contains it"),
     ] {
