@@ -100,8 +100,8 @@ async fn ask(
             answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?.content
         }
     };
-    let name = content.as_ref().and_then(|content| content["name"].as_str()).unwrap_or("whoever you are");
-    Ok(text(format!("Hello, {name}!")))
+    let name = content.as_ref().and_then(|content| content["name"].as_str());
+    Ok(text(name.map_or_else(|| "Hello!".to_owned(), |name| format!("Hello, {name}!"))))
 }
 
 fn text(text: String) -> CallToolResponse {
