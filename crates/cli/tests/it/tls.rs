@@ -374,7 +374,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
         ),
         (
             DEMO.replace("[[routes]]", "redirect_to_https = 443\n[[routes]]"),
-            "a listener with `tls` cannot redirect to https",
+            "a listener with `tls` or `tcp` cannot redirect to https",
             "redirect from another listener, without `tls` and `tcp`",
         ),
         (

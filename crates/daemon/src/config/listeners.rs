@@ -210,11 +210,8 @@ pub(in crate::config) fn resolve_listeners(
         let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
         let http2 = http2.filter(|_| !is_without_http2);
         if let (Some(http2), Some(_)) = (&http2, &tcp) {
-            resolver.refuse_with(
-                http2,
-                "a listener with `tcp` does not serve HTTP",
-                "remove `http2` or `tcp`",
-            );
+            let message = "a listener with `tcp` does not serve HTTP";
+            resolver.refuse_with(http2, message, "remove `http2` or `tcp`");
         }
         let http2 = match http2 {
             Some(http2) => http2.into_inner().into(),
@@ -229,7 +226,7 @@ pub(in crate::config) fn resolve_listeners(
         }
         if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
             let hint = "redirect from another listener, without `tls` and `tcp`";
-            resolver.refuse_with(port, "a listener with `tls` cannot redirect to https", hint);
+            resolver.refuse_with(port, "a listener with `tls` or `tcp` cannot redirect to https", hint);
         }
         if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
             let message = "a listener with `tcp` has no responses";
@@ -250,11 +247,8 @@ pub(in crate::config) fn resolve_listeners(
             && validates_by(resolver, ChallengeKind::Http01);
         match text.get_ref().parse().map(|address| resolve_listener(resolver, address)) {
             Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
-                resolver.refuse_with(
-                    &text,
-                    format!("another listener has the address `{address}`"),
-                    LISTED_HINT,
-                );
+                let message = format!("another listener has the address `{address}`");
+                resolver.refuse_with(&text, message, LISTED_HINT);
             }
             Ok(address) => {
                 listeners.push(ListenerConfig {
