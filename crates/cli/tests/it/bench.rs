@@ -546,11 +546,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "cannot read `none.pem`",
             "may read the file",
         ),
-        (
-            vec!["http", "http://none.invalid/"],
-            "cannot resolve `none.invalid`",
-            "check the spelling of the name",
-        ),
+        (vec!["http", "http://none.invalid/"], "cannot resolve `none.invalid`", "the spelling of the name"),
         (vec!["http", &url, elsewhere], "are different servers", "`thruway bench compare`"),
         (
             vec!["http", &url, "-c", "2", "-w", "3"],
