@@ -1,20 +1,33 @@
-//! The answers on a connection to the gateway, read one by one from all octets that came.
+//! Splits the bytes that a client received on a connection into responses.
 
 use anyhow::{Context as _, ensure};
 
-/// An answer that is final, with its content.
+/// All bytes that a client received on a connection.
+pub(super) struct Received {
+    pub(super) bytes: Vec<u8>,
+    /// `true` if the connection ended with a reset. A gateway may reset a connection after the last response
+    /// if the client asked for the end of the connection and sent more bytes (docs/decisions/0055).
+    pub(super) is_reset: bool,
+}
+
+/// A final response and its body.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) content: Vec<u8>,
 }
 
-/// Splits what came on a connection that has ended. `is_to_head` says of each final answer whether it has no
-/// content.
+/// Splits the received bytes into final responses. `is_to_head` returns `true` if the response with this
+/// index answers a HEAD request.
+///
+/// # Errors
+/// A response is malformed or incomplete. A response that ends with its connection is incomplete after a
+/// reset.
 pub(super) fn split(
-    mut octets: &[u8],
+    received: &Received,
     mut is_to_head: impl FnMut(usize) -> bool,
 ) -> anyhow::Result<Vec<Answer>> {
+    let mut octets = &received.bytes[..];
     let mut answers = Vec::new();
     while !octets.is_empty() {
         let end = find(octets, b"\r\n\r\n").context("a head has no end")?;
@@ -27,6 +40,7 @@ pub(super) fn split(
         // A refusal of what is not complete may be one of `HEAD` too.
         let is_bare = status == 204 || is_to_head(answers.len()) || (status >= 400 && octets.is_empty());
         let framing = if is_bare { Framing::Length(0) } else { framing(head)? };
+        ensure!(!received.is_reset || framing != Framing::Close, "a reset cut off the response: {head:?}");
         let (content, rest) =
             framing.split(octets).with_context(|| format!("an answer is cut off: {head:?}"))?;
         answers.push(Answer { status, content });
@@ -35,7 +49,8 @@ pub(super) fn split(
     Ok(answers)
 }
 
-/// The end of the content of a response.
+/// The end of the body of a response.
+#[derive(PartialEq)]
 enum Framing {
     Length(usize),
     Chunked,
@@ -43,7 +58,7 @@ enum Framing {
 }
 
 impl Framing {
-    /// The content, and what comes after it.
+    /// Returns the body and the bytes after it. `None` if the body is incomplete.
     fn split(self, octets: &[u8]) -> Option<(Vec<u8>, &[u8])> {
         match self {
             Self::Length(length) => {
@@ -55,7 +70,7 @@ impl Framing {
     }
 }
 
-/// Chunks without extensions and trailers, as the gateway makes them.
+/// Reads a chunked body without extensions and trailers, as the gateway writes it.
 fn split_chunks(mut octets: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut content = Vec::new();
     loop {
@@ -98,6 +113,17 @@ mod tests {
     use super::*;
 
     const TWO: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 400 Bad Request\r\n\r\nno";
+
+    fn split(bytes: &[u8], is_to_head: impl FnMut(usize) -> bool) -> anyhow::Result<Vec<Answer>> {
+        super::split(&Received { bytes: bytes.to_vec(), is_reset: false }, is_to_head)
+    }
+
+    #[test]
+    fn a_reset_may_follow_only_a_response_with_a_length() {
+        let reset = |bytes: &[u8]| Received { bytes: bytes.to_vec(), is_reset: true };
+        assert!(super::split(&reset(&TWO[..65]), |_| false).is_ok());
+        assert!(super::split(&reset(b"HTTP/1.1 200 OK\r\n\r\nok"), |_| false).is_err());
+    }
 
     #[test]
     fn answers_end_where_they_say() {

@@ -5,7 +5,7 @@
 //! upstream. The parser of the gateway tells the requests that the gateway sees; the log and the responses
 //! tell the requests that the upstream sees.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail, ensure};
 use thruway_testkit::sight::{self, Sight, sight_of};
 use thruway_testkit::{Random, corpus};
 
-use super::answers::{self, Answer};
+use super::answers::{self, Answer, Received};
 use super::seen::{Log, Seen};
 use crate::stop::Stop;
 
@@ -124,7 +124,7 @@ impl Place<'_> {
         let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let received = exchange(self.gateway, &[request.as_bytes()])?;
         let [Answer { status: 200, content }] = &answers::split(&received, |_| false)?[..] else {
-            bail!("the request after it was answered {:?}", received.escape_ascii().to_string());
+            bail!("the request after it was answered {:?}", received.bytes.escape_ascii().to_string());
         };
         if self.tells {
             let told = Seen::parse(content)?;
@@ -201,23 +201,23 @@ fn mark(n: usize) -> Seen {
     Seen { method: text("GET"), target: format!("/mark/{n}"), host: text("mark.example"), content: text("") }
 }
 
-/// Sends octets piece by piece, says that that was all, and takes what comes until the other side has said
-/// all.
-fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
+/// Sends the pieces, ends the sending side, and reads until the gateway ends the connection.
+fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> anyhow::Result<Received> {
     let mut stream = TcpStream::connect(address).context("the gateway takes no connection")?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
     for piece in pieces {
-        // Whether it is taken does not matter to a client that is about to be refused.
+        // The write may fail, because the gateway may have refused the request already.
         let _refused = stream.write_all(piece);
     }
     let _gone = stream.shutdown(Shutdown::Write);
-    let mut received = Vec::new();
-    match stream.read_to_end(&mut received) {
-        Ok(_) => Ok(received),
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => Ok(Received { bytes, is_reset: false }),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(Received { bytes, is_reset: true }),
         Err(error) => {
-            let received = received.escape_ascii();
+            let received = bytes.escape_ascii();
             Err(error).with_context(|| format!("the gateway broke off after {received}"))
         }
     }

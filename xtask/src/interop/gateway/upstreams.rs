@@ -1,5 +1,5 @@
-//! The upstreams that the corpus goes to, as `upstreams.toml` lists them: each logs the requests that it saw, and
-//! all but nginx answer with them too.
+//! The upstreams that the corpus goes to, as `upstreams.toml` lists them: each logs the requests that it saw,
+//! and all but nginx answer with them too.
 
 use std::any::Any;
 use std::fs;
@@ -36,7 +36,8 @@ pub(super) struct Upstream {
     /// `true` if only `--full` includes it, because it has to be installed.
     #[serde(default)]
     pub(super) full_only: bool,
-    /// The command, which prints its address; `{log}` is the file to log to. nginx and our own engine have none.
+    /// The command, which prints its address; `{log}` is the file to log to. nginx and our own engine have
+    /// none.
     #[serde(default)]
     command: Vec<String>,
 }
