@@ -151,7 +151,7 @@ fn json_says_how_requests_were_forwarded() {
     let config = format!(
         "workers = 1\naccess_log = {{ path = \"access.log\", format = \"json\" }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
          [[routes]]\npath = \"/\"\nupstream = \"good\"\n[[routes]]\npath = \"/bad\"\nupstream = \"bad\"\n\
-         [[routes]]\npath = \"/own\"\nanswer.status = 204\n\
+         [[routes]]\npath = \"/own\"\nrespond.status = 204\n\
          [upstreams.good]\nservers = [\"{address}\"]\n[upstreams.bad]\nservers = [\"{nobody}\"]\nretries_max = 1\n"
     );
     let mut thruway = Thruway::serve(directory.path(), &config);
@@ -194,7 +194,7 @@ fn json_says_which_policy_refused_a_request_and_what_the_upstream_was_told_it_is
     let config = format!(
         "access_log = {{ path = \"access.log\", format = \"json\" }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
          [[routes]]\npath = \"/\"\nupstream = \"good\"\nrewrite.request.set = {{ X-Called = \"{{request_id}}\" }}\n\
-         [[routes]]\npath = \"/closed\"\npolicies = [\"nobody\"]\nanswer.status = 204\n\
+         [[routes]]\npath = \"/closed\"\npolicies = [\"nobody\"]\nrespond.status = 204\n\
          [upstreams.good]\nservers = [\"{address}\"]\n[policies.nobody]\ndeny = [\"127.0.0.0/8\"]\n"
     );
     let mut thruway = Thruway::serve(directory.path(), &config);
@@ -259,11 +259,11 @@ demo = true
 [[routes]]
 path = "/keys"
 policies = ["keys"]
-answer.content = "in"
+respond.body = "in"
 [[routes]]
 path = "/tokens"
 policies = ["tokens"]
-answer.content = "in"
+respond.body = "in"
 [policies.tokens.jwt]
 secret = "a secret of thirty-two octets, at least"
 [policies.users.basic_auth]

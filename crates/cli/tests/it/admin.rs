@@ -144,7 +144,7 @@ fn a_reload_that_fails_says_why_and_changes_nothing() {
     assert_eq!(refused.status(), "422");
     assert!(refused.text().starts_with("error: invalid type") && refused.text().contains("thruway.toml:"));
     assert_eq!(gateway.status()["routes"][0]["action"], "forwarded to backend");
-    let other = "[[routes]]\npath = \"/gone\"\nanswer.status = 410";
+    let other = "[[routes]]\npath = \"/gone\"\nrespond.status = 410";
     fs::write(directory.path().join("thruway.toml"), config(&servers, other)).unwrap();
     assert_eq!(gateway.post("/reload").text(), "config reloaded\n");
     assert_eq!(gateway.status()["routes"][1]["action"], "answers 410");
@@ -252,7 +252,7 @@ fn metrics_count_what_happened() {
     addresses.push(gone.clone());
     let text = config(
         &addresses,
-        "[[routes]]\npath_exact = \"/gone\"\nanswer.status = 410\n\
+        "[[routes]]\npath_exact = \"/gone\"\nrespond.status = 410\n\
          [[routes]]\npath = \"/closed\"\npolicies = [\"all\", \"none\"]\ndemo = true\n\
          [policies.all]\ndeny = [\"192.0.2.1\"]\n[policies.none]\nallow = [\"192.0.2.1\"]\n",
     );

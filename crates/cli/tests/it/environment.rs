@@ -10,7 +10,7 @@ const CONFIG: &str = r#"
 address = "127.0.0.1:${THRUWAY_TEST_PORT:-0}"
 [[routes]]
 path = "/${THRUWAY_TEST_PATH}"
-answer = { content = "5 $$", fields = [{ name = "From", value = "${THRUWAY_TEST_PATH}" }] }
+respond = { body = "5 $$", headers = [{ name = "From", value = "${THRUWAY_TEST_PATH}" }] }
 "#;
 
 #[test]
@@ -31,7 +31,7 @@ batch_sends = "${THRUWAY_TEST_BATCH:-false}"
 address = "127.0.0.1:0"
 [[routes]]
 path = "/"
-answer = { status = "${THRUWAY_TEST_STATUS}", content = "${THRUWAY_TEST_WORKERS}" }
+respond = { status = "${THRUWAY_TEST_STATUS}", body = "${THRUWAY_TEST_WORKERS}" }
 "#;
 
 /// Once only texts could come from there.

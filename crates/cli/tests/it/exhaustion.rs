@@ -37,7 +37,7 @@ fn until_no_connection(thruway: &Thruway) {
 fn a_log_that_nobody_reads_delays_no_request() {
     let directory = tempfile::tempdir().unwrap();
     let config = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[policies.none]\ndeny = [\"0.0.0.0/0\"]\n\
-                  [[routes]]\npath = \"/\"\nanswer.status = 200\npolicies = [\"none\"]\n";
+                  [[routes]]\npath = \"/\"\nrespond.status = 200\npolicies = [\"none\"]\n";
     fs::write(directory.path().join("thruway.toml"), config).unwrap();
     let arguments = ["serve", "thruway.toml"];
     let mut thruway = Thruway::start_with(directory.path(), &arguments, &[("THRUWAY_LOG", "debug")]);

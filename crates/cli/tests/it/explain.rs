@@ -10,7 +10,7 @@ address = "127.0.0.1:0"
 
 [[routes]]
 path = "/"
-answer = { content = "any" }
+respond = { body = "any" }
 
 [[routes]]
 host = "*.example.com"

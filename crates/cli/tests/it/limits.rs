@@ -11,8 +11,8 @@ fn serve(directory: &tempfile::TempDir, config: &str) -> Thruway {
 #[test]
 fn limits_are_those_of_the_config() {
     let directory = tempfile::tempdir().unwrap();
-    let config = "[limits]\nrequest_target_bytes = 64\nheader_section_bytes = 256\nfield_lines = 4\n\
-                  content_bytes = 10\nrequests_per_connection = 2";
+    let config = "[limits]\nrequest_target_bytes = 64\nheader_bytes = 256\nfield_lines = 4\n\
+                  body_bytes = 10\nrequests_per_connection = 2";
     let mut thruway = serve(&directory, config);
     let address = thruway.address();
     let long = "a".repeat(300);
@@ -33,7 +33,7 @@ fn limits_are_those_of_the_config() {
 #[test]
 fn timeouts_are_those_of_the_config() {
     let directory = tempfile::tempdir().unwrap();
-    let config = "[timeouts]\nheader_section = \"500ms\"\ncontent = \"500ms\"\nidle = \"1s\"";
+    let config = "[timeouts]\nheader = \"500ms\"\nbody = \"500ms\"\nidle = \"1s\"";
     let mut thruway = serve(&directory, config);
     let address = thruway.address();
     let mut dawdles_in_head = Client::connect(&address);

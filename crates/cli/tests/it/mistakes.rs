@@ -484,11 +484,11 @@ fn answers_that_could_not_be_sent_are_refused() {
     let config = r#"
 [[routes]]
 path = "/a"
-[routes.answer]
+[routes.respond]
 status = 204
-content = "a"
+body = "a"
 content_type = "a\nb"
-fields = [
+headers = [
     { name = "content-length", value = "1" },
     { name = "Content-Type", value = "1" },
     { name = "a b", value = "1" },
@@ -496,7 +496,7 @@ fields = [
 ]
 [[routes]]
 path = "/c"
-answer.status = 101
+respond.status = 101
 "#;
     assert_eq!(
         refusal(&with(config)),
@@ -544,7 +544,7 @@ error: a field value must not contain control characters or outer whitespace
 error: the status must be from 200 to 599
   --> a.toml:16:17
    |
-16 | answer.status = 101
+16 | respond.status = 101
    |                 ^^^
 "
     );
@@ -556,7 +556,7 @@ fn fields_of_the_server_are_refused_in_any_case() {
         ["connection", "DATE", "Keep-Alive", "Server", "TE", "Trailer", "Transfer-Encoding", "Upgrade"]
     {
         let route =
-            format!("[[routes]]\npath = \"/\"\nanswer.fields = [{{ name = \"{name}\", value = \"a\" }}]");
+            format!("[[routes]]\npath = \"/\"\nrespond.headers = [{{ name = \"{name}\", value = \"a\" }}]");
         let expected = format!("error: the server sets `{name}` itself\n");
         assert!(refusal(&with(&route)).starts_with(&expected), "{name}");
     }

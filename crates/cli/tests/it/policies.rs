@@ -19,7 +19,7 @@ fn example(backend: &str) -> String {
 fn a_path_that_only_some_servers_read_as_guarded_goes_past_no_policy() {
     let directory = tempfile::tempdir().unwrap();
     let mut backend = Thruway::demo(&[]);
-    let closed = "[[routes]]\npath = \"/closed\"\nanswer.status = 403\n";
+    let closed = "[[routes]]\npath = \"/closed\"\nrespond.status = 403\n";
     let config = format!("{}\n{closed}", example(&backend.authority()));
     let mut gateway = Thruway::serve(directory.path(), &config);
     let address = gateway.address();
@@ -93,7 +93,7 @@ its policies, in the order of their evaluation:
 fn once(burst: u32, content: &str) -> String {
     format!(
         "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\npolicies = [\"once\"]\n\
-         answer.content = \"{content}\"\n\
+         respond.body = \"{content}\"\n\
          [policies.once]\nrate_limit = {{ requests = 1, per = \"1h\", burst = {burst} }}\n"
     )
 }
@@ -121,7 +121,7 @@ fn files_with_secrets_are_read_again_when_the_config_is() {
     };
     fs::write(&keys, format!("# keys\n{}", line("ada"))).unwrap();
     let config = "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\npolicies = [\"keys\"]\n\
-                  answer.content = \"in\"\n[policies.keys.api_keys]\nkeys_file = \"keys.txt\"\n";
+                  respond.body = \"in\"\n[policies.keys.api_keys]\nkeys_file = \"keys.txt\"\n";
     let mut thruway = Thruway::serve(directory.path(), config);
     let mut client = Client::connect(&thruway.address());
     assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").text(), "in");
@@ -145,7 +145,7 @@ fn keys_are_fetched_from_where_the_config_says() {
     let status = |url: &str| {
         let config = format!(
             "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\npolicies = [\"tokens\"]\n\
-             answer.content = \"in\"\n[policies.tokens.jwt]\nkeys_url = \"{url}\"\nkeys_kept_for = \"1m\"\n"
+             respond.body = \"in\"\n[policies.tokens.jwt]\nkeys_url = \"{url}\"\nkeys_refresh_interval = \"1m\"\n"
         );
         let mut thruway = Thruway::serve(directory.path(), &config);
         let mut client = Client::connect(&thruway.address());

@@ -84,7 +84,7 @@ impl Thruway {
             directory,
             &format!(
                 "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
-                 [[routes]]\npath = \"/\"\nanswer.content = \"{content}\"\n"
+                 [[routes]]\npath = \"/\"\nrespond.body = \"{content}\"\n"
             ),
         );
         let authority = thruway.authority();

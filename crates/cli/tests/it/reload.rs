@@ -10,7 +10,7 @@ use crate::process::{RELOADED, Signal, Thruway};
 fn config(content: &str, rest: &str) -> String {
     format!(
         "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
-         [[routes]]\npath = \"/\"\nanswer.content = \"{content}\"\n{rest}\n"
+         [[routes]]\npath = \"/\"\nrespond.body = \"{content}\"\n{rest}\n"
     )
 }
 
@@ -133,7 +133,7 @@ fn limits_timeouts_and_trusted_proxies_are_those_of_connections_to_come() {
     let mut before = Client::connect(&address);
     let lines = "A: 1\r\nB: 2\r\nC: 3\r\n";
     assert_eq!(before.request("GET /", lines).status(), "200");
-    let limits = format!("{demo}[limits]\nfield_lines = 3\n[timeouts]\nidle = \"500ms\"\n");
+    let limits = format!("{demo}[limits]\nheaders = 3\n[timeouts]\nidle = \"500ms\"\n");
     let changed = format!("trusted_proxies = [\"127.0.0.1\"]\n{}", config("new", &limits));
     thruway.reload(directory.path(), &changed, RELOADED);
     assert_eq!(before.request("GET /", lines).status(), "200", "what was accepted keeps its limits");

@@ -17,7 +17,7 @@ fn every_kind_of_listener_serves() {
         address = "unix:socket"
         [[routes]]
         path = "/"
-        answer = { content = "here" }
+        respond = { body = "here" }
     "#;
     let mut thruway = Thruway::serve(directory.path(), config);
     let addresses: Vec<String> = (0..3).map(|_| thruway.address()).collect();
@@ -55,7 +55,7 @@ fn every_action_that_answers_here_protects_its_path_in_every_spelling() {
     let (_server, backend) = Thruway::answering(directory.path(), "of the upstream");
     for action in [
         "redirect = { to = \"/login\" }",
-        "answer = { status = 403 }",
+        "respond = { status = 403 }",
         "files = { root = \"public\" }",
         "demo = true",
         "mcp = true",
@@ -98,13 +98,13 @@ fn the_most_specific_route_wins() {
         files = { root = "public", cache_control = "max-age=1" }
         [[routes]]
         path_exact = "/"
-        answer = { content = "exact" }
+        respond = { body = "exact" }
         [[routes]]
         path = "/sub/"
-        answer = { content = "prefix" }
+        respond = { body = "prefix" }
         [[routes]]
         path_exact = "/sub/b.txt"
-        answer = { status = 404, content = "gone", content_type = "text/html" }
+        respond = { status = 404, body = "gone", content_type = "text/html" }
         [[routes]]
         path = "/demo"
         demo = true
@@ -141,15 +141,15 @@ fn fixed_answers_are_as_they_are_written() {
         address = "127.0.0.1:0"
         [[routes]]
         path_exact = "/text"
-        answer = { content = "grüß" }
+        respond = { body = "grüß" }
         [[routes]]
         path_exact = "/empty"
-        answer = { status = 204 }
+        respond = { status = 204 }
         [[routes]]
         path = "/old"
-        [routes.answer]
+        [routes.respond]
         status = 308
-        fields = [{ name = "Location", value = "/new" }, { name = "Vary", value = "a" }, { name = "Vary", value = "b" }]
+        headers = [{ name = "Location", value = "/new" }, { name = "Vary", value = "a" }, { name = "Vary", value = "b" }]
     "#;
     let mut thruway = Thruway::serve(directory.path(), config);
     let mut client = Client::connect(&thruway.address());
@@ -178,22 +178,22 @@ fn routes_are_told_apart_by_host_pattern_method_header_and_query() {
         address = "127.0.0.1:0"
         [[routes]]
         path = "/"
-        answer = { content = "any" }
+        respond = { body = "any" }
         [[routes]]
         host = "*.example.com"
         path = "/"
-        answer = { content = "below" }
+        respond = { body = "below" }
         [[routes]]
         host = "www.example.com"
         path_pattern = "/users/{id}"
         methods = ["GET"]
-        answer = { content = "user" }
+        respond = { body = "user" }
         [[routes]]
         host = "www.example.com"
         path_pattern = "/users/{id}"
         headers = { X-Canary = "yes" }
         query = { preview = true }
-        answer = { content = "canary" }
+        respond = { body = "canary" }
     "#;
     let mut thruway = Thruway::serve(directory.path(), config);
     let mut client = Client::connect(&thruway.address());

@@ -112,7 +112,7 @@ fn a_listener_may_become_one_for_http_and_be_for_streams_again() {
         echo("db")
     );
     let http = "workers = 2\nlisteners = [{ address = \"127.0.0.1:0\" }]\n\
-                routes = [{ path = \"/\", answer.content = \"here\" }]\n";
+                routes = [{ path = \"/\", respond.body = \"here\" }]\n";
     let (mut thruway, address) = serve(directory.path(), &streams);
     assert_eq!(ask(&address, "a"), "db: a");
     thruway.reload(directory.path(), http, RELOADED);

@@ -20,11 +20,11 @@ pub(in crate::config) struct RawAnswer {
     /// Media type of the body. Default: `text/plain; charset=utf-8` if there is a body.
     pub(in crate::config) content_type: Option<Spanned<String>>,
     /// Body of the response. Default: none.
-    pub(in crate::config) content: Option<Spanned<String>>,
+    pub(in crate::config) body: Option<Spanned<String>>,
     /// Additional headers: `{ name = "…", value = "…" }`. Headers that the server writes itself are refused.
     /// Default: none.
     #[serde(default)]
-    pub(in crate::config) fields: Vec<RawField>,
+    pub(in crate::config) headers: Vec<RawField>,
 }
 
 /// A header of a fixed response.
@@ -39,19 +39,19 @@ pub(in crate::config) struct RawField {
 
 pub(in crate::config) fn resolve_answer(resolver: &mut Resolver<'_>, raw: RawAnswer) -> FixedAnswer {
     let status = raw.status.map_or(StatusCode::OK, |status| resolve_status(resolver, &status));
-    if let Some(content) = &raw.content
+    if let Some(content) = &raw.body
         && status.is_without_content()
         && !content.get_ref().is_empty()
     {
         resolver.refuse(content, format!("a response with status {status} has no body"));
     }
-    let content = raw.content.map(Spanned::into_inner).unwrap_or_default();
+    let content = raw.body.map(Spanned::into_inner).unwrap_or_default();
     let mut lines = match raw.content_type {
         Some(value) => resolve_field_line(resolver, "Content-Type", &value),
         None if content.is_empty() => String::new(),
         None => TEXT.to_owned(),
     };
-    for RawField { name, value } in raw.fields {
+    for RawField { name, value } in raw.headers {
         if may_be_set(resolver, &name) {
             lines.push_str(&resolve_field_line(resolver, name.get_ref(), &value));
         }

@@ -33,7 +33,7 @@ pub(super) struct RawCompressed {
     /// text, JSON, XML, scripts and similar types.
     pub(super) types: Option<Spanned<Vec<Spanned<String>>>>,
     /// Minimum size of a body in bytes. Smaller bodies are not compressed. Default: 512.
-    pub(super) minimum_bytes: Option<u64>,
+    pub(super) bytes_min: Option<u64>,
     /// Maximum number of streams that a worker compresses at a time. Further streams are sent uncompressed.
     /// Default: 128.
     pub(super) streams_max: Option<usize>,
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for RawCompression {
             type Value = RawCompression;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`true`, `false` or a table with `codings`, `levels`, `types`, `minimum_bytes` or `streams_max`")
+                f.write_str("`true`, `false` or a table with `codings`, `levels`, `types`, `bytes_min` or `streams_max`")
             }
 
             fn visit_bool<E: Error>(self, is_wanted: bool) -> Result<RawCompression, E> {
@@ -100,7 +100,7 @@ impl JsonSchema for RawCompression {
 /// Returns the compression. `None` if responses are not compressed.
 pub(super) fn resolve_compression(resolver: &mut Resolver<'_>, raw: RawCompression) -> Option<Compression> {
     let RawCompression::Yes(raw) = raw else { return None };
-    let RawCompressed { codings, levels, types, minimum_bytes, streams_max } = *raw;
+    let RawCompressed { codings, levels, types, bytes_min, streams_max } = *raw;
     let levels = [
         resolve_level(resolver, levels.br, ContentCoding::Brotli),
         resolve_level(resolver, levels.gzip, ContentCoding::Gzip),
@@ -112,8 +112,8 @@ pub(super) fn resolve_compression(resolver: &mut Resolver<'_>, raw: RawCompressi
     if let Some(types) = types {
         compression = resolve_media_types(resolver, compression, &types);
     }
-    if let Some(octets) = minimum_bytes {
-        compression = compression.minimum_bytes(octets);
+    if let Some(bytes) = bytes_min {
+        compression = compression.minimum_bytes(bytes);
     }
     if let Some(streams) = streams_max {
         compression = compression.streams_max(streams);

@@ -131,8 +131,12 @@ impl<'m> Unknown<'m> {
         format!("unknown {} `{}`", self.what, self.name)
     }
 
-    /// The name that was probably meant, or else all there are.
+    /// Returns the new name of a renamed key, a similar name, or all names.
     fn hint(&self) -> String {
+        let renamed = RENAMED_KEYS.iter().find(|(old, new)| *old == self.name && self.expected.contains(new));
+        if let Some((old, new)) = renamed {
+            return format!("`{old}` was renamed to `{new}`");
+        }
         let meant = self
             .expected
             .iter()
@@ -145,6 +149,29 @@ impl<'m> Unknown<'m> {
         }
     }
 }
+
+/// Old and new names of keys. The program accepts the new names only.
+const RENAMED_KEYS: [(&str, &str); 19] = [
+    ("answer", "respond"),
+    ("content", "body"),
+    ("content_bytes", "body_bytes"),
+    ("content_bytes_max", "body_bytes_max"),
+    ("content_idle_timeout", "body_idle_timeout"),
+    ("content_rate_min", "body_bytes_per_second_min"),
+    ("content_window_bytes", "body_buffer_bytes"),
+    ("field_lines", "headers"),
+    ("fields", "headers"),
+    ("head_timeout", "response_header_timeout"),
+    ("header_section", "header"),
+    ("header_section_bytes", "header_bytes"),
+    ("keys_kept_for", "keys_refresh_interval"),
+    ("length_max", "requests_max"),
+    ("minimum_bytes", "bytes_min"),
+    ("response_field_lines", "response_headers"),
+    ("response_header_section_bytes", "response_header_bytes"),
+    ("trailer_section_bytes", "trailer_bytes"),
+    ("user_field", "user_header"),
+];
 
 /// Hint if a variable has a value of the wrong type.
 const FILLED_HINT: &str =

@@ -59,7 +59,7 @@ pub(in crate::config) struct RawRoute {
     /// otherwise that of the server.
     pub(in crate::config) compression: Option<RawCompression>,
     /// Action: sends a fixed response.
-    pub(in crate::config) answer: Option<RawAnswer>,
+    pub(in crate::config) respond: Option<RawAnswer>,
     /// Action: opens tunnels for CONNECT requests.
     pub(in crate::config) connect: Option<Spanned<RawConnect>>,
     /// Action: `true` serves the endpoints of the demo.
@@ -78,12 +78,12 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
     /// Upstream that gets copies of the requests. Needs `split` or `upstream`. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// Overrides `head_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of the
+    /// Overrides `response_header_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of the
     /// upstream.
-    pub(in crate::config) head_timeout: Option<Spanned<Period>>,
-    /// Overrides `content_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of
+    pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
+    /// Overrides `body_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of
     /// the upstream.
-    pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
+    pub(in crate::config) body_idle_timeout: Option<Spanned<Period>>,
     /// Overrides `event_stream_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value
     /// of the upstream.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
@@ -163,7 +163,8 @@ impl JsonSchema for RawExpected {
 }
 
 const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
-const ACTION_KEYS: [&str; 8] = ["answer", "connect", "demo", "files", "mcp", "redirect", "split", "upstream"];
+const ACTION_KEYS: [&str; 8] =
+    ["connect", "demo", "files", "mcp", "redirect", "respond", "split", "upstream"];
 
 /// Returns schemas that require exactly one key of each group.
 fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
@@ -378,14 +379,14 @@ fn resolve_action(
     upstreams: &Upstreams,
 ) -> Option<Action> {
     let timeouts = resolve_forward_timeouts(resolver, &mut raw);
-    let RawRoute { answer, connect, demo, files, mcp, redirect, split, upstream, rewrite, mirror, .. } = raw;
+    let RawRoute { respond, connect, demo, files, mcp, redirect, split, upstream, rewrite, mirror, .. } = raw;
     if split.is_none() && upstream.is_none() {
         refuse_without_upstream(resolver, rewrite.as_ref());
         refuse_without_upstream(resolver, mirror.as_ref());
     }
     let (demo, mcp) = (demo.unwrap_or_default(), mcp.unwrap_or_default());
     let connect = connect.map(|connect| resolve_connect(resolver, connect));
-    let to = match (answer, demo, files, mcp, redirect, split, upstream) {
+    let to = match (respond, demo, files, mcp, redirect, split, upstream) {
         (None, false, None, false, None, None, None) if let Some(connect) = connect => {
             return Some(Action::Connect(connect));
         }
@@ -463,7 +464,7 @@ fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expecte
     raw.into_iter().map(expected).collect()
 }
 
-const ACTIONS: &str = "a route needs exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";
+const ACTIONS: &str = "a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`";
 
 /// Refuses conditions on path and query for CONNECT routes, because CONNECT requests have neither.
 pub(in crate::config) fn check_tunnel_route(
@@ -498,8 +499,8 @@ pub(in crate::config) fn resolve_forward_timeouts(
         resolve_some_period(resolver, period.take())
     };
     ForwardTimeouts {
-        head: take(&mut raw.head_timeout),
-        content_idle: take(&mut raw.content_idle_timeout),
+        head: take(&mut raw.response_header_timeout),
+        content_idle: take(&mut raw.body_idle_timeout),
         event_stream_idle: take(&mut raw.event_stream_idle_timeout),
         total: take(&mut raw.total_timeout),
     }

@@ -18,16 +18,16 @@ pub(in crate::config) struct RawLimits {
     /// Maximum size of a request target in bytes, 16 to 1048576. Longer targets get 414. Default: 8192.
     pub(in crate::config) request_target_bytes: Option<Spanned<u32>>,
     /// Maximum size of the request headers in bytes, 64 to 1048576. Larger headers get 431. Default: 32768.
-    pub(in crate::config) header_section_bytes: Option<Spanned<u32>>,
+    pub(in crate::config) header_bytes: Option<Spanned<u32>>,
     /// Maximum number of header or trailer lines, 1 to 10000. More get 431. Default: 128.
-    pub(in crate::config) field_lines: Option<Spanned<u32>>,
+    pub(in crate::config) headers: Option<Spanned<u32>>,
     /// Maximum size of a request body in bytes. Larger bodies get 413. Default: 1073741824.
-    pub(in crate::config) content_bytes: Option<u64>,
+    pub(in crate::config) body_bytes: Option<u64>,
     /// Maximum number of bytes that chunks may have besides their data, up to 1048576. More get 400. Default:
     /// 4096.
     pub(in crate::config) chunk_extension_bytes: Option<Spanned<u32>>,
     /// Maximum size of the trailers in bytes, 2 to 1048576. Larger trailers get 431. Default: 8192.
-    pub(in crate::config) trailer_section_bytes: Option<Spanned<u32>>,
+    pub(in crate::config) trailer_bytes: Option<Spanned<u32>>,
     /// Maximum number of requests on one connection. 0 sets no limit. Default: 0.
     pub(in crate::config) requests_per_connection: Option<u64>,
     /// Maximum number of pipelined requests of one connection that are handled at a time, 1 to 10000.
@@ -38,7 +38,7 @@ pub(in crate::config) struct RawLimits {
     pub(in crate::config) output_bytes: Option<Spanned<usize>>,
     /// Maximum number of request body bytes that are read ahead of the handler, 1024 to 1073741824. Default:
     /// 65536.
-    pub(in crate::config) content_window_bytes: Option<Spanned<usize>>,
+    pub(in crate::config) body_buffer_bytes: Option<Spanned<usize>>,
     /// Maximum number of unread request body bytes that are discarded so that the connection can be reused.
     /// Default: 262144.
     pub(in crate::config) discard_bytes: Option<u64>,
@@ -56,14 +56,14 @@ pub(in crate::config) struct RawLimits {
 pub(in crate::config) struct RawTimeouts {
     /// Maximum time from the first byte of a request to the end of its headers. Then the client gets 408.
     /// Default: 10s.
-    pub(in crate::config) header_section: Option<Spanned<Period>>,
+    pub(in crate::config) header: Option<Spanned<Period>>,
     /// Maximum time that a client may fall behind with a request body. Then the client gets 408. Raise it for
     /// clients that pause for longer. Risk: a client can keep the part of the body that has arrived in memory
     /// for this time. Default: 20s.
-    pub(in crate::config) content: Option<Spanned<Period>>,
+    pub(in crate::config) body: Option<Spanned<Period>>,
     /// Minimum rate of a request body, in bytes per second. A slower body falls behind, and fails when it is
-    /// behind by `content`. Default: 500.
-    pub(in crate::config) content_rate_min: Option<NonZeroU64>,
+    /// behind by `body`. Default: 500.
+    pub(in crate::config) body_bytes_per_second_min: Option<NonZeroU64>,
     /// Maximum time to the next request on an open connection (keep-alive). Then the connection is closed.
     /// Default: 60s.
     pub(in crate::config) idle: Option<Spanned<Period>>,
@@ -139,29 +139,21 @@ pub(in crate::config) fn resolve_server(
                 limits.request_target_bytes,
                 16..=most,
             ),
-            header_section_bytes: resolver.or(
-                raw.header_section_bytes,
-                limits.header_section_bytes,
-                64..=most,
-            ),
-            field_lines: resolver.or(raw.field_lines, limits.field_lines, 1..=10_000),
-            content_bytes: raw.content_bytes.unwrap_or(limits.content_bytes),
+            header_section_bytes: resolver.or(raw.header_bytes, limits.header_section_bytes, 64..=most),
+            field_lines: resolver.or(raw.headers, limits.field_lines, 1..=10_000),
+            content_bytes: raw.body_bytes.unwrap_or(limits.content_bytes),
             chunk_extension_bytes: resolver.or(
                 raw.chunk_extension_bytes,
                 limits.chunk_extension_bytes,
                 0..=most,
             ),
-            trailer_section_bytes: resolver.or(
-                raw.trailer_section_bytes,
-                limits.trailer_section_bytes,
-                2..=most,
-            ),
+            trailer_section_bytes: resolver.or(raw.trailer_bytes, limits.trailer_section_bytes, 2..=most),
             requests_per_connection: raw.requests_per_connection.unwrap_or(limits.requests_per_connection),
             ..limits
         },
         pipelined_requests: resolver.or(raw.pipelined_requests, pipelined_requests, 1..=10_000),
         output_bytes: resolver.or(raw.output_bytes, output_bytes, BUFFER_BYTES),
-        content_window_bytes: resolver.or(raw.content_window_bytes, content_window_bytes, BUFFER_BYTES),
+        content_window_bytes: resolver.or(raw.body_buffer_bytes, content_window_bytes, BUFFER_BYTES),
         discard_bytes: raw.discard_bytes.unwrap_or(discard_bytes),
         http2: Http2Limits {
             concurrent_streams: resolver.or(raw.concurrent_streams, http2.concurrent_streams, 1..=10_000),
@@ -181,9 +173,9 @@ fn resolve_timeouts(resolver: &mut Resolver<'_>, raw: RawTimeouts, default: Time
     let mut or = |period, default, least| resolver.or(period, Period(default), Period(least)..=PERIOD_MAX).0;
     let (some, none) = (Duration::from_millis(1), Duration::ZERO);
     Timeouts {
-        header_section: or(raw.header_section, default.header_section, some),
-        content: or(raw.content, default.content, some),
-        content_rate_min: raw.content_rate_min.map_or(default.content_rate_min, NonZeroU64::get),
+        header_section: or(raw.header, default.header_section, some),
+        content: or(raw.body, default.content, some),
+        content_rate_min: raw.body_bytes_per_second_min.map_or(default.content_rate_min, NonZeroU64::get),
         idle: or(raw.idle, default.idle, some),
         half_closed: or(raw.half_closed, default.half_closed, none),
         write_stall: or(raw.write_stall, default.write_stall, some),

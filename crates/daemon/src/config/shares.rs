@@ -20,7 +20,7 @@ use crate::config::values::{Span, Spanned};
 pub(in crate::config) struct RawSplit {
     /// Relative share of each upstream, 0 to 1000000: `{ NAME = WEIGHT }`.
     pub(in crate::config) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
-    /// Key that keeps a client on its side: `client_address`, `path`, `field:NAME` or `cookie:NAME`. Requests
+    /// Key that keeps a client on its side: `client_address`, `path`, `header:NAME` or `cookie:NAME`. Requests
     /// without the key are shared at random. Default: random.
     pub(in crate::config) by: Option<Spanned<String>>,
 }

@@ -82,7 +82,7 @@ fn the_example_names_every_key() {
         "[upstreams.a]\nservers = []\ntls.",
         "[upstreams.a]\nservers = []\ntls.certificate.",
         "[[routes]]\n",
-        "[[routes]]\nanswer.",
+        "[[routes]]\nrespond.",
         "[[routes]]\ncompression.",
         "[[routes]]\ncompression.levels.",
         "[[routes]]\nconnect.",
@@ -112,7 +112,7 @@ fn the_example_names_every_key() {
     .into_iter()
     .chain(["[upstreams.a]\nservers = [{ x = 1 }]\n"])
     .chain([
-        "[[routes]]\nanswer.fields = [{ x = 1 }]\n",
+        "[[routes]]\nrespond.headers = [{ x = 1 }]\n",
         "[admin]\n",
         "[access_log]\n",
         "[limits]\n",
@@ -181,7 +181,7 @@ fn the_schema_refuses_what_configs_refuse() {
         route("demo = true\nupstream = \"a\""),
         route("demo = true\npath_exact = \"/\""),
         route("demo = true\nheaders = { a = false }"),
-        route("answer.status = \"200\""),
+        route("respond.status = \"200\""),
     ] {
         assert!(!violations(&text).is_empty(), "{text}");
         assert!(resolved(&text).is_err(), "{text}");
@@ -197,4 +197,43 @@ fn the_schema_tells_what_keys_mean() {
     assert!(described("/$defs/RawRoute/properties/host/description").contains("*.example.com"));
     assert_eq!(described("/$defs/RawRoute/properties/host/type"), "string");
     assert_eq!(described("/properties/access_log/$ref"), "#/$defs/RawAccessLog");
+}
+
+#[test]
+fn an_old_name_of_a_key_fails_with_the_new_name() {
+    let route = |key: &str| format!("[[routes]]\npath = \"/\"\n{key}\n");
+    let upstream = |key: &str| format!("[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n{key}\n");
+    let policy = |key: &str| format!("[policies.a]\n{key}\n");
+    for (text, old, new) in [
+        ("[limits]\ncontent_bytes = 1".to_owned(), "content_bytes", "body_bytes"),
+        ("[limits]\ncontent_window_bytes = 1".to_owned(), "content_window_bytes", "body_buffer_bytes"),
+        ("[limits]\nfield_lines = 1".to_owned(), "field_lines", "headers"),
+        ("[limits]\nheader_section_bytes = 1".to_owned(), "header_section_bytes", "header_bytes"),
+        ("[limits]\ntrailer_section_bytes = 1".to_owned(), "trailer_section_bytes", "trailer_bytes"),
+        ("[timeouts]\ncontent = \"1s\"".to_owned(), "content", "body"),
+        ("[timeouts]\ncontent_rate_min = 1".to_owned(), "content_rate_min", "body_bytes_per_second_min"),
+        ("[timeouts]\nheader_section = \"1s\"".to_owned(), "header_section", "header"),
+        (route("answer = {}"), "answer", "respond"),
+        (route("respond.content = \"a\""), "content", "body"),
+        (route("respond.fields = []"), "fields", "headers"),
+        (route("content_idle_timeout = \"1s\""), "content_idle_timeout", "body_idle_timeout"),
+        (route("compression.minimum_bytes = 1"), "minimum_bytes", "bytes_min"),
+        (upstream("head_timeout = \"1s\""), "head_timeout", "response_header_timeout"),
+        (upstream("response_field_lines = 1"), "response_field_lines", "response_headers"),
+        (
+            upstream("response_header_section_bytes = 1"),
+            "response_header_section_bytes",
+            "response_header_bytes",
+        ),
+        (upstream("queue.length_max = 1"), "length_max", "requests_max"),
+        (upstream("check.content = \"a\""), "content", "body"),
+        (policy("content_bytes_max = 1"), "content_bytes_max", "body_bytes_max"),
+        (policy("jwt.keys_kept_for = \"1s\""), "keys_kept_for", "keys_refresh_interval"),
+        (policy("jwt.fields = {}"), "fields", "headers"),
+        (policy("basic_auth.user_field = \"A\""), "user_field", "user_header"),
+    ] {
+        let error = resolved(&text).err().unwrap().to_string();
+        let hint = format!("hint: `{old}` was renamed to `{new}`");
+        assert!(error.contains(&format!("unknown key `{old}`")) && error.contains(&hint), "{error}");
+    }
 }

@@ -54,7 +54,7 @@ pub(crate) fn answering(body: &'static str) -> Config {
 pub(crate) fn file_answering(body: &str, rest: &str) -> String {
     format!(
         "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\n\
-         answer.content = \"{body}\"\n{rest}\n"
+         respond.body = \"{body}\"\n{rest}\n"
     )
 }
 

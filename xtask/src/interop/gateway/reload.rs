@@ -16,7 +16,7 @@ pub(super) fn check() -> Check {
 
 /// Returns a route; its response names the generation of the config.
 pub(super) fn generation(n: u32) -> String {
-    format!("\n[[routes]]\npath_exact = \"/generation\"\nanswer = {{ content = \"generation {n}.\" }}\n")
+    format!("\n[[routes]]\npath_exact = \"/generation\"\nrespond = {{ body = \"generation {n}.\" }}\n")
 }
 
 fn streams_live_on(scene: &Scene<'_>) -> anyhow::Result<String> {

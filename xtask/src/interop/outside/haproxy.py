@@ -106,7 +106,7 @@ def routes_of(name, lines, backends):
         match = re.match(r"http-request return status (\d+)$", fixed[0])
         if not match or len(fixed) > 1:
             raise CannotTranslate(fixed[0])
-        return [Route(['path = "/"'], [f"answer = {{ status = {match[1]} }}"])], []
+        return [Route(['path = "/"'], [f"respond = {{ status = {match[1]} }}"])], []
     for line in lines:
         if match := re.match(r"use_backend (\S+) if \{ path (\S+) \}$", line):
             routes.append((f"path_exact = {text(match[2])}", match[1]))

@@ -88,7 +88,7 @@ class Site:
         timeout = self.inherited(location, "proxy_read_timeout")
         if timeout:
             wait = text(duration(timeout[0]))
-            settings += [f"head_timeout = {wait}", f"content_idle_timeout = {wait}", f"tunnel_idle_timeout = {wait}"]
+            settings += [f"response_header_timeout = {wait}", f"body_idle_timeout = {wait}", f"tunnel_idle_timeout = {wait}"]
         timeout = self.inherited(location, "proxy_connect_timeout")
         if timeout:
             settings.append(f"connect_timeout = {text(duration(timeout[0]))}")
@@ -171,7 +171,7 @@ class Site:
             content = arguments[1] if len(arguments) > 1 else ""
             if "$" in content or not re.fullmatch(r"[245]\d\d", arguments[0]):
                 raise CannotTranslate(" ".join(["return", *arguments]))
-            return [f"answer = {{ status = {arguments[0]}, content = {text(content)} }}"]
+            return [f"respond = {{ status = {arguments[0]}, body = {text(content)} }}"]
         target = self.inherited(location, "proxy_pass") if every(location, "proxy_pass") else None
         if target is None:
             return [f"files = {{ root = {text(self.prefix)} }}"]
@@ -195,7 +195,7 @@ class Site:
                 action = self.action(location)
             except CannotTranslate as reason:
                 content = text(f"cannot translate: {reason}\n")
-                action = [f"answer = {{ status = 501, content = {content} }}"]
+                action = [f"respond = {{ status = 501, body = {content} }}"]
             conditions = [condition]
             if host:
                 conditions.append(f"host = {text(host)}")

@@ -26,8 +26,8 @@ pub(in crate::config) struct RawJwt {
     pub(in crate::config) keys_url: Option<Spanned<String>>,
     /// Time until the keys at `keys_url` are fetched again. The server can shorten it (`Cache-Control`), not
     /// extend it. Default: 10m.
-    pub(in crate::config) keys_kept_for: Option<Spanned<Period>>,
-    /// Maximum age of the keys while fetching them from `keys_url` fails, at least `keys_kept_for` and at
+    pub(in crate::config) keys_refresh_interval: Option<Spanned<Period>>,
+    /// Maximum age of the keys while fetching them from `keys_url` fails, at least `keys_refresh_interval` and at
     /// most 168h. After that, requests get 503. Set it lower if withdrawn keys must become invalid sooner.
     /// Risk: as long as fetching fails, withdrawn keys stay valid for this time. Default: 24h.
     pub(in crate::config) keys_age_max: Option<Spanned<Period>>,
@@ -60,7 +60,7 @@ pub(in crate::config) struct RawJwt {
     /// string is sent as it is, also with commas, so that an upstream that reads lists takes it for several
     /// values. Default: none.
     #[serde(default)]
-    pub(in crate::config) fields: BTreeMap<Spanned<String>, String>,
+    pub(in crate::config) headers: BTreeMap<Spanned<String>, String>,
     /// Realm of the challenge. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
 }
@@ -89,7 +89,7 @@ pub(in crate::config) fn resolve_jwt(resolver: &mut Resolver<'_>, raw: Spanned<R
         types: raw.types.map_or_else(Vec::new, |raw| resolve_token_types(resolver, &raw)),
         allow_id_tokens: raw.id_tokens.unwrap_or(default.rules.allow_id_tokens),
     };
-    let fields = raw.fields.into_iter();
+    let fields = raw.headers.into_iter();
     Some(JwtConfig {
         rules,
         fields: fields
@@ -101,7 +101,7 @@ pub(in crate::config) fn resolve_jwt(resolver: &mut Resolver<'_>, raw: Spanned<R
 }
 
 fn resolve_jwt_keys(resolver: &mut Resolver<'_>, raw: &mut RawJwt, span: &Span) -> Option<JwtKeySource> {
-    for period in [&raw.keys_kept_for, &raw.keys_age_max].into_iter().flatten() {
+    for period in [&raw.keys_refresh_interval, &raw.keys_age_max].into_iter().flatten() {
         if raw.keys_url.is_none() {
             resolver.refuse_with(period, "this key requires `keys_url`", "leave it out");
         }
@@ -117,7 +117,7 @@ fn resolve_jwt_keys(resolver: &mut Resolver<'_>, raw: &mut RawJwt, span: &Span) 
             let config = config.map_err(|error| resolver.refuse(url, error)).ok()?;
             let kept_for = Period(config.kept_for);
             let least = Period(config.rest);
-            let kept_for = resolver.or(raw.keys_kept_for.take(), kept_for, least..=PERIOD_MAX).0;
+            let kept_for = resolver.or(raw.keys_refresh_interval.take(), kept_for, least..=PERIOD_MAX).0;
             let age_max = Period(config.age_max);
             let age_max = resolver.or(raw.keys_age_max.take(), age_max, Period(kept_for)..=KEYS_AGE_MAX).0;
             Some(DocumentConfig { kept_for, age_max, ..config }.into())

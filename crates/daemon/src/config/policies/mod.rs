@@ -46,7 +46,7 @@ pub(in crate::config) struct RawPolicy {
     /// Limit of requests in flight. Further requests get 503.
     pub(in crate::config) concurrency: Option<RawConcurrency>,
     /// Maximum size of a request body in bytes. Larger requests get 413.
-    pub(in crate::config) content_bytes_max: Option<u64>,
+    pub(in crate::config) body_bytes_max: Option<u64>,
 }
 
 /// `None` for those that are wrong: their names are known all the same.
@@ -105,7 +105,7 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
         client_certificate,
         rate_limit,
         concurrency,
-        content_bytes_max,
+        body_bytes_max,
     } = raw.into_inner();
     let mut kinds: Vec<Option<PolicyConfig>> = Vec::new();
     if allow.is_some() || deny.is_some() {
@@ -120,7 +120,7 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
     }));
     kinds.extend(rate_limit.map(|raw| Some(PolicyConfig::RateLimit(resolve_rate_limit(resolver, raw)))));
     kinds.extend(concurrency.map(|raw| Some(PolicyConfig::Concurrency(resolve_concurrency(resolver, raw)))));
-    kinds.extend(content_bytes_max.map(|octets| Some(PolicyConfig::ContentBytesMax(octets))));
+    kinds.extend(body_bytes_max.map(|bytes| Some(PolicyConfig::ContentBytesMax(bytes))));
     if kinds.len() == 1 {
         return kinds.pop().flatten();
     }
@@ -149,7 +149,7 @@ fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<
 }
 
 const KINDS: &str = "a policy needs exactly one of `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
-                     `rate_limit`, `concurrency`, `content_bytes_max`";
+                     `rate_limit`, `concurrency`, `body_bytes_max`";
 
 /// Returns the policies that need client certificates, with their positions.
 pub(in crate::config) fn asking_for_certificates(

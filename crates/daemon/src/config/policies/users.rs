@@ -31,7 +31,7 @@ pub(in crate::config) struct RawBasicAuth {
     pub(in crate::config) users_file: Option<Spanned<PathBuf>>,
     /// Header that sends the user name to the upstream. Routes with this policy remove the header from client
     /// requests. Default: none.
-    pub(in crate::config) user_field: Option<Spanned<String>>,
+    pub(in crate::config) user_header: Option<Spanned<String>>,
 }
 
 /// API keys.
@@ -56,7 +56,7 @@ pub(in crate::config) struct RawApiKeys {
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
     /// Header that sends the name of the key to the upstream. Routes with this policy remove the header from
     /// client requests. Default: none.
-    pub(in crate::config) user_field: Option<Spanned<String>>,
+    pub(in crate::config) user_header: Option<Spanned<String>>,
 }
 
 pub(in crate::config) fn resolve_basic_auth(
@@ -64,8 +64,8 @@ pub(in crate::config) fn resolve_basic_auth(
     raw: RawBasicAuth,
     span: &Span,
 ) -> Option<BasicAuthConfig> {
-    let RawBasicAuth { realm, users, users_file, user_field } = raw;
-    let (realm, user_field) = (resolve_realm(resolver, realm), resolve_told_field(resolver, user_field));
+    let RawBasicAuth { realm, users, users_file, user_header } = raw;
+    let (realm, user_field) = (resolve_realm(resolver, realm), resolve_told_field(resolver, user_header));
     let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` prints one")?;
     if users.is_empty() {
         resolver.refuse_at(span, "there are no users: set `users` or `users_file`");
@@ -83,7 +83,7 @@ pub(in crate::config) fn resolve_api_keys(
     raw: Spanned<RawApiKeys>,
 ) -> Option<ApiKeysConfig> {
     let span = raw.span();
-    let RawApiKeys { header, query, bearer, keys, keys_file, user_field } = raw.into_inner();
+    let RawApiKeys { header, query, bearer, keys, keys_file, user_header } = raw.into_inner();
     let place = match (header, query, bearer) {
         (None, None, true) => KeyPlace::Bearer,
         (None, Some(name), false) if name.is_empty() => {
@@ -98,7 +98,7 @@ pub(in crate::config) fn resolve_api_keys(
             return None;
         }
     };
-    let user_field = resolve_told_field(resolver, user_field);
+    let user_field = resolve_told_field(resolver, user_header);
     let keys = resolve_names(resolver, keys, keys_file, "printf %s KEY | sha256sum` prints the digits")?;
     if keys.is_empty() {
         resolver.refuse_at(&span, "there are no keys: set `keys` or `keys_file`");

@@ -31,7 +31,7 @@ fn a_route_says_it_or_else_the_server() {
         ("", "compression = true", on.clone()),
         ("compression = {}", "", on.clone()),
         (
-            "compression = { minimum_bytes = 10 }",
+            "compression = { bytes_min = 10 }",
             "compression = { streams_max = 5 }",
             Some(Compression::new().streams_max(5)),
         ),
@@ -59,7 +59,7 @@ fn what_compresses_nothing_is_refused() {
         ("types = []", "`types` is empty"),
         ("types = [\"text/html\", \"html\"]", "this is no media type"),
         ("types = \"text/html\"", "expected an array"),
-        ("minimum_bytes = -1", "expected"),
+        ("bytes_min = -1", "expected"),
         ("level = 5", "unknown key `level`"),
     ] {
         let failure = compression("", &format!("compression = {{ {keys} }}")).unwrap_err();

@@ -46,7 +46,7 @@ fn keys_are_shown_in_one_place() {
 fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
     are_refused(&[
         ("", "a policy needs exactly one of `allow` or `deny` or both, `basic_auth`"),
-        ("allow = [\"::1\"]\ncontent_bytes_max = 1", "a policy needs exactly one of"),
+        ("allow = [\"::1\"]\nbody_bytes_max = 1", "a policy needs exactly one of"),
         ("allow = []", "the list is empty"),
         ("allow = [\"10.0.0.0/33\"]", "the prefix length must be at most 32, or at most 128 for IPv6"),
         ("deny = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),
@@ -68,11 +68,14 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ),
         ("api_keys = { keys = { a = \"k1\" } }", "write the digest of the key"),
         (
-            "api_keys = { user_field = \"Content-Length\" }",
+            "api_keys = { user_header = \"Content-Length\" }",
             "this header belongs to the connection or the body: use another name",
         ),
-        ("api_keys = { user_field = \"X-Forwarded-For\" }", "the gateway sets this header: use another name"),
-        ("basic_auth = { user_field = \"via\" }", "the gateway sets this header: use another name"),
+        (
+            "api_keys = { user_header = \"X-Forwarded-For\" }",
+            "the gateway sets this header: use another name",
+        ),
+        ("basic_auth = { user_header = \"via\" }", "the gateway sets this header: use another name"),
         ("api_keys.query = \"\"", "the query parameter needs a name"),
         ("client_certificate = false", "expected `true` or a table with `subjects`"),
         ("client_certificate = {}", "the policy has no condition for certificates"),
@@ -95,7 +98,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ("rate_limit = { requests = 1, by = \"user\" }", "unknown value `user`"),
         ("rate_limit = { requests = 1, by = { field = \"a\" } }", "unknown key `field`"),
         ("concurrency = { requests_max = 0 }", "the value must be from 1 to 1000000"),
-        ("content_bytes_max = -1", "invalid value: integer `-1`"),
+        ("body_bytes_max = -1", "invalid value: integer `-1`"),
     ]);
 }
 
@@ -113,13 +116,13 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
             "jwt = { keys_url = \"https://a.example/\", algorithms = [\"HS256\"] }",
             "there is no key for this algorithm",
         ),
-        ("jwt = { keys_url = \"https://a.example/\", keys_kept_for = \"1s\" }", "10s"),
+        ("jwt = { keys_url = \"https://a.example/\", keys_refresh_interval = \"1s\" }", "10s"),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_kept_for = \"1h\" }",
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_refresh_interval = \"1h\" }",
             "this key requires `keys_url`",
         ),
         (
-            "jwt = { keys_url = \"https://a.example/\", keys_kept_for = \"1h\", keys_age_max = \"59m\" }",
+            "jwt = { keys_url = \"https://a.example/\", keys_refresh_interval = \"1h\", keys_age_max = \"59m\" }",
             "the value must be from 1h to 168h",
         ),
         (
@@ -250,9 +253,9 @@ fn what_a_policy_tells_is_not_rewritten_by_its_route() {
         let route = format!("upstream = \"a\"\npolicies = [{policies}]\nrewrite.request = {{ {rewrite} }}");
         let route = REST.replace("demo = true", &route);
         resolved(&format!(
-            "{route}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n[policies.keys.api_keys]\nuser_field = \"X-User\"\n\
+            "{route}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n[policies.keys.api_keys]\nuser_header = \"X-User\"\n\
              keys = {{ a = \"sha256:{}\" }}\n[policies.tokens.jwt]\nsecret = \"a secret of thirty-two octets, at least\"\n\
-             fields = {{ X-Role = \"role\" }}\n",
+             headers = {{ X-Role = \"role\" }}\n",
             "0a".repeat(32)
         ))
         .map_err(|failure| failure.to_string())
@@ -274,7 +277,7 @@ fn routes_name_policies_that_there_are_once() {
     let route = |names: &str| {
         let route = REST.replace("demo = true", &format!("demo = true\npolicies = [{names}]"));
         resolved(&format!(
-            "{route}[policies.office]\nallow = [\"::1\"]\n[policies.small]\ncontent_bytes_max = 1\n"
+            "{route}[policies.office]\nallow = [\"::1\"]\n[policies.small]\nbody_bytes_max = 1\n"
         ))
         .map(|config| config.routes[0].policies.clone())
         .map_err(|failure| failure.to_string())

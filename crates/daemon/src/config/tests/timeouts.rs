@@ -22,9 +22,9 @@ const fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn an_upstream_says_how_long_it_is_waited_for_and_what_is_kept() {
-    let keys = "head_timeout = \"1s\"\ncontent_idle_timeout = \"2s\"\nevent_stream_idle_timeout = \"3s\"\n\
-                write_stall_timeout = \"4s\"\ntotal_timeout = \"5s\"\nresponse_header_section_bytes = 6000\n\
-                response_field_lines = 7\npool = { per_server_max = 0, connections_max = 9, idle_timeout = \"10s\" }";
+    let keys = "response_header_timeout = \"1s\"\nbody_idle_timeout = \"2s\"\nevent_stream_idle_timeout = \"3s\"\n\
+                write_stall_timeout = \"4s\"\ntotal_timeout = \"5s\"\nresponse_header_bytes = 6000\n\
+                response_headers = 7\npool = { per_server_max = 0, connections_max = 9, idle_timeout = \"10s\" }";
     let config = config("upstream = \"a\"", keys).unwrap().upstreams.remove("a").unwrap();
     let UpstreamConfig { exchange, event_stream_idle, pool, .. } = config;
     let ExchangeConfig { limits, timeouts } = exchange;
@@ -43,7 +43,7 @@ fn an_upstream_says_how_long_it_is_waited_for_and_what_is_kept() {
 
 #[test]
 fn a_route_may_say_it_otherwise() {
-    let keys = "upstream = \"a\"\nhead_timeout = \"1s\"\ncontent_idle_timeout = \"2s\"\n\
+    let keys = "upstream = \"a\"\nresponse_header_timeout = \"1s\"\nbody_idle_timeout = \"2s\"\n\
                 event_stream_idle_timeout = \"3s\"\ntotal_timeout = \"4s\"";
     let config = config(keys, "").unwrap();
     let Action::Forward(action) = &config.routes[0].action else { panic!("it is forwarded") };
@@ -55,12 +55,12 @@ fn a_route_may_say_it_otherwise() {
 #[test]
 fn what_cannot_be_waited_for_is_refused() {
     for (route, upstream, message) in [
-        ("demo = true\nhead_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),
+        ("demo = true\nresponse_header_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),
         ("demo = true\ntotal_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),
-        ("upstream = \"a\"\nhead_timeout = \"0s\"", "", "the value must be from 1ms to 24h"),
+        ("upstream = \"a\"\nresponse_header_timeout = \"0s\"", "", "the value must be from 1ms to 24h"),
         ("upstream = \"a\"", "total_timeout = \"25h\"", "the value must be from 1ms to 24h"),
-        ("upstream = \"a\"", "content_idle_timeout = 5", "strings and durations need quotes: `\"30s\"`"),
-        ("upstream = \"a\"", "response_header_section_bytes = 63", "the value must be from 64 to 1048576"),
+        ("upstream = \"a\"", "body_idle_timeout = 5", "strings and durations need quotes: `\"30s\"`"),
+        ("upstream = \"a\"", "response_header_bytes = 63", "the value must be from 64 to 1048576"),
         ("upstream = \"a\"", "pool.idle = \"1s\"", "unknown key `idle`"),
     ] {
         let failure = config(route, upstream).err().unwrap();

@@ -63,7 +63,7 @@ fn a_balance_is_a_name_or_a_table() {
     for (name, by) in [
         ("client_address", HashBy::ClientAddress),
         ("path", HashBy::Path),
-        ("field:X-User", HashBy::Field("X-User".to_owned())),
+        ("header:X-User", HashBy::Field("X-User".to_owned())),
         ("cookie:user", HashBy::Cookie("user".to_owned())),
     ] {
         assert_eq!(balance(&format!("balance = {{ hash = \"{name}\" }}")), Balance::hash(by));
@@ -196,10 +196,10 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("balance = \"peak\"", "unknown value `peak`"),
         ("balance = 1", "invalid type: integer `1`, expected a name or a table with `hash`"),
         ("balance = { hash = \"user\" }", "`user` is an unknown hash key"),
-        ("balance = { hash = \"field:a b\" }", "`field:a b` is an unknown hash key"),
+        ("balance = { hash = \"header:a b\" }", "`header:a b` is an unknown hash key"),
         ("balance = { hash = \"path\", load_max_percent = 99 }", "the value must be from 100 to 100000"),
         ("sticky = { cookie = \"a b\" }", "`a b` is not a valid cookie name"),
-        ("check = { content = \"ok\" }", "`host`, `statuses` and `content` require `path`"),
+        ("check = { body = \"ok\" }", "`host`, `statuses` and `body` require `path`"),
         ("check = { path = \"health\" }", "invalid path"),
         ("check = { path = \"/\", host = \"a\\r\\nb\" }", "invalid host"),
         ("check = { path = \"/\", statuses = [\"2xx\"] }", "write statuses as `204` or `200-399`"),
@@ -212,7 +212,7 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("ejection = { time = \"2s\", time_max = \"1s\" }", "`time` (2s) is longer than `time_max` (1s)"),
         ("ejection.time_max = \"5s\"", "`time` (10s) is longer than `time_max` (5s)"),
         ("sticky = { cookie = \"a\", secret = \"\" }", "the secret is empty, so clients can forge cookies"),
-        ("check = { path = \"/\", content = \"\" }", "`content` is empty, and each response contains it"),
+        ("check = { path = \"/\", body = \"\" }", "`body` is empty, and each response contains it"),
     ] {
         let failure = with_servers(keys).unwrap_err();
         assert!(failure.contains(message) && failure.contains("serve.toml:8"), "{failure}");

@@ -31,7 +31,7 @@ pub(in crate::config) enum RawBalanceName {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawHash {
-    /// Key of the hash: `client_address`, `path`, `field:NAME` or `cookie:NAME`.
+    /// Key of the hash: `client_address`, `path`, `header:NAME` or `cookie:NAME`.
     pub(in crate::config) hash: Spanned<String>,
     /// Maximum load of a server in percent of the average, 100 to 100000. Beyond it, the next server gets the
     /// request. Default: 125.
@@ -84,11 +84,11 @@ pub(in crate::config) fn resolve_hash_by(resolver: &mut Resolver<'_>, raw: &Span
         None if raw.get_ref() == "client_address" => return HashBy::ClientAddress,
         None if raw.get_ref() == "path" => return HashBy::Path,
         Some(("cookie", name)) if is_token(name) => return HashBy::Cookie(name.to_owned()),
-        Some(("field", name)) if is_token(name) => return HashBy::Field(name.to_owned()),
+        Some(("header", name)) if is_token(name) => return HashBy::Field(name.to_owned()),
         _ => {}
     }
     let message = format!("`{}` is an unknown hash key", raw.get_ref().escape_debug());
-    resolver.refuse_with(raw, message, "possible: `client_address`, `path`, `field:NAME`, `cookie:NAME`");
+    resolver.refuse_with(raw, message, "possible: `client_address`, `path`, `header:NAME`, `cookie:NAME`");
     HashBy::Path
 }
 

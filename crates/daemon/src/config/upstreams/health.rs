@@ -19,7 +19,7 @@ pub(in crate::config) struct RawCheck {
     /// Statuses of a healthy server, such as `204` or `200-399`. Default: `200-399`.
     pub(in crate::config) statuses: Option<Spanned<Vec<Spanned<String>>>>,
     /// Text that the first 64 KiB of the response body must contain. Default: none.
-    pub(in crate::config) content: Option<String>,
+    pub(in crate::config) body: Option<String>,
     /// Time between two checks. Default: 5s.
     pub(in crate::config) interval: Option<Spanned<Period>>,
     /// Maximum time of a check. Default: 2s.
@@ -50,9 +50,9 @@ pub(in crate::config) struct RawEjection {
 pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned<RawCheck>) -> CheckConfig {
     let span = raw.span();
     let raw = raw.into_inner();
-    let is_about_http = raw.host.is_some() || raw.statuses.is_some() || raw.content.is_some();
+    let is_about_http = raw.host.is_some() || raw.statuses.is_some() || raw.body.is_some();
     if raw.path.is_none() && is_about_http {
-        resolver.refuse_at(&span, "`host`, `statuses` and `content` require `path`");
+        resolver.refuse_at(&span, "`host`, `statuses` and `body` require `path`");
     }
     if let Some(statuses) = &raw.statuses {
         let hint = "remove the key for `200-399`";
@@ -61,13 +61,13 @@ pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned
     let statuses = raw
         .statuses
         .map_or_else(|| vec![CheckKind::STATUSES], |statuses| resolve_statuses(resolver, statuses.get_ref()));
-    if raw.content.as_deref() == Some("") {
-        resolver.refuse_at(&span, "`content` is empty, and each response contains it");
+    if raw.body.as_deref() == Some("") {
+        resolver.refuse_at(&span, "`body` is empty, and each response contains it");
     }
     let host = raw.host.map(|host| check_host(resolver, host));
     let kind = raw.path.map_or(CheckKind::Tcp, |path| {
         let path = resolve_target(resolver, path);
-        CheckKind::Http { path, host, statuses, content: raw.content }
+        CheckKind::Http { path, host, statuses, content: raw.body }
     });
     let default = CheckConfig::new(kind);
     CheckConfig {

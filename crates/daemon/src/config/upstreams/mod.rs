@@ -83,10 +83,10 @@ pub(in crate::config) struct RawUpstream {
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
     /// Maximum time from the end of a request to the head of its response. Then another server gets the
     /// request if that is safe; otherwise the client gets 504. Default: 1m.
-    pub(in crate::config) head_timeout: Option<Spanned<Period>>,
+    pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
     /// Maximum pause within a response body. Then the response is cut off, which counts as a failure of the
     /// server. Default: 1m.
-    pub(in crate::config) content_idle_timeout: Option<Spanned<Period>>,
+    pub(in crate::config) body_idle_timeout: Option<Spanned<Period>>,
     /// Maximum pause within a `text/event-stream`. Then the response is cut off. It does not count as a
     /// failure. Default: 1h.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
@@ -97,10 +97,10 @@ pub(in crate::config) struct RawUpstream {
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
     /// Maximum size of the response headers in bytes, 64 to 1048576. Larger responses become 502. Default:
     /// 32768.
-    pub(in crate::config) response_header_section_bytes: Option<Spanned<u32>>,
+    pub(in crate::config) response_header_bytes: Option<Spanned<u32>>,
     /// Maximum number of header or trailer lines of a response, 1 to 10000. Larger responses become 502.
     /// Default: 128.
-    pub(in crate::config) response_field_lines: Option<Spanned<u32>>,
+    pub(in crate::config) response_headers: Option<Spanned<u32>>,
     /// Idle connections that each worker keeps.
     #[serde(default)]
     pub(in crate::config) pool: RawPool,
@@ -184,7 +184,7 @@ pub(in crate::config) struct RawServer {
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawQueue {
     /// Maximum number of waiting requests. Further requests get 503. Default: 1000.
-    pub(in crate::config) length_max: Option<usize>,
+    pub(in crate::config) requests_max: Option<usize>,
     /// Maximum waiting time. Then the request gets 503. Default: 5s.
     pub(in crate::config) timeout: Option<Spanned<Period>>,
 }
@@ -438,7 +438,7 @@ fn resolve_server_address(resolver: &mut Resolver<'_>, text: &str, span: &Span) 
 fn resolve_queue(resolver: &mut Resolver<'_>, raw: RawQueue) -> QueueConfig {
     let default = QueueConfig::default();
     QueueConfig {
-        length_max: raw.length_max.unwrap_or(default.length_max),
+        length_max: raw.requests_max.unwrap_or(default.length_max),
         timeout: resolver.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
     }
 }
@@ -503,13 +503,13 @@ pub(in crate::config) fn resolve_exchange(
     let Config { limits, timeouts } = default.exchange;
     let mut or = |period: &mut Option<_>, default| resolver.or(period.take(), Period(default), SOME_PERIOD).0;
     let timeouts = Timeouts {
-        head: or(&mut raw.head_timeout, timeouts.head),
-        content_idle: or(&mut raw.content_idle_timeout, timeouts.content_idle),
+        head: or(&mut raw.response_header_timeout, timeouts.head),
+        content_idle: or(&mut raw.body_idle_timeout, timeouts.content_idle),
         write_stall: or(&mut raw.write_stall_timeout, timeouts.write_stall),
         total: resolve_some_period(resolver, raw.total_timeout.take()),
         ..timeouts
     };
-    let (bytes, lines) = (raw.response_header_section_bytes.take(), raw.response_field_lines.take());
+    let (bytes, lines) = (raw.response_header_bytes.take(), raw.response_headers.take());
     let limits = Limits {
         header_section_bytes: resolver.or(bytes, limits.header_section_bytes, 64..=HEAD_BYTES_MAX),
         field_lines: resolver.or(lines, limits.field_lines, 1..=10_000),
