@@ -1,54 +1,65 @@
-//! Counters of a route: requests, statuses and response times.
+//! Durations of requests, with the attributes of the OpenTelemetry HTTP metrics.
 //!
-//! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is
-//! another worker's.
+//! Each worker counts in its own shard. Counting takes no lock, and workers share no cache line. It allocates memory
+//! only for the first request with new attributes.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thruway_net::Worker;
-use thruway_server::{Answer, Handler, Request, StatusCode};
+use thruway_server::{Answer, Handler, Method, Request, StatusCode, Version};
 
-/// Counts the requests of one route.
+/// Counts the requests of one route: `http.server.request.duration` of OpenTelemetry.
 #[derive(Debug)]
-pub struct RouteMeter {
-    shards: Box<[Shard]>,
+pub struct RouteMeter(DurationMeter<ServerAttributes>);
+
+/// Attributes of a request from a client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ServerAttributes {
+    /// `http.request.method`: a method with its own [variant](Method), or `_OTHER`.
+    pub method: &'static str,
+    /// `true` if `url.scheme` is `https`.
+    pub is_https: bool,
+    /// `network.protocol.version`.
+    pub version: Version,
+    /// `http.response.status_code`. 499 if the client left before the response; this status is never sent.
+    pub status: StatusCode,
 }
 
-/// A request that is not answered yet. It is counted when it is, or when this is dropped, because its client
-/// has left.
-pub(crate) struct Awaited {
-    /// The meter. `None` after the request is counted.
-    meter: Option<Arc<RouteMeter>>,
-    began: Duration,
-    worker: Rc<Worker>,
+/// Attributes of a request to an upstream server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ClientAttributes {
+    /// `http.request.method`: a method with its own [variant](Method), or `_OTHER`.
+    pub method: &'static str,
+    /// `http.response.status_code`.
+    pub status: StatusCode,
 }
 
-/// Counters of one worker. Larger than a cache line pair, so that workers do not share one.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Shard {
-    /// By status class, from 1xx.
-    classes: [AtomicU64; CLASSES],
-    times: Histogram<BUCKETS>,
-}
-
-/// Counters of a [`RouteMeter`].
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct RouteCounts {
-    /// Requests by the class of their status, from 1xx to 5xx.
-    pub classes: [u64; CLASSES],
-    /// Number of requests by response time: for each of [`RouteMeter::BOUNDS`] those above the bound before
-    /// it; then all others.
+/// Number and durations of the requests with the same attributes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestDurations<K> {
+    /// The attributes. `None` for all requests beyond the maximum number of different attributes, which is
+    /// [`RouteMeter::ATTRIBUTES_MAX`] for each worker.
+    pub attributes: Option<K>,
+    /// Number of requests by duration: for each of [`RouteMeter::BOUNDS`], the requests above the previous bound and
+    /// up to this one; then all longer ones.
     pub buckets: [u64; BUCKETS],
-    /// The sum of all response times.
-    pub time: Duration,
+    /// Sum of all durations.
+    pub sum: Duration,
+}
+
+impl<K> RequestDurations<K> {
+    /// Returns the number of requests.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
 }
 
 impl RouteMeter {
-    /// The bounds of the buckets.
+    /// The upper bounds of the buckets.
     pub const BOUNDS: [Duration; BUCKETS - 1] = [
         Duration::from_micros(250),
         Duration::from_micros(500),
@@ -67,60 +78,90 @@ impl RouteMeter {
         Duration::from_secs(10),
     ];
 
-    /// One for this many workers; with more, some share.
+    /// Maximum number of different attributes that a worker counts separately.
+    pub const ATTRIBUTES_MAX: usize = 32;
+
+    /// Returns a meter with a shard for each of `workers` workers. If there are more workers, some share a shard.
     pub fn new(workers: usize) -> Self {
-        Self { shards: (0..workers.max(1)).map(|_| Shard::default()).collect() }
+        Self(DurationMeter::new(workers))
     }
 
-    /// Counts a request that is answered with `status` after `time`. `worker` is the number of the worker,
-    /// from 0.
-    pub fn record(&self, worker: usize, status: StatusCode, time: Duration) {
-        let shard = &self.shards[worker % self.shards.len()];
-        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES) - 1;
-        shard.classes[class].fetch_add(1, Ordering::Relaxed);
-        shard.times.record(&Self::BOUNDS, time);
+    /// Counts a request that got its response after `duration`. `worker` is the number of the worker, from 0.
+    pub fn record(&self, worker: usize, attributes: ServerAttributes, duration: Duration) {
+        self.0.record(worker, attributes, duration);
     }
 
-    /// Returns the counters.
-    pub fn counts(&self) -> RouteCounts {
-        let mut counts = RouteCounts::default();
-        for shard in &self.shards {
-            for (sum, count) in counts.classes.iter_mut().zip(&shard.classes) {
-                *sum += count.load(Ordering::Relaxed);
-            }
-            counts.time += shard.times.add_to(&mut counts.buckets);
-        }
-        counts
+    /// Returns the durations so far, ordered by attributes.
+    pub fn durations(&self) -> Vec<RequestDurations<ServerAttributes>> {
+        self.0.durations()
     }
 }
 
-impl Awaited {
-    /// A request that comes now.
-    pub(crate) fn new(meter: Arc<RouteMeter>, worker: &Rc<Worker>) -> Self {
-        Self { meter: Some(meter), began: worker.clock().now_exact(), worker: worker.clone() }
+impl ServerAttributes {
+    /// Returns the attributes of `request` and a response with `status`.
+    pub fn of(request: &Request<'_>, status: StatusCode) -> Self {
+        let (method, is_https) = (method_attribute(request.method()), request.scheme() == "https");
+        Self { method, is_https, version: request.version(), status }
+    }
+}
+
+/// Returns the value of `http.request.method`. Clients choose methods freely, so others than the known ones share one
+/// value.
+pub(crate) fn method_attribute(method: Method<'_>) -> &'static str {
+    match method {
+        Method::Connect => "CONNECT",
+        Method::Delete => "DELETE",
+        Method::Get => "GET",
+        Method::Head => "HEAD",
+        Method::Options => "OPTIONS",
+        Method::Patch => "PATCH",
+        Method::Post => "POST",
+        Method::Put => "PUT",
+        Method::Trace => "TRACE",
+        Method::Other(_) => "_OTHER",
+    }
+}
+
+/// A request without a response. The meter counts it when the response is there, or, if there is none, when this value
+/// is dropped.
+pub(crate) struct PendingRequest {
+    /// The meter. `None` after the request is counted.
+    meter: Option<Arc<RouteMeter>>,
+    /// The attributes. The status is the one to count if the client leaves.
+    attributes: ServerAttributes,
+    began: Duration,
+    worker: Rc<Worker>,
+}
+
+impl PendingRequest {
+    /// Starts the duration of `request` now.
+    pub(crate) fn new(meter: Arc<RouteMeter>, request: &Request<'_>) -> Self {
+        let worker = request.worker().clone();
+        let attributes = ServerAttributes::of(request, CLIENT_CLOSED_REQUEST);
+        Self { meter: Some(meter), attributes, began: worker.clock().now_exact(), worker }
     }
 
-    /// When it has come.
+    /// Returns the start of the request.
     pub(crate) const fn began(&self) -> Duration {
         self.began
     }
 
-    /// Counts it as answered with `status`.
-    pub(crate) fn answered(mut self, status: StatusCode) {
+    /// Counts the request with the status of its response.
+    pub(crate) fn respond(mut self, status: StatusCode) {
         self.count(status);
     }
 
     fn count(&mut self, status: StatusCode) {
         if let Some(meter) = self.meter.take() {
             let elapsed = self.worker.clock().now_exact().saturating_sub(self.began);
-            meter.record(self.worker.index(), status, elapsed);
+            meter.record(self.worker.index(), ServerAttributes { status, ..self.attributes }, elapsed);
         }
     }
 }
 
-/// Dropping counts requests without a response: the client has left, the drain has cut it off, or the handler
-/// has panicked.
-impl Drop for Awaited {
+/// Counts a request without a response: the client has left, the end of the drain has cut it off, or the handler has
+/// panicked.
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if self.meter.is_none() {
             return;
@@ -133,7 +174,7 @@ impl Drop for Awaited {
     }
 }
 
-/// Lets a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself at a
+/// A handler whose requests a [`RouteMeter`] counts. [`Forward`](crate::Forward) can count its requests itself at a
 /// lower cost.
 pub struct Measured {
     handler: Arc<dyn Handler>,
@@ -141,7 +182,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Lets `meter` count the requests of `handler`.
+    /// Returns a handler that passes requests to `handler` and counts them with `meter`.
     pub fn new(handler: Arc<dyn Handler>, meter: Arc<RouteMeter>) -> Self {
         Self { handler, meter }
     }
@@ -149,20 +190,82 @@ impl Measured {
 
 impl Handler for Measured {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let awaited = Awaited::new(self.meter.clone(), request.worker());
+        let pending = PendingRequest::new(self.meter.clone(), request);
         let answer = self.handler.handle(request);
         if let Answer::Now(response) = &answer {
-            awaited.answered(response.status());
+            pending.respond(response.status());
             return answer;
         }
         answer.map(move |response| {
-            awaited.answered(response.status());
+            pending.respond(response.status());
             response
         })
     }
 }
 
-/// Counts times by the first of some bounds that they do not exceed; the last bucket is for those beyond all.
+/// Durations by attributes, in one shard for each worker.
+#[derive(Debug)]
+pub(crate) struct DurationMeter<K> {
+    shards: Box<[Shard<K>]>,
+}
+
+/// Counters of one worker. The alignment of two cache lines keeps the counters of two workers apart.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard<K> {
+    /// Filled from the front. Workers that share a shard may fill it at the same time.
+    series: [OnceLock<Box<Series<K>>>; RouteMeter::ATTRIBUTES_MAX],
+    overflow: Histogram<BUCKETS>,
+}
+
+#[derive(Debug)]
+struct Series<K> {
+    attributes: K,
+    durations: Histogram<BUCKETS>,
+}
+
+impl<K: Copy + Ord> DurationMeter<K> {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { shards: (0..workers.max(1)).map(|_| Shard::default()).collect() }
+    }
+
+    pub(crate) fn record(&self, worker: usize, attributes: K, duration: Duration) {
+        let shard = &self.shards[worker % self.shards.len()];
+        let new = || Box::new(Series { attributes, durations: Histogram::default() });
+        let series = shard.series.iter().map(|series| series.get_or_init(new));
+        let durations = series.into_iter().find(|series| series.attributes == attributes);
+        let durations = durations.map_or(&shard.overflow, |series| &series.durations);
+        durations.record(&RouteMeter::BOUNDS, duration);
+    }
+
+    pub(crate) fn durations(&self) -> Vec<RequestDurations<K>> {
+        let mut sums = BTreeMap::new();
+        let mut add = |attributes: Option<K>, durations: &Histogram<BUCKETS>| {
+            let (buckets, sum) = sums.entry(attributes).or_insert(([0; BUCKETS], Duration::ZERO));
+            *sum += durations.add_to(buckets);
+        };
+        for shard in &self.shards {
+            for series in shard.series.iter().map_while(OnceLock::get) {
+                add(Some(series.attributes), &series.durations);
+            }
+            add(None, &shard.overflow);
+        }
+        let durations = sums.into_iter().map(|(attributes, (buckets, sum))| RequestDurations {
+            attributes,
+            buckets,
+            sum,
+        });
+        durations.filter(|durations| durations.count() > 0).collect()
+    }
+}
+
+impl<K> Default for Shard<K> {
+    fn default() -> Self {
+        Self { series: std::array::from_fn(|_| OnceLock::new()), overflow: Histogram::default() }
+    }
+}
+
+/// Counts durations in buckets. A bucket has the durations up to its upper bound; the last bucket has none.
 #[derive(Debug)]
 pub(crate) struct Histogram<const N: usize> {
     buckets: [AtomicU64; N],
@@ -170,7 +273,7 @@ pub(crate) struct Histogram<const N: usize> {
 }
 
 impl<const N: usize> Histogram<N> {
-    /// Counts `time` by `bounds`, which are one fewer than the buckets and always the same.
+    /// Counts `time`. `bounds` are the upper bounds of all buckets except the last one, the same in each call.
     #[inline]
     pub(crate) fn record(&self, bounds: &[Duration], time: Duration) {
         let bucket = bounds.partition_point(|bound| *bound < time);
@@ -179,7 +282,7 @@ impl<const N: usize> Histogram<N> {
         self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
     }
 
-    /// Adds what was counted so far to `buckets`, and returns the sum of all times.
+    /// Adds the counters to `buckets`, and returns the sum of all durations.
     pub(crate) fn add_to(&self, buckets: &mut [u64; N]) -> Duration {
         for (sum, count) in buckets.iter_mut().zip(&self.buckets) {
             *sum += count.load(Ordering::Relaxed);
@@ -194,13 +297,12 @@ impl<const N: usize> Default for Histogram<N> {
     }
 }
 
-/// Status as in access logs; never sent.
+/// Status in access logs if the client left before the response. Never sent.
 const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),
 };
 
-const CLASSES: usize = 5;
 pub(crate) const BUCKETS: usize = 16;
 
 #[cfg(test)]
@@ -209,33 +311,71 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_time_is_counted_in_the_first_bucket_whose_bound_it_does_not_exceed() {
-        let meter = RouteMeter::new(2);
-        for (status, microseconds) in [(200, 0), (204, 250), (404, 251), (599, 10_000_000), (101, 10_000_001)]
-        {
-            meter.record(0, StatusCode::new(status).unwrap(), Duration::from_micros(microseconds));
-        }
-        let counts = meter.counts();
-        assert_eq!(counts.classes, [1, 2, 0, 1, 1]);
-        assert_eq!(
-            (counts.buckets[0], counts.buckets[1], counts.buckets[14], counts.buckets[15]),
-            (2, 1, 1, 1)
-        );
-        assert_eq!(counts.buckets.iter().sum::<u64>(), 5);
-        assert_eq!(counts.time, Duration::from_micros(20_000_502));
+    fn attributes(method: &'static str, status: u16) -> ServerAttributes {
+        let status = StatusCode::new(status).unwrap();
+        ServerAttributes { method, is_https: false, version: Version::Http11, status }
     }
 
     #[test]
-    fn every_request_is_counted_once_also_one_whose_client_has_left() {
+    fn a_duration_is_counted_in_the_first_bucket_whose_bound_it_does_not_exceed() {
+        let meter = RouteMeter::new(2);
+        for microseconds in [0, 250, 251, 10_000_000, 10_000_001] {
+            meter.record(0, attributes("GET", 200), Duration::from_micros(microseconds));
+        }
+        let [durations] = &meter.durations()[..] else { panic!("the attributes are equal") };
+        let buckets = [0, 1, 14, 15].map(|bucket| durations.buckets[bucket]);
+        assert_eq!((buckets, durations.count()), ([2, 1, 1, 1], 5));
+        assert_eq!(durations.sum, Duration::from_micros(20_000_502));
+    }
+
+    #[test]
+    fn requests_are_counted_by_attributes_over_all_workers() {
+        let meter = RouteMeter::new(2);
+        for (worker, method, status) in [(0, "GET", 200), (1, "GET", 200), (2, "POST", 200), (1, "GET", 404)]
+        {
+            meter.record(worker, attributes(method, status), Duration::from_millis(1));
+        }
+        let counts: Vec<_> =
+            meter.durations().iter().map(|series| (series.attributes, series.count())).collect();
+        let expected = [("GET", 200, 2), ("GET", 404, 1), ("POST", 200, 1)];
+        assert_eq!(counts, expected.map(|(method, status, count)| (Some(attributes(method, status)), count)));
+    }
+
+    #[test]
+    fn too_many_attributes_are_counted_together() {
+        let meter = RouteMeter::new(1);
+        let most = u16::try_from(RouteMeter::ATTRIBUTES_MAX).unwrap();
+        for status in (200..202 + most).chain([200]) {
+            meter.record(0, attributes("GET", status), Duration::ZERO);
+        }
+        let durations = meter.durations();
+        assert_eq!((durations.len(), durations[0].attributes, durations[0].count()), (33, None, 2));
+        assert_eq!((durations[1].attributes, durations[1].count()), (Some(attributes("GET", 200)), 2));
+    }
+
+    #[test]
+    fn a_request_without_a_response_is_counted_once() {
         let meter = Arc::new(RouteMeter::new(1));
         let worker = Worker::for_test(Clock::system());
-        Awaited::new(meter.clone(), &worker).answered(StatusCode::OK);
-        assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
-        drop(Awaited::new(meter.clone(), &worker));
-        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 0]);
+        let pending = || PendingRequest {
+            meter: Some(meter.clone()),
+            attributes: attributes("GET", 499),
+            began: Duration::ZERO,
+            worker: worker.clone(),
+        };
+        let statuses = || -> Vec<_> {
+            let durations = meter.durations();
+            durations
+                .iter()
+                .map(|series| (series.attributes.unwrap().status.as_u16(), series.count()))
+                .collect()
+        };
+        pending().respond(StatusCode::OK);
+        assert_eq!(statuses(), [(200, 1)]);
+        drop(pending());
+        assert_eq!(statuses(), [(200, 1), (499, 1)]);
         worker.cut_off_for_test();
-        drop(Awaited::new(meter.clone(), &worker));
-        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 1], "the server has not waited any longer");
+        drop(pending());
+        assert_eq!(statuses(), [(200, 1), (499, 1), (503, 1)]);
     }
 }

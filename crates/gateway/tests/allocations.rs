@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use thruway_gateway::{
     AddressesConfig, Expected, Guarded, HostMatch, PathMatch, PathPattern, Policy, PolicyConfig,
-    RateLimitConfig, RouteMatch, RouteMeter, Routes,
+    RateLimitConfig, RouteMatch, RouteMeter, Routes, ServerAttributes,
 };
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
-use thruway_server::{Handler, IntoHandler, Networks, StatusCode};
+use thruway_server::{Handler, IntoHandler, Networks, StatusCode, Version};
 use thruway_testkit::heap::{CountingAllocator, allocations};
 use thruway_testkit::scene::Scene;
 
@@ -66,10 +66,13 @@ fn to_find_a_route_allocates_nothing() {
 #[test]
 fn to_count_a_request_allocates_nothing() {
     let meter = RouteMeter::new(2);
+    let attributes =
+        ServerAttributes { method: "GET", is_https: false, version: Version::Http11, status: StatusCode::OK };
+    meter.record(0, attributes, Duration::from_millis(3));
     let before = allocations();
-    meter.record(0, StatusCode::OK, Duration::from_millis(3));
+    meter.record(0, attributes, Duration::from_millis(3));
     assert_eq!(allocations() - before, 0);
-    assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
+    assert_eq!(meter.durations()[0].count(), 2);
 }
 
 /// What a hundred requests allocate, in a server that is warm.

@@ -11,7 +11,7 @@ fn serve(directory: &tempfile::TempDir, config: &str) -> Thruway {
 #[test]
 fn limits_are_those_of_the_config() {
     let directory = tempfile::tempdir().unwrap();
-    let config = "[limits]\nrequest_target_bytes = 64\nheader_bytes = 256\nfield_lines = 4\n\
+    let config = "[limits]\nrequest_target_bytes = 64\nheader_bytes = 256\nheaders = 4\n\
                   body_bytes = 10\nrequests_per_connection = 2";
     let mut thruway = serve(&directory, config);
     let address = thruway.address();

@@ -214,7 +214,7 @@ hint: add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`
 fn several_mistakes_are_reported_together() {
     let config = r#"
 workers = 0
-limits.field_lines = 100000
+limits.headers = 100000
 timeouts.idle = "0s"
 
 [[listeners]]
@@ -252,17 +252,17 @@ error: another listener has the address `127.0.0.1:80`
 
 hint: leave it out
 
-error: a route needs exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`
+error: a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`
   --> a.toml:13:1
    |
 13 | [[routes]]
    | ^^^^^^^^^^
 
 error: the value must be from 1 to 10000
- --> a.toml:3:22
+ --> a.toml:3:18
   |
-3 | limits.field_lines = 100000
-  |                      ^^^^^^
+3 | limits.headers = 100000
+  |                  ^^^^^^
 
 error: the value must be from 1ms to 24h
  --> a.toml:4:17
@@ -502,10 +502,10 @@ respond.status = 101
         refusal(&with(config)),
         "\
 error: a response with status 204 has no body
- --> a.toml:6:11
+ --> a.toml:6:8
   |
-6 | content = \"a\"
-  |           ^^^
+6 | body = \"a\"
+  |        ^^^
 
 error: a field value must not contain control characters or outer whitespace
  --> a.toml:7:16
@@ -542,10 +542,10 @@ error: a field value must not contain control characters or outer whitespace
    |                           ^^^^
 
 error: the status must be from 200 to 599
-  --> a.toml:16:17
+  --> a.toml:16:18
    |
 16 | respond.status = 101
-   |                 ^^^
+   |                  ^^^
 "
     );
 }

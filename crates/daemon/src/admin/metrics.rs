@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;
-use thruway_server::{Request, Response};
+use thruway_server::{Request, Response, StatusCode, Version};
 
 use super::exposition::{Exposition, Family, Kind};
 use super::state::ServiceState;
@@ -38,7 +38,7 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     exposition.family("thruway_build_info", Kind::Gauge, "Always 1.").sample(&version, 1);
     exposition
-        .family("thruway_uptime_seconds", Kind::Gauge, "Time since the start.")
+        .family("process_uptime_seconds", Kind::Gauge, "Time since the start.")
         .sample(&[], uptime.as_secs_f64());
     exposition
         .family("thruway_client_connections", Kind::Gauge, "Open client connections.")
@@ -49,32 +49,63 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     let help = "Client errors since the start: request bodies that were incomplete, malformed or too \
                 slow, and connections without a valid PROXY header.";
     exposition
-        .family("thruway_client_faults_total", Kind::Counter, help)
+        .family("thruway_client_errors_total", Kind::Counter, help)
         .sample(&[], loads.iter().map(|load| load.client_faults_total).sum::<u64>());
 }
 
+/// Writes `http.server.request.duration` of the OpenTelemetry semantic conventions.
 fn write_routes(exposition: &mut Exposition, running: &Running) {
-    let measured = || {
-        let routes = running.routes.iter();
-        routes.filter_map(|route| Some((route.requests.as_str(), route.meter.as_ref()?.counts())))
-    };
-    let mut requests = exposition.family(
-        "thruway_route_requests_total",
-        Kind::Counter,
-        "Requests, by the class of their status.",
-    );
-    for (route, counts) in measured() {
-        for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(counts.classes) {
-            requests.sample(&[("route", route), ("class", class)], count);
+    let help = "Duration of requests from clients: from the request header to the response header.";
+    let mut family = exposition.family("http_server_request_duration_seconds", Kind::Histogram, help);
+    for route in &running.routes {
+        for durations in route.meter.iter().flat_map(|meter| meter.durations()) {
+            let status = durations.attributes.map(|attributes| StatusLabels::of(attributes.status));
+            let mut labels = vec![("http_route", route.requests.as_str())];
+            match &durations.attributes {
+                Some(attributes) => labels.extend([
+                    ("http_request_method", attributes.method),
+                    ("url_scheme", if attributes.is_https { "https" } else { "http" }),
+                    ("network_protocol_version", protocol_version(attributes.version)),
+                ]),
+                None => labels.push(OVERFLOW),
+            }
+            labels.extend(status.iter().flat_map(StatusLabels::pairs));
+            write_histogram(&mut family, &labels, &RouteMeter::BOUNDS, &durations.buckets, durations.sum);
         }
     }
-    let mut times = exposition.family(
-        "thruway_route_response_seconds",
-        Kind::Histogram,
-        "Time from the request header to the response header.",
-    );
-    for (route, counts) in measured() {
-        write_histogram(&mut times, &[("route", route)], &RouteMeter::BOUNDS, &counts.buckets, counts.time);
+}
+
+/// Returns the value of `network.protocol.version`.
+fn protocol_version(version: Version) -> &'static str {
+    match version {
+        Version::Http2 => "2",
+        other => other.as_str().trim_start_matches("HTTP/"),
+    }
+}
+
+/// Label of the requests beyond the maximum number of different attributes.
+const OVERFLOW: (&str, &str) = ("otel_metric_overflow", "true");
+
+/// The labels for a status.
+struct StatusLabels {
+    status: StatusCode,
+    code: String,
+}
+
+impl StatusLabels {
+    fn of(status: StatusCode) -> Self {
+        Self { status, code: status.as_u16().to_string() }
+    }
+
+    /// Returns `http.response.status_code` if a response was sent, and `error.type` if the request failed.
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let code = ("http_response_status_code", &*self.code);
+        let error = match self.status.as_u16() {
+            499 => [Some(("error_type", "client_disconnected")), None],
+            500.. => [Some(code), Some(("error_type", &*self.code))],
+            _ => [Some(code), None],
+        };
+        error.into_iter().flatten()
     }
 }
 
@@ -138,7 +169,7 @@ fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &Ru
     let mut ended = exposition.family("thruway_tcp_streams_ended_total", Kind::Counter, help);
     for (listener, counts) in counts() {
         for (end, count) in counts.ended {
-            ended.sample(&[("listener", &listener), ("end", end)], count);
+            ended.sample(&[("listener", &listener), ("reason", end)], count);
         }
     }
     let help = "Bytes of TCP streams, from clients and to clients.";
@@ -151,7 +182,7 @@ fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &Ru
 
 fn write_upstreams(exposition: &mut Exposition, running: &Running) {
     let mut waiting = exposition.family(
-        "thruway_upstream_waiting_requests",
+        "thruway_upstream_queued_requests",
         Kind::Gauge,
         "Requests in the queue for a server.",
     );
@@ -181,14 +212,14 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
     );
     for upstream in &running.upstreams {
         for (reason, count) in upstream.failures() {
-            failures.sample(&[("upstream", upstream.name()), ("reason", reason)], count);
+            failures.sample(&[("upstream", upstream.name()), ("error_type", reason)], count);
         }
     }
 }
 
 fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
     let mut times = exposition.family(
-        "thruway_upstream_waiting_seconds",
+        "thruway_upstream_queue_duration_seconds",
         Kind::Histogram,
         "Time in the queue, for requests that had to wait.",
     );
@@ -201,7 +232,7 @@ fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
 
 fn write_response_times(exposition: &mut Exposition, running: &Running) {
     let mut times = exposition.family(
-        "thruway_upstream_response_seconds",
+        "thruway_upstream_request_duration_seconds",
         Kind::Histogram,
         "Time from the arrival of a request to the response header, with queueing and retries.",
     );
@@ -219,7 +250,11 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             let statuses = upstream.server_statuses().into_iter();
             statuses.map(|status| Server {
                 upstream: upstream.name(),
-                address: status.address.to_string(),
+                address: match status.address.tcp() {
+                    Some(address) => address.ip().to_string(),
+                    None => status.address.to_string().trim_start_matches("unix:").to_owned(),
+                },
+                port: status.address.tcp().map(|address| address.port().to_string()),
                 status,
             })
         })
@@ -255,14 +290,23 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
     let help = "Failed requests, by the error type of RFC 9209.";
     write("thruway_server_failures_total", Kind::Counter, help, &|server, family| {
         for (reason, count) in &server.status.failures {
-            let [upstream, address] = server.labels();
-            family.sample(&[upstream, address, ("reason", reason)], count);
+            family.sample(&[&server.labels()[..], &[("error_type", *reason)]].concat(), count);
         }
     });
-    let help = "Time from the end of the request to the response header; for requests without a body, connecting is included.";
-    write("thruway_server_response_seconds", Kind::Histogram, help, &|server, family| {
-        let ResponseCounts { buckets, time } = server.status.responses;
-        write_histogram(family, &server.labels(), &RouteMeter::BOUNDS, &buckets, time);
+    // `http.client.request.duration` of the OpenTelemetry semantic conventions.
+    let help = "Duration of requests to servers: from the end of the request to the response header. For requests \
+                without a body, it includes the time to connect.";
+    write("http_client_request_duration_seconds", Kind::Histogram, help, &|server, family| {
+        for durations in &server.status.durations {
+            let status = durations.attributes.map(|attributes| StatusLabels::of(attributes.status));
+            let mut labels = server.labels();
+            labels.push(match &durations.attributes {
+                Some(attributes) => ("http_request_method", attributes.method),
+                None => OVERFLOW,
+            });
+            labels.extend(status.iter().flat_map(StatusLabels::pairs));
+            write_histogram(family, &labels, &RouteMeter::BOUNDS, &durations.buckets, durations.sum);
+        }
     });
     write(
         "thruway_server_state",
@@ -270,9 +314,8 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
         "1 for the current state, 0 for the others.",
         &|server, family| {
             for state in ServerState::ALL {
-                let [upstream, address] = server.labels();
                 let is_it = u8::from(state == server.status.state);
-                family.sample(&[upstream, address, ("state", state.as_str())], is_it);
+                family.sample(&[&server.labels()[..], &[("state", state.as_str())]].concat(), is_it);
             }
         },
     );
@@ -280,7 +323,7 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
 
 fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
     let help = "Expiry of a certificate, in seconds since 1970.";
-    let mut ends = exposition.family("thruway_certificate_not_after_seconds", Kind::Gauge, help);
+    let mut ends = exposition.family("thruway_certificate_not_after_timestamp_seconds", Kind::Gauge, help);
     for Shown { listener, certificate } in secured.shown() {
         let (listener, file) = (listener.to_string(), certificate.path.to_string_lossy());
         let labels = [("listener", &*listener), ("file", &*file)];
@@ -288,12 +331,12 @@ fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
     }
     let orders = secured.ordered();
     let help = "Consecutive failed orders of a certificate.";
-    let mut failures = exposition.family("thruway_acme_failures", Kind::Gauge, help);
+    let mut failures = exposition.family("thruway_acme_consecutive_failures", Kind::Gauge, help);
     for order in &orders {
         failures.sample(&[("name", order.names.first())], order.failures);
     }
     let help = "Time of the next order of a certificate, in seconds since 1970.";
-    let mut next = exposition.family("thruway_acme_next_order_seconds", Kind::Gauge, help);
+    let mut next = exposition.family("thruway_acme_next_order_timestamp_seconds", Kind::Gauge, help);
     for order in &orders {
         next.sample(&[("name", order.names.first())], since_epoch(order.next_at));
     }
@@ -302,14 +345,14 @@ fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
 fn write_staples(exposition: &mut Exposition, secured: &Secured) {
     let staples = secured.stapled();
     let help = "Expiry of the stapled OCSP response, in seconds since 1970.";
-    let mut ends = exposition.family("thruway_ocsp_next_update_seconds", Kind::Gauge, help);
+    let mut ends = exposition.family("thruway_ocsp_next_update_timestamp_seconds", Kind::Gauge, help);
     for staple in &staples {
         if let Some(next_update) = staple.next_update {
             ends.sample(&[("file", &staple.path.to_string_lossy())], since_epoch(next_update));
         }
     }
     let help = "Consecutive failed OCSP requests.";
-    let mut failures = exposition.family("thruway_ocsp_failures", Kind::Gauge, help);
+    let mut failures = exposition.family("thruway_ocsp_consecutive_failures", Kind::Gauge, help);
     for staple in &staples {
         failures.sample(&[("file", &staple.path.to_string_lossy())], staple.failures);
     }
@@ -322,12 +365,16 @@ fn since_epoch(time: SystemTime) -> u64 {
 /// A server with its labels.
 struct Server<'r> {
     upstream: &'r str,
+    /// `server.address`: the IP address, or the path of a Unix socket.
     address: String,
+    /// `server.port`. `None` for a Unix socket.
+    port: Option<String>,
     status: ServerStatus,
 }
 
 impl Server<'_> {
-    fn labels(&self) -> [(&str, &str); 2] {
-        [("upstream", self.upstream), ("server", &self.address)]
+    fn labels(&self) -> Vec<(&str, &str)> {
+        let port = self.port.as_deref().map(|port| ("server_port", port));
+        [("upstream", self.upstream), ("server_address", &self.address)].into_iter().chain(port).collect()
     }
 }

@@ -136,7 +136,7 @@ fn send_head(
 /// reference: to move the relay and the response costs more than the rest.
 #[inline]
 fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: Option<Duration>) {
-    forwarding.record_time(&relay.slot, asked);
+    forwarding.record_time(&relay.slot, asked, begun.response.status());
     let is_complete = begun.is_complete();
     if !is_complete && is_event_stream(&begun.response) {
         relay.expect_events(forwarding.timeouts.of_event_stream(&relay.slot.upstream.config));

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::Worker;
+use thruway_server::StatusCode;
 
 use super::request::OutgoingRequest;
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
 use super::timeouts::ForwardTimeouts;
+use crate::ClientAttributes;
 use crate::upstream::{RequestKey, ServerSlot, Upstream};
 
 /// A request on its way. It is lent to the futures that forward it: each that took it along would have room
@@ -26,8 +28,17 @@ pub(super) struct Forwarding {
     pub(super) timeouts: ForwardTimeouts,
     /// When its time is over; known when it sets out.
     pub(super) until: Option<Duration>,
-    /// When it has come, if it is counted how long responses take.
-    pub(super) timed: Option<Duration>,
+    /// Facts for the recorded response times. `None` if they are not recorded.
+    pub(super) timed: Option<TimedRequest>,
+}
+
+/// Facts about a request whose response times are recorded.
+#[derive(Clone, Copy)]
+pub(super) struct TimedRequest {
+    /// When the request arrived.
+    pub(super) came: Duration,
+    /// Its method, as an attribute of metrics.
+    pub(super) method: &'static str,
 }
 
 impl Forwarding {
@@ -68,10 +79,11 @@ impl Forwarding {
     /// Records the response time for the upstream and the server. `asked` is the time when the server got the
     /// request.
     #[inline]
-    pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>) {
-        let Some((came, asked)) = self.timed.zip(asked) else { return };
+    pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>, status: StatusCode) {
+        let Some((TimedRequest { came, method }, asked)) = self.timed.zip(asked) else { return };
         let (worker, now) = (self.worker.index(), self.worker.clock().now_exact());
-        slot.server.statistics().responses.record(worker, now.saturating_sub(asked.max(slot.sent())));
+        let attributes = ClientAttributes { method, status };
+        slot.server.statistics().record(worker, attributes, now.saturating_sub(asked.max(slot.sent())));
         self.upstream.statistics.responses.record(worker, now.saturating_sub(came));
     }
 }

@@ -7,16 +7,16 @@ use thruway_message::Method;
 use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode};
 
 use super::config::{ForwardConfig, HostRewrite};
-use super::forwarding::Forwarding;
+use super::forwarding::{Forwarding, TimedRequest};
 use super::mirror::Mirror;
 use super::request::{OutgoingRequest, Unsendable, max_forwards};
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
 use super::retry::forward;
 use super::rewrite::ResponseRewrite;
-use crate::meter::Awaited;
+use crate::meter::{PendingRequest, method_attribute};
 use crate::upstream::{RequestKey, Upstream};
-use crate::{Failure, RouteMeter};
+use crate::{Failure, RouteMeter, ServerAttributes};
 
 /// Forwards every request to an upstream.
 #[derive(Clone, Debug)]
@@ -91,7 +91,8 @@ impl Forward {
             rewrite.apply(&mut response);
         }
         if let Some(meter) = &self.meter {
-            meter.record(request.worker().index(), response.status(), Duration::ZERO);
+            let attributes = ServerAttributes::of(request, response.status());
+            meter.record(request.worker().index(), attributes, Duration::ZERO);
         }
         Answer::Now(response)
     }
@@ -140,9 +141,10 @@ impl Handler for Forward {
         let recorded = self.is_recorded.then_some(id);
         let timeouts = self.config.timeouts;
         let worker = request.worker().clone();
-        let awaited = self.meter.clone().map(|meter| Awaited::new(meter, &worker));
-        let began = || awaited.as_ref().map_or_else(|| worker.clock().now_exact(), Awaited::began);
-        let timed = self.is_timed.then(began);
+        let pending = self.meter.clone().map(|meter| PendingRequest::new(meter, request));
+        let began = || pending.as_ref().map_or_else(|| worker.clock().now_exact(), PendingRequest::began);
+        let timed =
+            self.is_timed.then(|| TimedRequest { came: began(), method: method_attribute(request.method()) });
         let mut forwarding = Forwarding {
             worker,
             upstream,
@@ -156,8 +158,8 @@ impl Handler for Forward {
         };
         Answer::later(async move {
             let response = forward(&mut forwarding).await;
-            if let Some(awaited) = awaited {
-                awaited.answered(response.status());
+            if let Some(pending) = pending {
+                pending.respond(response.status());
             }
             response
         })

@@ -108,7 +108,7 @@ fn decide(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> Next
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meter::Awaited;
+    use crate::meter::PendingRequest;
 
     fn size_of_future<'f, F>(_: impl FnOnce(&'f mut Forwarding) -> F) -> usize {
         size_of::<F>()
@@ -118,7 +118,7 @@ mod tests {
     /// slow.
     #[test]
     fn what_is_allocated_for_a_request_is_no_more_than_is_found_fast() {
-        let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<Awaited>>();
+        let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<PendingRequest>>();
         assert!(size <= 1_024, "{size}");
     }
 }

@@ -6,8 +6,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use crate::Failure;
-use crate::RouteMeter;
-use crate::meter::{BUCKETS, Histogram};
+use crate::meter::{BUCKETS, DurationMeter, Histogram};
+use crate::{ClientAttributes, RequestDurations, RouteMeter};
 
 /// Statistics of a server.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct ServerStatistics {
     opened: AtomicU64,
     reused: AtomicU64,
     failures: FailureCounts,
-    pub(crate) responses: ResponseTimes,
+    durations: OnceLock<DurationMeter<ClientAttributes>>,
 }
 
 /// Statistics of an upstream, beside those of its servers.
@@ -60,6 +60,18 @@ impl ServerStatistics {
         self.failures.add(failure);
     }
 
+    /// Records a response. `duration` ends with its head. `worker` is the number of the worker.
+    pub(crate) fn record(&self, worker: usize, attributes: ClientAttributes, duration: Duration) {
+        // More workers than cores share shards.
+        let new = || DurationMeter::new(available_parallelism().map_or(1, usize::from));
+        self.durations.get_or_init(new).record(worker, attributes, duration);
+    }
+
+    /// Returns the durations of requests, ordered by attributes.
+    pub(crate) fn durations(&self) -> Vec<RequestDurations<ClientAttributes>> {
+        self.durations.get().map(DurationMeter::durations).unwrap_or_default()
+    }
+
     pub(crate) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
@@ -93,7 +105,7 @@ impl UpstreamStatistics {
     }
 }
 
-/// Response times of a server or an upstream. Each worker has a shard of its own, as in a [`RouteMeter`].
+/// Response times of an upstream. Each worker has a shard of its own, as in a [`RouteMeter`].
 /// Unset until they are recorded.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);

@@ -11,6 +11,7 @@ use super::health::ejection::milliseconds;
 use super::parts::Upstream;
 use super::server::Server;
 use super::statistics::ResponseCounts;
+use crate::{ClientAttributes, RequestDurations};
 
 /// Status of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,8 +32,9 @@ pub struct ServerStatus {
     pub connections_reused: u64,
     /// Failed requests by their names in `Proxy-Status`, those that have occurred.
     pub failures: Vec<(&'static str, u64)>,
-    /// Response times from the end of the request, if they are [recorded](crate::Forward::timed).
-    pub responses: ResponseCounts,
+    /// Durations from the end of the request to the head of the response, by method and status, if they are
+    /// [recorded](crate::Forward::timed).
+    pub durations: Vec<RequestDurations<ClientAttributes>>,
 }
 
 /// Reason why a server gets requests or not.
@@ -163,7 +165,7 @@ impl Server {
             connections_opened: self.statistics().opened(),
             connections_reused: self.statistics().reused(),
             failures: self.statistics().failures(),
-            responses: self.statistics().responses.counts(),
+            durations: self.statistics().durations(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use thruway_message::{RequestHead, RequestTarget};
+use thruway_message::{Method, RequestHead, RequestTarget, Version};
 use thruway_net::tls::TlsInfo;
 use thruway_net::{ClientAddr, IpText};
 use time::OffsetDateTime;
@@ -117,14 +117,6 @@ fn write_user(line: &mut Vec<u8>, user: Option<&str>) {
     }
 }
 
-/// The address, and the port if that is known: proxies do not tell it.
-fn client_text(client: ClientAddr) -> String {
-    match client {
-        ClientAddr::Tcp(address) if address.port() == 0 => address.ip().to_string(),
-        client => client.to_string(),
-    }
-}
-
 fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
     match client {
         ClientAddr::Tcp(address) => line.extend_from_slice(IpText::from(address.ip()).as_bytes()),
@@ -161,32 +153,70 @@ fn shown(octets: &[u8]) -> String {
     text.chars().map(|c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// A line of the JSON format. Members with dots have the names of the OpenTelemetry semantic conventions, and the
+/// other ones are Thruway's own.
 #[derive(Serialize)]
 struct JsonLine<'a> {
-    time: &'a str,
-    client: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: &'a str,
+    #[serde(flatten)]
+    client: JsonClient,
+    #[serde(rename = "user.name", skip_serializing_if = "Option::is_none")]
     user: Option<String>,
+    #[serde(rename = "http.request.method")]
     method: Option<String>,
-    target: Option<String>,
+    #[serde(rename = "url.path", skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(rename = "url.query", skip_serializing_if = "Option::is_none")]
+    query: Option<String>,
+    #[serde(rename = "network.protocol.version")]
     version: Option<&'a str>,
+    #[serde(rename = "server.address")]
     host: Option<String>,
+    #[serde(rename = "server.port", skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+    #[serde(rename = "http.response.status_code")]
     status: u16,
-    content_bytes: u64,
+    #[serde(rename = "http.response.body.size")]
+    body_bytes: u64,
+    /// Bytes from the client to a tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     received_bytes: Option<u64>,
     duration_us: u64,
     complete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_by: Option<&'static str>,
-    referer: Option<String>,
+    #[serde(rename = "http.request.header.referer", skip_serializing_if = "Option::is_none")]
+    referer: Option<[String; 1]>,
+    #[serde(rename = "user_agent.original", skip_serializing_if = "Option::is_none")]
     user_agent: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
     tls: Option<JsonTls<'a>>,
     #[serde(flatten)]
     forwarded: Option<JsonForwarded<'a>>,
     #[serde(flatten)]
     refused: Option<JsonRefused<'a>>,
+}
+
+/// Members for the address of a client.
+#[derive(Serialize)]
+struct JsonClient {
+    #[serde(rename = "client.address")]
+    address: String,
+    /// Proxies do not send the port.
+    #[serde(rename = "client.port", skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+}
+
+impl From<ClientAddr> for JsonClient {
+    fn from(client: ClientAddr) -> Self {
+        match client {
+            ClientAddr::Tcp(address) => Self {
+                address: address.ip().to_string(),
+                port: Some(address.port()).filter(|port| *port != 0),
+            },
+            ClientAddr::Unix => Self { address: "unix:".to_owned(), port: None },
+        }
+    }
 }
 
 /// Members for requests that a policy refused.
@@ -205,11 +235,17 @@ impl<'a> From<&'a Refused> for JsonRefused<'a> {
 /// Members for connections with TLS.
 #[derive(Serialize)]
 struct JsonTls<'a> {
+    #[serde(rename = "tls.protocol.version")]
     version: &'static str,
+    #[serde(rename = "tls.cipher")]
     cipher_suite: &'a str,
+    #[serde(rename = "tls.client.server_name", skip_serializing_if = "Option::is_none")]
     server_name: Option<String>,
+    #[serde(rename = "tls.resumed")]
     resumed: bool,
+    #[serde(rename = "tls.client.subject", skip_serializing_if = "Option::is_none")]
     client_subject: Option<String>,
+    #[serde(rename = "tls.client.hash.sha256", skip_serializing_if = "Option::is_none")]
     client_fingerprint: Option<&'a str>,
 }
 
@@ -231,11 +267,12 @@ impl<'a> From<&'a TlsInfo> for JsonTls<'a> {
 #[derive(Serialize)]
 struct JsonForwarded<'a> {
     upstream: &'a str,
-    server: Option<&'a str>,
+    upstream_server: Option<&'a str>,
     retries: u32,
     queue_us: u64,
     connect_us: Option<u64>,
-    head_us: Option<u64>,
+    response_header_us: Option<u64>,
+    #[serde(rename = "error.type", skip_serializing_if = "Option::is_none")]
     failure: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
@@ -245,14 +282,23 @@ impl<'a> From<&'a Forwarded> for JsonForwarded<'a> {
     fn from(forwarded: &'a Forwarded) -> Self {
         Self {
             upstream: &forwarded.upstream,
-            server: forwarded.server.as_deref(),
+            upstream_server: forwarded.server.as_deref(),
             retries: forwarded.retries,
             queue_us: microseconds(forwarded.queue),
             connect_us: forwarded.connect.map(microseconds),
-            head_us: forwarded.head.map(microseconds),
+            response_header_us: forwarded.head.map(microseconds),
             failure: forwarded.failure,
             request_id: forwarded.request_id.as_deref(),
         }
+    }
+}
+
+/// Returns the value of `network.protocol.version`.
+fn protocol_version(version: Version) -> &'static str {
+    match version {
+        Version::Http10 => "1.0",
+        Version::Http2 => "2",
+        _ => "1.1",
     }
 }
 
@@ -266,21 +312,31 @@ impl AccessLogLines {
         let head = record.head.as_ref();
         let shown_url = |url: &[u8]| shown(&masked(url, &self.masked_parameters));
         let field = |name| Some(shown_url(head?.field(name)?.as_bytes()));
+        let target = head.map(|head| shown_url(head.target.to_string().as_bytes()));
+        // The target of CONNECT is a host, which `server.address` has.
+        let target = target.filter(|_| head.is_some_and(|head| head.method != Method::Connect));
+        let (path, query) = target.as_deref().map_or((None, None), |target| match target.split_once('?') {
+            Some((path, query)) => (Some(path.to_owned()), Some(query.to_owned())),
+            None => (Some(target.to_owned()), None),
+        });
+        let authority = head.and_then(RequestHead::authority);
         let json = JsonLine {
-            time: &timestamps.rfc3339,
-            client: client_text(record.client),
+            timestamp: &timestamps.rfc3339,
+            client: record.client.into(),
             user: record.user.map(|user| shown(user.as_bytes())),
             method: head.map(|head| shown(head.method.as_str().as_bytes())),
-            target: head.map(|head| shown_url(head.target.to_string().as_bytes())),
-            version: head.map(|head| head.version.as_str()),
-            host: head.and_then(RequestHead::authority).map(|authority| shown(authority.as_str().as_bytes())),
+            path,
+            query,
+            version: head.map(|head| protocol_version(head.version)),
+            host: authority.map(|authority| shown(authority.host().as_bytes())),
+            port: authority.and_then(|authority| authority.port()),
             status: record.status.as_u16(),
-            content_bytes: record.content_bytes,
+            body_bytes: record.content_bytes,
             received_bytes: record.received_bytes,
             duration_us: microseconds(record.duration),
             complete: record.is_complete,
             ended_by: record.is_cut_off.then_some("drain"),
-            referer: field("referer"),
+            referer: field("referer").map(|referer| [referer]),
             user_agent: field("user-agent"),
             tls: record.connection.tls().map(JsonTls::from),
             forwarded: record.forwarded.map(JsonForwarded::from),
@@ -317,9 +373,7 @@ const COMMON: &[BorrowedFormatItem<'_>] =
 mod tests {
     use super::*;
     use crate::connection_info::ConnectionInfo;
-    use thruway_message::{
-        FieldLineSpan, FieldLines, Method, OriginForm, RequestTarget, StatusCode, Version,
-    };
+    use thruway_message::{FieldLineSpan, FieldLines, OriginForm, StatusCode};
 
     const OCTETS: &[u8] = b"User-Agent: a\"b\\c\xff\x09d";
     const SPANS: [FieldLineSpan; 1] =
@@ -392,10 +446,15 @@ mod tests {
         let text = line(AccessLogFormat::Json, true);
         assert_eq!(text.matches('\n').count(), 1);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(json["time"], "2000-02-29T01:01:01Z");
-        assert_eq!((&json["target"], &json["status"]), (&"/a\"b?c".into(), &404.into()));
+        assert_eq!(json["timestamp"], "2000-02-29T01:01:01Z");
+        assert_eq!((&json["client.address"], &json["client.port"]), (&"::1".into(), &5000.into()));
+        assert_eq!((&json["url.path"], &json["url.query"]), (&"/a\"b".into(), &"c".into()));
+        assert_eq!(
+            (&json["http.response.status_code"], &json["http.response.body.size"]),
+            (&404.into(), &12.into())
+        );
         assert_eq!((&json["duration_us"], &json["complete"]), (&345.into(), &true.into()));
-        assert_eq!(json["user_agent"], "a\"b\\c\u{fffd}\u{fffd}d");
+        assert_eq!(json["user_agent.original"], "a\"b\\c\u{fffd}\u{fffd}d");
     }
 
     #[test]

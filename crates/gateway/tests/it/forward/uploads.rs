@@ -142,8 +142,10 @@ fn the_time_of_a_server_begins_when_it_has_the_request() {
     accepted.until("later");
     accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_eq!(client.answer(false).text(), "ok");
-    let of_server = gateway.upstream.server_statuses()[0].responses;
-    assert_eq!(of_server.buckets.iter().sum::<u64>(), 1);
-    assert!(of_server.time < PAUSE, "{of_server:?}");
+    let durations = gateway.upstream.server_statuses().remove(0).durations;
+    let [of_server] = &durations[..] else { panic!("one request: {durations:?}") };
+    let attributes = ClientAttributes { method: "POST", status: StatusCode::OK };
+    assert_eq!((of_server.attributes, of_server.count()), (Some(attributes), 1));
+    assert!(of_server.sum < PAUSE, "{of_server:?}");
     assert!(gateway.upstream.response_counts().time >= PAUSE, "the request itself took as long");
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use super::{AccessLogFormat, Timestamps, microseconds, write_client};
+use super::{AccessLogFormat, JsonClient, Timestamps, microseconds, write_client};
 use crate::record::StreamRecord;
 
 impl AccessLogFormat {
@@ -36,10 +36,11 @@ fn write_common(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Time
 
 #[derive(Serialize)]
 struct JsonLine<'a> {
-    time: &'a str,
-    client: String,
+    timestamp: &'a str,
+    #[serde(flatten)]
+    client: JsonClient,
     upstream: &'a str,
-    server: Option<&'a str>,
+    upstream_server: Option<&'a str>,
     retries: u32,
     connect_us: Option<u64>,
     received_bytes: u64,
@@ -50,10 +51,10 @@ struct JsonLine<'a> {
 
 fn write_json(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timestamps) {
     let json = JsonLine {
-        time: &timestamps.rfc3339,
-        client: record.connection.client.to_string(),
+        timestamp: &timestamps.rfc3339,
+        client: record.connection.client.into(),
         upstream: record.upstream,
-        server: record.server,
+        upstream_server: record.server,
         retries: record.retries,
         connect_us: record.connect.map(microseconds),
         received_bytes: record.received_bytes,
@@ -115,8 +116,8 @@ mod tests {
     fn the_line_of_a_stream_in_json_tells_all() {
         let json: serde_json::Value = serde_json::from_str(&line(AccessLogFormat::Json)).unwrap();
         let expected = serde_json::json!({
-            "time": "1970-01-01T00:00:00Z", "client": "192.0.2.1:5000", "upstream": "db",
-            "server": "192.0.2.2:5432", "retries": 1, "connect_us": 7, "received_bytes": 3, "sent_bytes": 4,
+            "timestamp": "1970-01-01T00:00:00Z", "client.address": "192.0.2.1", "client.port": 5000,
+            "upstream": "db", "upstream_server": "192.0.2.2:5432", "retries": 1, "connect_us": 7, "received_bytes": 3, "sent_bytes": 4,
             "duration_us": 5000, "end": "completed",
         });
         assert_eq!(json, expected);
