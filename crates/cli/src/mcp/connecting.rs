@@ -1,5 +1,5 @@
-//! The endpoints of a bridge whose server may not be up yet: they answer 503 until the bridge is connected to
-//! it.
+//! HTTP endpoints of a bridge to a server that may not be up yet. They respond 503 until the bridge has
+//! connected to the server.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// A bridge, once it is connected. Clones are the same.
+/// The bridge, which is empty until it is connected. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct LateBridge {
     connected: Arc<OnceLock<Connected>>,

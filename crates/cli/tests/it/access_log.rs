@@ -1,4 +1,4 @@
-//! The access log of a config.
+//! Tests of the access log: formats, rotation, clients behind proxies and authenticated users.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn config(log: &str) -> String {
     )
 }
 
-/// What is logged of two requests in this format.
+/// Returns the access log of two requests in the given format.
 fn lines(format: &str) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let log = format!("path = \"access.log\", format = \"{format}\"");
@@ -26,7 +26,7 @@ fn lines(format: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The line without its time, which stands in brackets.
+/// Removes the time from a log line. The time is in square brackets.
 fn without_time(line: &str) -> String {
     let (before, rest) = line.split_once('[').unwrap();
     let (time, after) = rest.split_once(']').unwrap();
@@ -91,12 +91,12 @@ fn a_rotated_log_is_begun_anew_at_sigusr1() {
         fs::rename(directory.path().join("access.log"), directory.path().join(to)).unwrap();
         thruway.signal(Signal::USR1);
         thruway.until_it_logs("the access log was opened again");
-        // Without another request.
+        // The server creates the new file before the next request.
         assert!(directory.path().join("access.log").exists());
     };
     rotate(&mut thruway, "access.log.1");
     get(&address, "/ok");
-    // The last lines come before the rename or after it, but they come.
+    // The entry of this request may be written before or after the rename, but it is not lost.
     rotate(&mut thruway, "access.log.2");
     get(&address, "/healthz");
     assert_eq!(thruway.terminate().code, Some(0));
@@ -133,7 +133,7 @@ fn a_log_that_nobody_reads_delays_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("path = \"-\""));
     let mut client = Client::connect(&thruway.address());
-    // A pipe holds 64 KiB; these lines have more than twice as much.
+    // A pipe holds 64 KiB. These log lines need more than twice as much.
     let target = format!("/{}", "a".repeat(4000));
     for _ in 0..40 {
         assert_eq!(client.get(&target).status(), "404");
@@ -244,10 +244,10 @@ fn who_comes_over_a_unix_socket_may_be_a_proxy() {
     assert_eq!(text.lines().map(client).collect::<Vec<_>>(), ["2001:db8::1", "unix:"]);
 }
 
-/// Lines of requests of authenticated users, in a format.
+/// Returns the access log of requests by authenticated users, in the given format.
 fn authenticated(format: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
-    // The password is `open sesame`, the key `k1`.
+    // The password is `open sesame`, and the API key is `k1`.
     let config = format!(
         r#"
 access_log = {{ path = "access.log", format = "{format}" }}
@@ -296,11 +296,11 @@ keys = {{ "ada l" = "sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668
     fs::read_to_string(directory.path().join("access.log")).unwrap()
 }
 
-/// The claims are `{"sub":"eve","exp":4102444800}`.
+/// Token with the claims `{"sub":"eve","exp":4102444800}`.
 const TOKEN: &str = "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.\
                      eyJzdWIiOiJldmUiLCJleHAiOjQxMDI0NDQ4MDB9.9Oab_NBzwXznq3oKc021fbL4FK3rbjbt6kIDfc7ylSI\r\n";
 
-/// The third column was always `-`, and the key stood in each line.
+/// The user column was once always `-`, and the log contained API keys in clear text.
 #[test]
 fn every_format_names_the_authenticated_user_and_hides_keys() {
     for format in ["common", "combined"] {
@@ -322,7 +322,8 @@ fn every_format_names_the_authenticated_user_and_hides_keys() {
     assert_eq!(lines[5]["target"], "/keys?KEY=***");
 }
 
-/// A reload could bring a policy with another parameter, whose keys were logged.
+/// After a reload, the log once contained the keys of a new policy if it read them from another query
+/// parameter.
 #[test]
 fn a_reload_hides_the_keys_of_new_policies() {
     let directory = tempfile::tempdir().unwrap();

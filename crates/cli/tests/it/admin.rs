@@ -1,4 +1,4 @@
-//! The admin listener: what it tells and what it does.
+//! Tests of the admin listener: status, metrics and commands.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Gateway {
         serde_json::from_str(get_admin(&self.admin, "/status").text()).unwrap()
     }
 
-    /// The states of the servers of the first upstream.
+    /// Returns the states of the servers of the first upstream.
     fn states(&self) -> Vec<String> {
         let status = self.status();
         let servers = status["upstreams"][0]["servers"].as_array().unwrap();
@@ -54,7 +54,7 @@ fn request(admin: &str, line: &str, host: &str, fields: &str) -> Response {
     client.response(false)
 }
 
-/// A config of an upstream of `servers`, written as in a file.
+/// Returns a config with one upstream. `servers` are entries of its server list, as written in the file.
 fn config(servers: &[String], rest: &str) -> String {
     format!(
         "workers = 1\n[admin]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
@@ -62,7 +62,7 @@ fn config(servers: &[String], rest: &str) -> String {
     )
 }
 
-/// Servers that answer with their names.
+/// Starts servers that respond with their names.
 fn backends(names: &[&str]) -> (Vec<Thruway>, Vec<String>, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let mut servers: Vec<Thruway> = Vec::new();
@@ -92,7 +92,7 @@ fn a_server_that_is_disabled_gets_no_requests_until_it_is_enabled() {
     assert_eq!(names(), ["one", "two"]);
     assert_eq!(tell(&addresses[0], "disable"), "200");
     assert_eq!((names(), gateway.states()), (vec!["two".to_owned()], vec!["disabled".into(), "up".into()]));
-    // What was disabled stays so when the config of the upstream changes.
+    // A disabled server stays disabled when the config of its upstream changes.
     fs::write(directory.path().join("thruway.toml"), config(&addresses, "retries_max = 1")).unwrap();
     assert_eq!(gateway.post("/reload").status(), "200");
     assert_eq!(names(), ["two"]);
@@ -166,7 +166,7 @@ fn pages_in_a_browser_are_refused() {
     }
 }
 
-/// `/ready` answered 200 while every check of every server failed.
+/// `/ready` once responded 200 although all servers failed their health checks.
 #[test]
 fn a_gateway_is_not_ready_while_no_server_of_a_required_upstream_is_healthy() {
     let (servers, addresses, kept) = backends(&["one"]);
@@ -203,7 +203,8 @@ fn while_it_drains_it_says_that_it_is_not_ready() {
     assert_eq!(get_admin(&gateway.admin, "/ready").text(), "ready\n");
     let mut client = Client::connect(&gateway.address);
     client.send("GET /demo/headers HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    // The handler asks for the content: the request is accepted, and keeps the server from its end.
+    // The handler asks for the body. So the request counts as accepted, and the server waits for it at
+    // shutdown.
     assert!(client.head().starts_with("http/1.1 100 "));
     gateway.thruway.signal(Signal::TERM);
     gateway.thruway.until_it_logs("draining");
@@ -238,7 +239,7 @@ fn what_other_machines_reach_must_be_allowed() {
     }
 }
 
-/// The value of the sample that is written like this.
+/// Returns the value of the sample with this name and these labels.
 fn sample(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()
@@ -296,7 +297,7 @@ fn metrics_count_what_happened() {
         assert!((sample(metrics, &name) - value).abs() < f64::EPSILON, "{name} is not {value} in {metrics}");
     }
     assert!(sample(metrics, "thruway_route_response_seconds_sum{route=\"/ and below\"}") > 0.0);
-    // Counters go on over a reload, also of an upstream of which something has changed.
+    // Counters keep their values over a reload, even if the settings of their upstream change.
     let text = format!("{text}[upstreams.backend.ejection]\nfailures = 9\n");
     fs::write(directory.path().join("thruway.toml"), text).unwrap();
     assert_eq!(gateway.post("/reload").status(), "200");
@@ -310,8 +311,8 @@ fn metrics_count_what_happened() {
     drop(servers);
 }
 
-/// A request whose body broke off while its response was being sent once caused a line at the level error, so
-/// that a client could fill the log of a gateway.
+/// A request body that broke off during the response once caused a log line at level `error`. A client could
+/// fill the log of a gateway in this way.
 #[test]
 fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
     let mut origin = Thruway::demo(&[]);
@@ -336,7 +337,7 @@ fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
 fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
     let (_servers, addresses, _kept) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
-    // Behind a policy, another counts the requests of the route.
+    // Requests on routes with policies take another path through the code, which must count them too.
     let guarded = "[[routes]]\npath = \"/guarded\"\npolicies = [\"all\"]\nupstream = \"backend\"\n\
                    [policies.all]\ndeny = [\"192.0.2.1\"]\n";
     let gateway = Gateway::start(directory.path(), &config(&addresses, guarded));
