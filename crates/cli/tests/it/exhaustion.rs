@@ -69,7 +69,7 @@ fn ten_thousand_resets_leave_nothing_behind() {
     (0..20).for_each(|_| round());
     until_no_connection(&thruway);
     let after = thruway.resident_bytes();
-    assert!(after < before + GROWTH_BYTES_MAX, "{before} octets have become {after}");
+    assert!(after < before + GROWTH_BYTES_MAX, "memory grew from {before} to {after} bytes");
     assert_eq!(get(&address, "/ok").text(), "ok");
     let ended = thruway.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -98,7 +98,7 @@ fn answers_that_nobody_reads_are_not_kept() {
     }
     assert!(sent < requests.len(), "it should have stopped");
     let after = thruway.resident_bytes();
-    assert!(after < before + GROWTH_BYTES_MAX, "{before} octets have become {after}");
+    assert!(after < before + GROWTH_BYTES_MAX, "memory grew from {before} to {after} bytes");
     assert_eq!(get(&address, "/ok").text(), "ok");
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     let mut writer = stream.try_clone().unwrap();

@@ -136,7 +136,7 @@ fn limits_timeouts_and_trusted_proxies_are_those_of_connections_to_come() {
     let limits = format!("{demo}[limits]\nfield_lines = 3\n[timeouts]\nidle = \"500ms\"\n");
     let changed = format!("trusted_proxies = [\"127.0.0.1\"]\n{}", config("new", &limits));
     thruway.reload(directory.path(), &changed, RELOADED);
-    assert_eq!(before.request("GET /", lines).status(), "200", "what was accepted keeps its limits");
+    assert_eq!(before.request("GET /", lines).status(), "200", "open connections keep their limits");
     let mut after = Client::connect(&address);
     assert_eq!(after.request("GET /", lines).status(), "431");
     let mut idle = Client::connect(&address);
@@ -187,7 +187,7 @@ fn a_listener_that_cannot_be_had_changes_nothing() {
     thruway.reload(directory.path(), &changed, "reload failed, keeping the previous config");
     thruway.until_it_logs("cannot listen on");
     assert_eq!(get(&address, "/").text(), "old");
-    assert!(!directory.path().join("socket").exists(), "what was bound is given back");
+    assert!(!directory.path().join("socket").exists(), "a failed reload closes its new listeners");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn the_example_of_canaries_keeps_users_on_their_side() {
     for name in ["stable", "canary"] {
         assert!(sides.values().any(|side| side == name), "{sides:?}");
     }
-    assert!(sides.values().all(|side| side != "next"), "what a mirror answers nobody sees");
+    assert!(sides.values().all(|side| side != "next"), "the response of a mirror is discarded");
 }
 
 /// Mirrors once received the credentials of all clients, and no setting could remove them.

@@ -102,7 +102,7 @@ fn no_request_fails_while_certificates_and_keys_of_tickets_change() {
     let (descriptors, resident) = round(1000);
     let (descriptors_then, resident_then) = round(4000);
     assert!(descriptors_then <= descriptors + DESCRIPTORS_MORE_MAX, "{descriptors} to {descriptors_then}");
-    assert!(resident_then < resident + GROWTH_BYTES_MAX, "{resident} octets have become {resident_then}");
+    assert!(resident_then < resident + GROWTH_BYTES_MAX, "it grew from {resident} to {resident_then} bytes");
     assert_eq!(server.thruway.terminate().code, Some(0));
 }
 
