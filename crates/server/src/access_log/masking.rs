@@ -45,7 +45,7 @@ fn is_name(encoded: &[u8], name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A log had the keys of all clients that send them as a query parameter.
+    /// The log once contained the keys that clients send as a query parameter.
     #[test]
     fn values_of_keys_become_stars_and_all_else_stays() {
         let names = ["key".to_owned(), "api key".to_owned()];

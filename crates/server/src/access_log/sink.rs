@@ -118,8 +118,7 @@ fn log_failure(error: &io::Error, action: &str) {
 mod tests {
     use super::*;
 
-    /// A new log could be read by every user of the machine, and so could the one that was begun after a
-    /// rotation.
+    /// A new log file was once readable by every user of the machine, also after a rotation.
     #[test]
     fn others_cannot_read_a_new_log() {
         let directory = tempfile::tempdir().unwrap();

@@ -138,8 +138,8 @@ const HEAD_AND_CODE_BYTES: usize = HEAD_BYTES + 4;
 mod tests {
     use super::*;
 
-    /// A preface of three bytes, data that ends its stream, a reset, a ping, and the beginning of a header
-    /// section.
+    /// The last three bytes of a preface, a DATA frame that ends its stream, RST_STREAM, a PING
+    /// acknowledgment, and the start of HEADERS.
     const OCTETS: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
 
     fn frames(pieces: usize) -> Vec<Frame> {

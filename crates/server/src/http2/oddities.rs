@@ -103,7 +103,7 @@ mod tests {
         found.unwrap()
     }
 
-    /// Returns how many such frames fit into the allowance.
+    /// Returns the number of such frames that are within the limit.
     fn forgiven(frame: Frame) -> usize {
         let mut oddities = Oddities::new(1000, Duration::ZERO);
         (0..10_000).take_while(|_| (oddities.received(frame), !oddities.is_too_many()).1).count()

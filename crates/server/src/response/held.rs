@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that has a pipe, and nothing else.
+    /// A stream with a single pipe and no other data.
     struct Piped;
 
     impl ContentStream for Piped {
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Once content was copied where a policy held something for it.
+    /// The server once copied a piped body into memory if a policy had attached a guard to the response.
     #[test]
     fn what_comes_in_pipes_still_does() {
         let mut response =

@@ -1,4 +1,4 @@
-//! Large content of requests, for handlers that take it in pipes.
+//! Large request bodies for handlers that read them from pipes.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -9,13 +9,13 @@ use thruway_server::{Config, ContentError, OwnedRequest, RequestContent, Request
 
 use crate::site::{GET, Site, rest};
 
-/// Octets of which none is where it does not belong.
+/// Returns bytes in which each group of four is unique. So a test detects misplaced bytes.
 fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
 
-/// All of the content, and how many pipes it came in. Pipes are taken as such, or, once they are there, not
-/// any more.
+/// Reads the whole body and returns it with the number of pipes. If `takes_pipes` is `false`, it accepts a
+/// pipe only in the first poll for each piece.
 async fn collect(content: &mut RequestContent, takes_pipes: bool) -> Result<(Vec<u8>, usize), ContentError> {
     let (mut octets, mut pipes) = (Vec::new(), 0);
     loop {

@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// An endless page of zeros, and how much of it was taken.
+    /// An endless body of zeros. It counts the bytes that were read from it.
     struct Zeros(Arc<Mutex<usize>>);
 
     impl ContentStream for Zeros {
@@ -284,7 +284,8 @@ mod tests {
         }
     }
 
-    /// Zeros give no output for long, and a source that is always ready never makes the stream wait.
+    /// Zeros produce no output for a long time. A source that is always ready must not block other
+    /// connections.
     #[test]
     fn others_have_their_turn_while_nothing_comes_out() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstandard, ContentCoding::Brotli] {

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::layers::Compression;
 
-    /// Checks the documented memory of a stream for zstd; other tests count allocations for the other
+    /// Checks the documented memory of a stream with zstd. Other tests count allocations for the other
     /// codings.
     #[test]
     fn zstandard_takes_as_much_memory_as_is_said() {
