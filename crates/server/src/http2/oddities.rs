@@ -114,14 +114,14 @@ mod tests {
         for (name, kind, flags, content, count) in [
             ("resets", 3, 0, &b"\0\0\0\x08"[..], 99),
             ("settings", 4, 0, b"", 199),
-            ("acknowledgements that nobody asked for", 4, 1, b"", 999),
+            ("unsolicited acknowledgements", 4, 1, b"", 999),
             ("pings", 6, 0, b"12345678", 999),
             ("priorities", 2, 0, b"12345", 999),
             ("updates of windows", 8, 0, b"\0\0\0\x01", 999),
             ("empty data", 0, 0, b"", 199),
             ("empty continuations", 9, 0, b"", 199),
             ("continuations", 9, 0, b"x", 999),
-            ("frames that nobody knows", 77, 0, b"x", 999),
+            ("frames of unknown types", 77, 0, b"x", 999),
         ] {
             assert_eq!(forgiven(frame(kind, flags, content)), count, "{name}");
         }

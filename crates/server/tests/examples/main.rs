@@ -2,7 +2,7 @@
 //!
 //! The tests use only the network: examples contain no unit tests of handlers.
 
-#[expect(dead_code, reason = "`main` is called by those who run an example")]
+#[expect(dead_code, reason = "only users of an example call `main`")]
 mod programs;
 mod site;
 

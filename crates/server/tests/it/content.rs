@@ -13,7 +13,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::gate::Gates;
 
 fn length_of(request: &Request) -> Response {
-    Response::text(format!("{} octets", request.content().len()))
+    Response::text(format!("{} bytes", request.content().len()))
 }
 
 async fn echo(mut request: OwnedRequest) -> Content {
@@ -22,7 +22,7 @@ async fn echo(mut request: OwnedRequest) -> Content {
 
 async fn collect(mut request: OwnedRequest) -> Response {
     match request.content().collect(1 << 20).await {
-        Ok(content) => Response::text(format!("{} octets", content.len())),
+        Ok(content) => Response::text(format!("{} bytes", content.len())),
         Err(error) => Response::text(error.to_string()).with_status(error.status()),
     }
 }
@@ -38,7 +38,7 @@ fn a_plain_handler_is_called_when_all_content_has_arrived() {
     client.send(post(10)).send("hello");
     assert_eq!(client.received(), "");
     client.send("world");
-    assert!(client.received().ends_with("\r\n\r\n10 octets"));
+    assert!(client.received().ends_with("\r\n\r\n10 bytes"));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn content_beyond_what_a_plain_handler_takes_is_refused() {
     client.send(post(9)).send("123456789");
     assert!(client.received().starts_with("HTTP/1.1 413 "));
     client.send(post(8)).send("12345678");
-    assert!(client.received().ends_with("8 octets"));
+    assert!(client.received().ends_with("8 bytes"));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_handler_that_does_not_read_holds_its_client_back() {
     let mut client = scene.connect();
     client.send(post(1 << 20)).send(vec![b'x'; 1 << 20]);
     let read = (1 << 20) - client.unread();
-    assert!(read <= 130 << 10, "{read} octets were read for a handler that reads none");
+    assert!(read <= 130 << 10, "{read} bytes were read for a handler that reads none");
     gates.open("read");
     assert!(client.received().ends_with("\r\n\r\n1048576"));
 }
@@ -180,10 +180,10 @@ fn a_client_is_told_to_continue_when_the_handler_wants_its_content() {
     client.send(expecting);
     assert_eq!(client.received(), "HTTP/1.1 100 Continue\r\n\r\n");
     client.send("hello");
-    assert!(client.received().ends_with("5 octets"));
+    assert!(client.received().ends_with("5 bytes"));
     client.send(expecting.to_owned() + "hello");
     let answer = client.received();
-    assert!(answer.starts_with("HTTP/1.1 200 "), "who has sent the content need not be told: {answer}");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "the client has already sent the body: {answer}");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn content_that_was_limited_ends_in_an_error_for_its_reader() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut client = scene.connect();
     client.send(head).send("5\r\nhello\r\n").send("3\r\nwor\r\n").send("0\r\n\r\n");
-    assert!(client.received().ends_with("8 octets"));
+    assert!(client.received().ends_with("8 bytes"));
     client.send(head).send("5\r\nhello\r\n").send("4\r\nworl\r\n");
     assert!(client.received().starts_with("HTTP/1.1 413 "));
 }

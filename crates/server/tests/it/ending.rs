@@ -44,7 +44,7 @@ fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
         let connect = || {
             let mut client = scene.connect();
             // The extra bytes arrive either in a later read or together with the request.
-            client.cut_into(octets).send(format!("{last}what nobody waits for"));
+            client.cut_into(octets).send(format!("{last}extra bytes"));
             assert!(client.received().ends_with("\r\n\r\nok") && client.is_finished());
             assert_eq!((client.unread(), client.is_closed()), (0, false));
             client
@@ -150,7 +150,7 @@ fn a_drain_closes_idle_connections_soon_but_answers_what_has_arrived() {
     scene.drain();
     idle.run();
     late.send(GET);
-    assert!(late.received().contains("Connection: close"), "what comes at the last moment is answered");
+    assert!(late.received().contains("Connection: close"), "a request at the last moment is answered");
     assert!(late.is_finished() && late.finish().is_closed());
     assert!(!idle.is_closed());
     scene.pass(Duration::from_millis(400));

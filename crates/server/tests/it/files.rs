@@ -174,7 +174,7 @@ fn a_file_that_becomes_shorter_ends_the_connection() {
         File::options().write(true).open(site.path().join("large.bin")).unwrap().set_len(1_000_000).unwrap();
         let received = take_by(&mut client, 100_000);
         let (head, content) = split_head(&received);
-        assert!(content.len() < length_in(&head) && content.len() <= 1_200_000, "{} octets", content.len());
+        assert!(content.len() < length_in(&head) && content.len() <= 1_200_000, "{} bytes", content.len());
         assert!(!content.windows(5).any(|five| five == b"HTTP/"), "nothing follows");
         assert!(client.is_finished());
         client.finish();

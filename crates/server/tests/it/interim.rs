@@ -86,5 +86,5 @@ fn only_so_many_wait() {
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let answer = client.received();
-    assert!(answer.ends_with("\r\n\r\nanswer") && answer.len() < 17 << 10, "{} octets", answer.len());
+    assert!(answer.ends_with("\r\n\r\nanswer") && answer.len() < 17 << 10, "{} bytes", answer.len());
 }

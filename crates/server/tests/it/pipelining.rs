@@ -109,7 +109,7 @@ fn a_client_that_does_not_read_is_not_served_beyond_the_limit() {
     let many = request.repeat(100_000);
     client.send(&many);
     let read = many.len() - client.unread();
-    assert!(read < 200 << 10, "{read} octets of requests were read while no answer was");
+    assert!(read < 200 << 10, "{read} bytes of requests were read while no response was");
     client.take_more(usize::MAX);
     assert_eq!(contents(&client.received()).len(), 100_000);
 }

@@ -71,7 +71,7 @@ fn what_a_handler_returns_becomes_a_response() {
         .get("/pair", || (StatusCode::CREATED, "made"))
         .get("/result", || Err::<&str, StatusCode>(StatusCode::CONFLICT))
         .get("/option", || None::<&str>)
-        .get("/octets", || vec![1_u8, 2]);
+        .get("/bytes", || vec![1_u8, 2]);
     let scene = Scene::new(router);
     for (path, status, ending) in [
         ("/status", "404 Not Found", "Content-Length: 0\r\n\r\n"),
@@ -80,7 +80,7 @@ fn what_a_handler_returns_becomes_a_response() {
         ("/pair", "201 Created", "made"),
         ("/result", "409 Conflict", "\r\n\r\n"),
         ("/option", "404 Not Found", "\r\n\r\n"),
-        ("/octets", "200 OK", "\x01\x02"),
+        ("/bytes", "200 OK", "\x01\x02"),
     ] {
         let answer = get(&scene, path);
         assert!(

@@ -326,7 +326,7 @@ fn it_is_taken_for_gone_otherwise() {
     assert_eq!(gates.waiting(), 1);
     scene.pass(Duration::from_millis(1300));
     assert!(client.is_closed() && client.received().is_empty());
-    assert_eq!(gates.waiting(), 0, "what was done for it is given up");
+    assert_eq!(gates.waiting(), 0, "the handler is dropped");
 }
 
 /// A body that ends with the connection once looked complete to a client that had closed its sending side but

@@ -51,7 +51,7 @@ fn site() -> Site {
     let app = Router::new()
         .get("/", || "next")
         .post("/pipes", |request| check(request, true))
-        .post("/octets", |request| check(request, false));
+        .post("/bytes", |request| check(request, false));
     Site::start(app, Config::default())
 }
 
@@ -63,7 +63,7 @@ fn post(path: &str, length: usize, lines: &str) -> Vec<u8> {
 fn content_arrives_whole_in_pipes_and_without() {
     let site = site();
     for (path, length, in_pipes) in
-        [("/pipes", 5_000_001, true), ("/pipes", 30_000, false), ("/octets", 5_000_001, false)]
+        [("/pipes", 5_000_001, true), ("/pipes", 30_000, false), ("/bytes", 5_000_001, false)]
     {
         let mut client = site.connect();
         let mut writer = client.try_clone().unwrap();
@@ -80,7 +80,7 @@ fn content_arrives_whole_in_pipes_and_without() {
         } else {
             assert!(answers.contains(&format!("\r\n\r\n{length} true ")), "{answers}");
         }
-        assert!(answers.ends_with("\r\n\r\nnext"), "what comes behind is a request: {answers}");
+        assert!(answers.ends_with("\r\n\r\nnext"), "the next bytes are a request: {answers}");
     }
 }
 

@@ -368,7 +368,7 @@ fn only_so_many_streams_are_compressed_at_a_time() {
     assert!(coding_of(&mut first, 0) && coding_of(&mut second, 1) && !coding_of(&mut third, 2));
     second.reset();
     let mut fourth = scene.connect();
-    assert!(coding_of(&mut fourth, 2), "who has gone makes room");
+    assert!(coding_of(&mut fourth, 2), "a closed connection frees its stream");
     let whole = get(Layered::new(|| text(1000)).layer(Compression::new().streams_max(0)), &accept("gzip"));
     assert_eq!(whole.field("Content-Encoding"), "gzip", "content that is all there needs no stream");
 }

@@ -69,7 +69,7 @@ fn each_flood_comes_to_an_end() {
         let (taken, code) = endured(&mut client, piece);
         assert!((100..=2000).contains(&taken), "{name}: {taken} were taken");
         assert_eq!(code, Some(ENHANCE_YOUR_CALM), "{name}");
-        assert_eq!(gates.waiting(), 0, "{name}: what was begun is given up");
+        assert_eq!(gates.waiting(), 0, "{name}: the handlers are dropped");
     }
 }
 

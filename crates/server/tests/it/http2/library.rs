@@ -61,7 +61,7 @@ impl Library {
                     Poll::Ready(Ok(length)) => assert_eq!(length, to_client.len()),
                     // The client has closed the connection.
                     Poll::Ready(Err(_)) => return,
-                    Poll::Pending => panic!("there should be room for {} octets", to_client.len()),
+                    Poll::Pending => panic!("there should be room for {} bytes", to_client.len()),
                 }
             }
             if to_server.is_empty() && to_client.is_empty() {

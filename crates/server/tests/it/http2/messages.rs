@@ -278,7 +278,7 @@ fn what_a_handler_does_not_read_stays_with_the_client() {
     let (response, mut to) = library.begin(post("/one"), false);
     let all = Bytes::from(vec![b'x'; 1 << 20]);
     let sent = send_some(&mut library, &mut to, all.clone());
-    assert!(sent <= 256 << 10, "{sent} octets were taken that nobody reads");
+    assert!(sent <= 256 << 10, "{sent} bytes were accepted without a reader");
     // Another stream has its own window.
     let (other, mut to_other) = library.begin(post("/other"), false);
     assert!(send_some(&mut library, &mut to_other, all.slice(..64 << 10)) == 64 << 10);

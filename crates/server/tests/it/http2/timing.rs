@@ -183,7 +183,7 @@ fn a_drain_answers_what_was_accepted_and_says_so() {
     let frames = received(&mut client);
     assert_eq!(end_of(&frames), Some(NO_ERROR));
     let goaway = frames.iter().find(|frame| frame.kind == GOAWAY).unwrap();
-    assert_eq!(goaway.content[..4], [0x7f, 0xff, 0xff, 0xff], "what is on its way is answered too");
+    assert_eq!(goaway.content[..4], [0x7f, 0xff, 0xff, 0xff], "requests under way are answered too");
     let ping = frames.iter().find(|frame| frame.kind == PING).unwrap().content.clone();
     client.send(request(3, &get("/second"))).send(frame(PING, ACK, 0, ping));
     let frames = received(&mut client);
@@ -209,7 +209,7 @@ fn a_drain_waits_for_answers_that_are_on_their_way() {
     let mut come = client.received_octets();
     while String::from_utf8_lossy(&come).matches('x').count() < 60_000 {
         scene.pass(Duration::from_secs(5));
-        assert!(!client.is_closed() && !client.is_finished(), "after {} octets", come.len());
+        assert!(!client.is_closed() && !client.is_finished(), "after {} bytes", come.len());
         client.take_more(1000);
         come.extend(client.received_octets());
     }

@@ -77,7 +77,7 @@ fn a_tunnel_takes_no_more_than_it_passes_on() {
     let mut content = library.now(&mut response).unwrap().into_body();
     // The client does not read the echo, so neither side enlarges its windows.
     let sent = send_some(&mut library, &mut to, Bytes::from(vec![b'x'; 1 << 20]));
-    assert!(sent < 256 << 10, "{sent} octets were taken");
+    assert!(sent < 256 << 10, "{sent} bytes were accepted");
     let mut back = 0;
     while back < sent {
         let taken = library.taken(&mut content);
