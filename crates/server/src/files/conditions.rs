@@ -112,9 +112,9 @@ impl Validators {
     }
 }
 
-/// The value of `Last-Modified` for a file that was modified at `modified` (RFC 9110 §8.8.2.1): whole
-/// seconds, and not later than `now`. `None` outside of the years 1970 to 9999, which is all that a date can
-/// show.
+/// Returns the value of `Last-Modified` for a file with the modification time `modified` (RFC 9110 §8.8.2.1):
+/// whole seconds, and not later than `now`. `None` before 1970 and after 9999, because HTTP dates cannot
+/// express these years.
 pub(super) fn last_modified(modified: SystemTime, now: SystemTime) -> Option<SystemTime> {
     let since_epoch = modified.min(now).duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let seconds = Some(since_epoch.as_secs()).filter(|seconds| *seconds < YEAR_10000)?;

@@ -1,4 +1,4 @@
-//! Scans the heads of the frames that pass (RFC 9113 §4.1). The HTTP/2 library interprets the frames; this
+//! Scans the frame heads of a byte stream (RFC 9113 §4.1). The HTTP/2 library interprets the frames; this
 //! module counts them.
 
 /// Finds frames in bytes that arrive in pieces of any size.
@@ -6,7 +6,7 @@
 pub(super) struct FrameScan {
     /// Number of bytes before the first frame.
     preface_left: usize,
-    /// The part of the next frame head that has passed, with the error code behind it, if any.
+    /// The received part of the next frame head. For a reset, the error code follows.
     head: [u8; HEAD_AND_CODE_BYTES],
     head_filled: usize,
     /// Remaining bytes of the current frame.
