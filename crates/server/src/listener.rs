@@ -153,8 +153,8 @@ impl Listener {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Replaces `before`: connections that it has accepted also use the new list of hosts that are served
-    /// elsewhere.
+    /// Replaces `before`. Connections that `before` has accepted also use the new list of hosts of other
+    /// listeners.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.elsewhere.store(tls.elsewhere.load_full());

@@ -21,11 +21,11 @@ use super::{Content, Response};
 /// | `Result`, `Option` | of either side; 404 for `None` |
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a response")]
 pub trait IntoResponse {
-    /// The response.
+    /// Converts the value into a response.
     fn into_response(self) -> Response;
 }
 
-/// A value to be sent as JSON.
+/// A value to send as JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(pub T);
 
