@@ -90,8 +90,8 @@ impl ConnectionInfo {
     }
 }
 
-/// Hosts that other listeners serve. All connections of a listener share this value, also those from before a
-/// reload.
+/// Hosts that other listeners serve. All connections of a listener share this value, including connections
+/// from before a reload.
 pub(crate) type LiveElsewhere = Arc<ArcSwapOption<Elsewhere>>;
 
 /// Hosts of other listeners that require other client certificates.

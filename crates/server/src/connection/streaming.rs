@@ -1,4 +1,4 @@
-//! A response whose body arrives in pieces.
+//! A response with a body that arrives in pieces.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};

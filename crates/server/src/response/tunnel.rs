@@ -13,8 +13,8 @@ use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection as a byte stream in both directions. It implements the traits of tokio, so crates for other
-/// protocols can use it. Over TLS, some bytes of a pending write may already be encrypted. So repeat a
-/// pending write with the same bytes.
+/// protocols can use it. Over TLS, some bytes of a pending write may already be encrypted. The next write
+/// must begin with the same bytes, so do not replace a pending write by another one.
 ///
 /// When the tunnel is dropped, the server still sends its unsent bytes. Over TLS, the peer also gets the end
 /// of the stream, unless the bytes were [discarded](Transport::discard_unsent).
