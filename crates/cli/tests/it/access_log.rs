@@ -265,7 +265,7 @@ path = "/tokens"
 policies = ["tokens"]
 answer.content = "in"
 [policies.tokens.jwt]
-secret = "a secret of thirty-two octets, at least"
+secret = "a secret of at least thirty-two bytes"
 [policies.users.basic_auth]
 users = {{ ali = "$$2y$$10$$dGGXUJOVnuL1Np/cZJw9oebHuWep.Mm6TgDleeEAoOIaeqzUw/d7u" }}
 [policies.few.rate_limit]
@@ -298,7 +298,7 @@ keys = {{ "ada l" = "sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668
 
 /// Token with the claims `{"sub":"eve","exp":4102444800}`.
 const TOKEN: &str = "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.\
-                     eyJzdWIiOiJldmUiLCJleHAiOjQxMDI0NDQ4MDB9.9Oab_NBzwXznq3oKc021fbL4FK3rbjbt6kIDfc7ylSI\r\n";
+                     eyJzdWIiOiJldmUiLCJleHAiOjQxMDI0NDQ4MDB9.RNq3AMYdVIoix1ILjNKDfa3CGgXiNmbPhQymX5SZOZs\r\n";
 
 /// The user column was once always `-`, and the log contained API keys in clear text.
 #[test]
