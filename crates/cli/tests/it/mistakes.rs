@@ -41,7 +41,7 @@ fn check_says_what_would_be_served() {
 listens on 127.0.0.1:8080, HTTP/2 too
 listens on [::1]:8080
 listens on unix:thruway.sock
-/ and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 octets on
+/ and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 bytes on
 /healthz: answers 200
 /gone and below: answers 410
 /old and below: redirects to /new{rest}{query} with 308

@@ -370,7 +370,7 @@ struct Driven<T: Transport>(State<T>);
 
 #[expect(
     clippy::large_enum_variant,
-    reason = "most are connections to their end; a box would be one more for each"
+    reason = "most values are connections, and a box would cost each of them an allocation"
 )]
 enum State<T> {
     Connection(Connection<T>),

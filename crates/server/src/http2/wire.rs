@@ -18,7 +18,7 @@ use crate::connection::Service;
 /// The transport, shared by the library and the connection.
 pub(super) struct Wire<T>(Rc<RefCell<State<T>>>);
 
-#[expect(clippy::struct_excessive_bools, reason = "each can be so by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 struct State<T> {
     service: Rc<Service>,
     transport: T,

@@ -143,7 +143,7 @@ impl fmt::Display for Compression {
         for (i, Coder { coding, level }) in self.coders.iter().enumerate() {
             write!(f, "{}{} at level {level}", if i > 0 { ", " } else { "" }, coding.name())?;
         }
-        write!(f, ", from {} octets on", self.minimum_bytes)
+        write!(f, ", from {} bytes on", self.minimum_bytes)
     }
 }
 
