@@ -241,7 +241,7 @@ async fn shake_hands(
         }
         Err((stream, error)) => {
             // Any client can cause this, so it is logged at debug level only.
-            tracing::debug!(client = %info.client, %error, "no connection in TLS");
+            tracing::debug!(client = %info.client, %error, "TLS handshake failed");
             if matches!(error, HandshakeError::Refused(_)) {
                 see_off(stream, &guard, http.linger()).await;
             }

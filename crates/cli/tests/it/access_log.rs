@@ -90,7 +90,7 @@ fn a_rotated_log_is_begun_anew_at_sigusr1() {
     let rotate = |thruway: &mut Thruway, to: &str| {
         fs::rename(directory.path().join("access.log"), directory.path().join(to)).unwrap();
         thruway.signal(Signal::USR1);
-        thruway.until_it_logs("the access log was opened again");
+        thruway.until_it_logs("access log reopened");
         // The server creates the new file before the next request.
         assert!(directory.path().join("access.log").exists());
     };

@@ -57,7 +57,7 @@ impl OpenTarget {
 impl LogTarget for OpenTarget {
     fn reopen(&mut self) {
         self.follow_path();
-        tracing::info!("the access log was opened again");
+        tracing::info!("access log reopened");
     }
 
     /// Writes bytes. If that fails, they are lost, and the error is logged.
@@ -100,7 +100,10 @@ fn reopen_if_moved(path: &Path, file: &mut File) {
     match append_to(path) {
         Ok(new) => *file = new,
         Err(error) => {
-            log_failure(&error, &format!("cannot open the access log `{}` again", path.display()));
+            log_failure(
+                &error,
+                &format!("cannot reopen the access log `{}`, keeping the old file", path.display()),
+            );
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn poll_later(
 /// Returns the response for a handler that has panicked. The panic hook has printed the message.
 #[cold]
 pub(crate) fn panicked() -> Response {
-    Response::text("something went wrong here\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
+    Response::text("internal error\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// Bytes that are not a request get an HTTP/1.1 response, and the connection closes.

@@ -387,7 +387,7 @@ enum Parsed {
 
 #[cold]
 pub(crate) fn too_many_connections() -> Response {
-    Response::text("there are too many connections\n")
+    Response::text("too many connections\n")
         .with_status(StatusCode::SERVICE_UNAVAILABLE)
         .with_field("Retry-After", "5")
         .and_close()

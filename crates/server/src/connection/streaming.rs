@@ -131,7 +131,7 @@ impl Streaming {
     fn count(&mut self, length: u64) -> Result<(), BoxError> {
         self.sent_bytes += length;
         if let Framing::Octets { remaining } = &mut self.framing {
-            *remaining = remaining.checked_sub(length).ok_or("there is more content than was announced")?;
+            *remaining = remaining.checked_sub(length).ok_or("the body exceeds its announced length")?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Streaming {
     pub(super) fn write_end(&self, output: &mut Output) -> Result<(), BoxError> {
         match self.framing {
             Framing::Octets { remaining: 0 } | Framing::UntilClose => Ok(()),
-            Framing::Octets { .. } => Err("there is less content than was announced".into()),
+            Framing::Octets { .. } => Err("the body is shorter than its announced length".into()),
             Framing::Chunked { owes_end } => {
                 if owes_end {
                     write_chunk_end(output.octets());
@@ -209,9 +209,9 @@ pub(crate) fn poll_meanwhile(
 pub(crate) fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
     static LIMIT: LogLimit = LogLimit::new();
     if is_client_fault(error) {
-        tracing::debug!(%error, "the body of a response failed because that of the request did");
+        tracing::debug!(%error, "response body failed because the request body failed");
     } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(%error, suppressed, "the body of a response failed");
+        tracing::error!(%error, suppressed, "response body failed");
     }
 }
 

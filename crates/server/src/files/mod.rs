@@ -139,7 +139,7 @@ impl Files {
     #[must_use]
     pub fn cache_control(mut self, value: impl Into<String>) -> Self {
         let value = value.into();
-        assert!(FieldValue::new(value.as_bytes()).is_ok(), "`{}` is no field value", value.escape_debug());
+        assert!(FieldValue::new(value.as_bytes()).is_ok(), "invalid header value `{}`", value.escape_debug());
         self.policy.cache_control = Some(value);
         self
     }

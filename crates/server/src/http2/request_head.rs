@@ -67,7 +67,7 @@ impl Malformed {
             Self::AuthorityMissing => "a request must have `:authority` or `Host`",
             Self::ContentLengthInvalid => "`Content-Length` must be one decimal number",
             Self::FieldValueInvalid => "a field value must not begin or end with whitespace",
-            Self::HostDiffers => "`Host` must be what `:authority` is",
+            Self::HostDiffers => "`Host` must equal `:authority`",
             Self::HostInvalid => "`Host` must be one host and an optional port",
             Self::ProtocolInvalid => "`:protocol` must be a token",
             Self::PathInvalid => "`:path` must begin with a slash",

@@ -197,7 +197,7 @@ impl Sending {
             Some(Ok(data)) => Some(self.take(data)),
             Some(Err(error)) => Some(Err(error)),
             None if self.remaining.is_some_and(|remaining| remaining > 0) => {
-                Some(Err("there is less content than was announced".into()))
+                Some(Err("the body is shorter than its announced length".into()))
             }
             None => None,
         })
@@ -207,7 +207,7 @@ impl Sending {
     fn take(&mut self, data: Bytes) -> Result<(), BoxError> {
         if let Some(remaining) = &mut self.remaining {
             *remaining =
-                remaining.checked_sub(data.len() as u64).ok_or("there is more content than was announced")?;
+                remaining.checked_sub(data.len() as u64).ok_or("the body exceeds its announced length")?;
         }
         self.piece = data;
         Ok(())

@@ -42,7 +42,8 @@ impl Handler for WithTimeout {
             Answer::Now(response) => Answer::Now(response),
             Answer::Later(later) => Answer::later(async move {
                 tokio::time::timeout(within, later).await.unwrap_or_else(|_| {
-                    Response::text("the answer took too long\n").with_status(StatusCode::SERVICE_UNAVAILABLE)
+                    Response::text("the response took too long\n")
+                        .with_status(StatusCode::SERVICE_UNAVAILABLE)
                 })
             }),
         }

@@ -168,7 +168,7 @@ impl Router {
         };
         let route = self.route_at(path)?;
         if route.find(parsed).is_some() {
-            return Err(RouteError::new(path, format!("it has a handler for {method} already")));
+            return Err(RouteError::new(path, format!("it already has a handler for {method}")));
         }
         let name =
             parsed.registered().map_or_else(|| MethodName::Other(method.to_owned()), MethodName::Registered);
@@ -215,7 +215,7 @@ impl Router {
             (None, Some(_)) if has_handler => return Ok(()),
             (Some(_), None) => {}
             _ if has_handler => {
-                return Err(RouteError::new(path, "it has a handler already".to_owned()));
+                return Err(RouteError::new(path, "it already has a handler".to_owned()));
             }
             _ => {}
         }

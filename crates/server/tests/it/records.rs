@@ -38,7 +38,7 @@ fn each_request_is_recorded_with_its_outcome() {
     let expected = [
         (Some("/small".to_owned()), 200, 5, true),
         (Some("/none".to_owned()), 404, 10, true),
-        (Some("/panic".to_owned()), 500, 26, true),
+        (Some("/panic".to_owned()), 500, 15, true),
     ];
     assert_eq!(records.borrow()[..3], expected);
     let (target, status, _, is_complete) = records.borrow()[3].clone();

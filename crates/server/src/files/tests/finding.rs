@@ -243,7 +243,7 @@ fn errors_of_the_system_have_their_status() {
 }
 
 #[test]
-#[should_panic = "no field value"]
+#[should_panic = "invalid header value"]
 fn a_cache_control_that_would_split_the_response_is_an_error_of_the_program() {
     let site = Site::new(&[]);
     let _ = site.files().cache_control("max-age=1\r\nSet-Cookie: a=b");

@@ -119,7 +119,7 @@ impl Encoded {
 
     fn finish(&mut self, mut output: PooledBuffer) -> Poll<Option<Result<Piece, BoxError>>> {
         if self.remaining.is_some_and(|remaining| remaining > 0) {
-            return Poll::Ready(Some(Err("there is less content than was announced".into())));
+            return Poll::Ready(Some(Err("the body is shorter than its announced length".into())));
         }
         self.encoder.encode(&[], Operation::Finish, &mut output)?;
         piece(output)
@@ -156,7 +156,7 @@ impl Encoded {
     fn count(&mut self, octets: usize) -> Result<(), BoxError> {
         if let Some(remaining) = &mut self.remaining {
             let left = remaining.checked_sub(octets as u64);
-            *remaining = left.ok_or("there is more content than was announced")?;
+            *remaining = left.ok_or("the body exceeds its announced length")?;
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl ContentStream for Encoded {
             State::Over => Poll::Ready(None),
             State::Failed => {
                 this.state = State::Failed;
-                Poll::Ready(Some(Err("the content has failed before".into())))
+                Poll::Ready(Some(Err("the body has already failed".into())))
             }
         }
     }

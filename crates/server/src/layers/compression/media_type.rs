@@ -69,7 +69,7 @@ pub(super) fn defaults() -> Vec<MediaType> {
 
 impl fmt::Display for InvalidMediaType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is no media type")
+        f.write_str("not a media type")
     }
 }
 

@@ -46,13 +46,13 @@ impl Deref for PooledEncoder {
     type Target = Encoder;
 
     fn deref(&self) -> &Encoder {
-        self.encoder.as_ref().unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+        self.encoder.as_ref().unwrap_or_else(|| unreachable!("the encoder exists until the drop"))
     }
 }
 
 impl DerefMut for PooledEncoder {
     fn deref_mut(&mut self) -> &mut Encoder {
-        self.encoder.as_mut().unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+        self.encoder.as_mut().unwrap_or_else(|| unreachable!("the encoder exists until the drop"))
     }
 }
 
