@@ -60,12 +60,12 @@ impl Handler for Arc<dyn Handler> {
 
 /// Conversion into a handler.
 ///
-/// | value | called |
+/// | value | call |
 /// |---|---|
-/// | `Fn() -> impl IntoResponse` | at once; content is thrown away |
-/// | `Fn(&Request) -> impl IntoResponse` | when all content has arrived, at most [`CONTENT_BYTES_MAX`] |
-/// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
-/// | [`Handler`] | as it is |
+/// | `Fn() -> impl IntoResponse` | at once; discards the body |
+/// | `Fn(&Request) -> impl IntoResponse` | with the complete body of at most [`CONTENT_BYTES_MAX`] |
+/// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; reads the body as it arrives |
+/// | [`Handler`] | unchanged |
 ///
 /// A closure must name the type of its argument. An `async` function takes an [`OwnedRequest`] even if it
 /// does not use it. `Marker` distinguishes these four kinds of handlers.
@@ -139,10 +139,10 @@ where
 /// }));
 /// ```
 ///
-/// | `answer` | called |
+/// | `answer` | call |
 /// |---|---|
-/// | `Fn(&S, &Request) -> impl IntoResponse` | when all content has arrived, at most [`CONTENT_BYTES_MAX`] |
-/// | `Fn(Arc<S>, OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
+/// | `Fn(&S, &Request) -> impl IntoResponse` | with the complete body of at most [`CONTENT_BYTES_MAX`] |
+/// | `Fn(Arc<S>, OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; reads the body as it arrives |
 pub fn with_state<S, F>(state: &Arc<S>, answer: F) -> WithState<S, F> {
     WithState { state: state.clone(), answer }
 }

@@ -203,7 +203,7 @@ fn servers_are_compared_by_url_and_by_command() {
     assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
     assert!(ended.json()["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
     assert_eq!(ended.json()["settings"]["connections"], 16);
-    // So few rounds could never show a regression.
+    // Three rounds are too few to show a regression.
     let few = ["bench", "compare", &url, "--baseline", "one.json", "--rounds", "3"];
     let few = Thruway::start_in(directory.path(), &few).end();
     assert_eq!((few.code, &*few.stdout), (Some(2), ""));
