@@ -20,8 +20,13 @@ pub(crate) fn requests(admin: SocketAddr) -> Result<u64, String> {
 }
 
 fn answered(metrics: &str) -> Option<u64> {
-    let mut lines = metrics.lines().filter(|line| line.starts_with("thruway_route_requests_total"));
-    lines.find(|line| line.contains("class=\"2xx\""))?.rsplit(' ').next()?.parse().ok()
+    let counts =
+        metrics.lines().filter(|line| line.starts_with("http_server_request_duration_seconds_count"));
+    let mut successes = counts.filter(|line| line.contains("http_response_status_code=\"2"));
+    successes.try_fold(None, |sum: Option<u64>, line| {
+        let count: u64 = line.rsplit(' ').next()?.parse().ok()?;
+        Some(Some(sum.unwrap_or_default() + count))
+    })?
 }
 
 /// Fails unless a load generator has counted the requests that the server answered, without the open ones at
@@ -51,9 +56,14 @@ mod tests {
 
     #[test]
     fn the_count_of_answers_with_success_is_read() {
-        let metrics = "# TYPE a counter\nthruway_route_requests_total{route=\"/a\",class=\"1xx\"} 0\n\
-                       thruway_route_requests_total{route=\"/a\",class=\"2xx\"} 17764\n";
-        assert_eq!(answered(metrics), Some(17764));
+        let count = |status, count: u64| {
+            format!(
+                "http_server_request_duration_seconds_count{{http_route=\"/a\",\
+                 http_response_status_code=\"{status}\"}} {count}\n"
+            )
+        };
+        let metrics = format!("# TYPE a counter\n{}{}{}", count(200, 17_760), count(204, 4), count(404, 1));
+        assert_eq!(answered(&metrics), Some(17_764));
         assert_eq!(answered(""), None);
     }
 }

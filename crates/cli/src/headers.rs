@@ -43,7 +43,7 @@ mod tests {
         );
     }
 
-    /// The error once contained the whole line, with the secret.
+    /// The error message once contained the whole line, including the secret.
     #[test]
     fn what_is_no_header_field_is_not_shown() {
         for line in ["Authorization Bearer secret", "Authorization Bearer secret:more", ": secret", ""] {

@@ -1,5 +1,5 @@
-//! An unchanged axum application below a path of this server: extractors, state, middleware and streams work
-//! as they do there. Other routes of the server are next to it.
+//! An unchanged axum application below a path of this server. Extractors, state, middleware and streams work
+//! as usual. The server has other routes next to it.
 //!
 //! ```sh
 //! cargo run --release --example axum_mounted
@@ -9,7 +9,7 @@
 //! curl -i http://127.0.0.1:8080/api/upper --data 'shouted back as it arrives'
 //! ```
 //!
-//! An application that is all axum needs no router around it: `Server::new(Tower::new(application()))`.
+//! A server with only the axum application needs no router: `Server::new(Tower::new(application()))`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use thruway_server::{ClientAddr, Server, ServerError, Tower};
 
-// axum's
+// from axum
 
 type Counters = Arc<Mutex<HashMap<String, i64>>>;
 
@@ -45,7 +45,7 @@ fn application() -> Router {
 }
 
 async fn read(State(counters): State<Counters>, Path(name): Path<String>) -> Result<Json<Value>, StatusCode> {
-    let counters = counters.lock().expect("nobody panics with the lock");
+    let counters = counters.lock().expect("no holder of the lock panics");
     let count = counters.get(&name).ok_or(StatusCode::NOT_FOUND)?;
     Ok(Json(json!({ name: count })))
 }
@@ -55,7 +55,7 @@ async fn increment(
     Path(name): Path<String>,
     Json(increment): Json<Increment>,
 ) -> impl IntoResponse {
-    let mut counters = counters.lock().expect("nobody panics with the lock");
+    let mut counters = counters.lock().expect("no holder of the lock panics");
     let count = counters.entry(name.clone()).or_default();
     *count += increment.by;
     (StatusCode::CREATED, Json(json!({ name: *count })))
@@ -75,11 +75,11 @@ async fn mark(request: Request, next: Next) -> Response {
     response
 }
 
-// this server's
+// from this server
 
 pub(crate) fn app() -> thruway_server::Router {
     let axum = Tower::new(application()).with_extensions(|connection, extensions| {
-        // axum's own server would say this with `ConnectInfo`.
+        // With axum's own server, handlers get this from `ConnectInfo`.
         extensions.insert(connection.client);
     });
     thruway_server::Router::new().get("/", || "axum answers below /api\n").mount("/api", axum)

@@ -92,7 +92,7 @@ impl Tokens {
     }
 }
 
-/// The reason to refuse a request.
+/// Reason to reject a request.
 enum Unauthorized {
     Invalid,
     NoToken,

@@ -1,4 +1,4 @@
-//! Files uploaded with a form: written to disk as they arrive, within limits, under names that are safe.
+//! File uploads with a form: streamed to disk, limited in size, and saved under safe names.
 //!
 //! ```sh
 //! cargo run --release --example multipart_upload -- uploads
@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 use thruway_server::{IntoResponse, OwnedRequest, Response, Router, Server, StatusCode, with_state};
 use tokio::io::AsyncWriteExt;
 
-/// Takes uploads into `directory`.
+/// Returns an application that saves uploads in `directory`.
 pub(crate) fn app(directory: PathBuf) -> Router {
     Router::new().post("/files", with_state(&Arc::new(directory), upload))
 }
@@ -39,7 +39,7 @@ async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Re
 }
 
 /// Writes the file of `field` to disk, readable for this user only, and returns its name. The file gets this
-/// name when it is complete. If the upload fails or the client leaves, the file is removed.
+/// name when it is complete. A failed or canceled upload is removed.
 async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal> {
     let name = field.file_name().and_then(safe_name).ok_or(Refusal::Name)?;
     let temporary = NamedTempFile::new_in(directory)?;
@@ -52,19 +52,18 @@ async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal>
     Ok(name)
 }
 
-/// The last part of `name`, with nothing in it that means something to a file system or a shell; `None` if
-/// nothing of it is left.
+/// Returns the last part of `name` without characters that are special in a file system or a shell. `None` if
+/// no characters remain.
 fn safe_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next()?;
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let safe: String = last.chars().map(|c| if is_safe(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
-    // Names that begin with a dot are hidden, or are not of files at all; with a hyphen, they look like
-    // options.
+    // Names with a leading dot are hidden or special. Names with a leading hyphen look like options.
     let safe = safe.trim_start_matches(['.', '-']);
     (!safe.is_empty()).then(|| safe.to_owned())
 }
 
-/// Why an upload is refused. Files of it that were complete are kept.
+/// Reason to reject an upload. Its complete files are kept.
 enum Refusal {
     Disk(io::Error),
     Form(multer::Error),

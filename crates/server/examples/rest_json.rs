@@ -1,4 +1,4 @@
-//! A collection over HTTP with JSON: list, create, read, replace, delete, and errors that say what is wrong.
+//! A collection over HTTP with JSON: list, create, read, replace, delete, and helpful errors.
 //!
 //! ```sh
 //! cargo run --release --example rest_json
@@ -20,7 +20,7 @@ use thruway_server::{
     IntoResponse, Json, Rejection, Request, Response, Router, Server, ServerError, StatusCode, with_state,
 };
 
-/// A note as clients send it.
+/// A note as sent by clients.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
@@ -29,7 +29,7 @@ struct Note {
     text: String,
 }
 
-/// A note as clients get it.
+/// A note as returned to clients.
 #[derive(Serialize)]
 struct StoredNote {
     id: u64,
@@ -37,7 +37,7 @@ struct StoredNote {
     note: Note,
 }
 
-/// The collection. A real one asks a database, from handlers that are `async`.
+/// The collection. A real application would use a database and `async` handlers.
 #[derive(Default)]
 struct Notes(Mutex<BTreeMap<u64, Note>>);
 
@@ -85,7 +85,7 @@ fn delete(notes: &Notes, request: &Request<'_>) -> Result<StatusCode, Problem> {
     notes.lock().remove(&id_of(request)?).map(|_| StatusCode::NO_CONTENT).ok_or(Problem::NotFound)
 }
 
-/// Keeps `note` as `id`, unless another note has its title.
+/// Saves `note` as `id`, unless another note has its title.
 fn put(notes: &mut BTreeMap<u64, Note>, id: u64, note: Note) -> Result<(), Problem> {
     if notes.iter().any(|(other, kept)| *other != id && kept.title == note.title) {
         return Err(Problem::TitleTaken(note.title));
@@ -109,10 +109,10 @@ impl Notes {
     }
 }
 
-/// Why a request is not answered as the client hopes.
+/// Reason for an error response.
 enum Problem {
     NotFound,
-    /// The content is no JSON (400), another type (415), or something other than a note (422).
+    /// The body is not JSON (400), has another type (415), or is not a note (422).
     Rejected(Rejection),
     TitleEmpty,
     TitleTaken(String),

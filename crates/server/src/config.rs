@@ -12,8 +12,8 @@ use crate::trusted::TrustedProxies;
 pub struct Config {
     /// Limits for one message.
     pub limits: Limits,
-    /// Requests of one connection that are being answered at the same time; the next are not read before.
-    /// Default 64. Only requests with safe methods are answered at the same time at all (RFC 9112 §9.3.2).
+    /// Maximum number of requests of one connection that are in progress at the same time. Default 64.
+    /// Further requests stay unread. Only requests with safe methods run at the same time (RFC 9112 §9.3.2).
     pub pipelined_requests: usize,
     /// Maximum number of response bytes that wait on one connection. Beyond it, the connection handles no
     /// further request and fetches no further content. Default 64 KiB. Smaller values cost system calls,
@@ -47,19 +47,19 @@ pub struct Timeouts {
     /// behind by [`content`](Self::content). A faster one catches up, but cannot save time for a later pause.
     /// Default 500.
     pub content_rate_min: u64,
-    /// Without a request on an open connection; then it is closed. Default 60 s.
+    /// Maximum time without a request on an open connection. Then the connection is closed. Default 60 s.
     pub idle: Duration,
     /// Maximum time without progress on a response for a client that has closed its sending side. Most such
     /// clients have gone, so the request is canceled. Default 1 s. Longer values serve clients that only
     /// half-close, such as `nc -N`; shorter ones save work of upstream servers.
     pub half_closed: Duration,
-    /// Without progress when writing to a client that does not read, and sends no content of requests either;
-    /// then it is cut off. Default 30 s.
+    /// Maximum time without write progress to a client that neither reads nor sends a request body. Then the
+    /// connection is cut off. Default 30 s.
     pub write_stall: Duration,
-    /// After an answer that ends the connection, for the client to read it and close; not if it has asked for
-    /// the end and sent nothing more. Default 2 s.
+    /// Time for the client to read the last response and to close. Does not apply if the client has asked to
+    /// close and sends nothing more. Default 2 s.
     pub linger: Duration,
-    /// Maximum time for connections to end during a drain; then they are cut off. Default 30 s.
+    /// Maximum time for connections to end during a drain. Then they are cut off. Default 30 s.
     pub drain: Duration,
 }
 

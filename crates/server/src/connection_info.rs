@@ -14,16 +14,17 @@ use crate::response::Response;
 /// Properties of the connection of a request.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// The other end of the connection, whatever the headers contain.
+    /// Address of the client. It comes from the PROXY protocol if that is used, but not from headers of a
+    /// request.
     pub client: ClientAddr,
-    /// The other end of the connection as the system reports it, whatever a header of the PROXY protocol
-    /// says.
+    /// The other end of the connection as reported by the system, even if the PROXY protocol names another
+    /// client.
     pub peer: Peer,
-    /// Which of the server's listeners accepted the connection, from 0.
+    /// Number of the listener that has accepted the connection, from 0.
     pub listener: usize,
     /// The address to which the client has connected. `None` for Unix sockets.
     pub destination: Option<SocketAddr>,
-    /// There if TLS is spoken.
+    /// The TLS session. `None` for plain connections.
     pub tls: Option<Arc<ConnectionTls>>,
     /// Compression of responses for this listener, unless the route overrides it.
     pub compression: ListenerCompression,
@@ -48,7 +49,7 @@ impl ConnectionInfo {
         if let Some(value) = told
             && response.field("strict-transport-security").is_none()
         {
-            // Checked when the listener was made.
+            // Checked when the listener was created.
             let _ = response.append_field("Strict-Transport-Security", &**value);
         }
     }
@@ -73,7 +74,7 @@ impl ConnectionInfo {
         })
     }
 
-    /// The scheme that is spoken on it.
+    /// Returns the scheme of the connection.
     pub const fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
@@ -83,17 +84,17 @@ impl ConnectionInfo {
         self.tls.as_ref().map(|tls| &tls.info)
     }
 
-    /// The certificate that the client has shown, if it has: it was verified.
+    /// Returns the verified client certificate, if any.
     pub fn client_certificate(&self) -> Option<&PeerCertificate> {
         self.tls()?.peer_certificate.as_ref()
     }
 }
 
-/// The hosts that are served elsewhere now, as all connections of a listener see it: those, too, that were
-/// accepted before a reload.
+/// Hosts that other listeners serve. All connections of a listener share this value, including connections
+/// from before a reload.
 pub(crate) type LiveElsewhere = Arc<ArcSwapOption<Elsewhere>>;
 
-/// Hosts that are served elsewhere, where clients must show other certificates.
+/// Hosts of other listeners that require other client certificates.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     pub(crate) own: Arc<TlsAcceptor>,

@@ -1,4 +1,4 @@
-//! Content codings, and which of them a client likes best by `Accept-Encoding` (RFC 9110 §12.5.3).
+//! Content codings, and the choice between them by `Accept-Encoding` (RFC 9110 §12.5.3).
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use thruway_message::FieldLines;
 use thruway_message::list::members;
 use thruway_message::token::trim_whitespace;
 
-/// A content coding that is known here.
+/// A content coding that the server supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContentCoding {
     /// RFC 7932.
@@ -18,12 +18,12 @@ pub enum ContentCoding {
 }
 
 impl ContentCoding {
-    /// The coding of this name in the registry, in small letters.
+    /// Returns the coding with this registered name, which must be in lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Brotli, Self::Zstandard, Self::Gzip].into_iter().find(|coding| coding.name() == name)
     }
 
-    /// The name in the registry.
+    /// Returns the registered name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Brotli => "br",
@@ -56,8 +56,8 @@ pub(crate) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<Co
     weighted.into_iter().filter_map(|(coding, weight)| weight.map(|_| coding))
 }
 
-/// The coding of `candidates` that the client likes best, the first of several that it likes as much; `None`
-/// if it likes none more than the content as it is.
+/// Returns the coding of `candidates` that the client prefers. Of equally preferred ones, the first wins.
+/// `None` if the client prefers unencoded content.
 pub(crate) fn choose(
     candidates: impl IntoIterator<Item = ContentCoding>,
     fields: FieldLines<'_>,
@@ -93,7 +93,7 @@ fn find_weight(fields: FieldLines<'_>, is_named: impl Fn(&[u8]) -> bool) -> Opti
         .map(|(_, weight)| weight)
 }
 
-/// `codings [ weight ]`, the weight in thousandths (RFC 9110 §12.4.2).
+/// Parses `codings [ weight ]`. The weight is in thousandths (RFC 9110 §12.4.2).
 fn parse_member(member: &[u8]) -> Option<(&[u8], u16)> {
     let Some(semicolon) = member.iter().position(|octet| *octet == b';') else {
         return Some((member, MOST));
@@ -106,7 +106,7 @@ fn parse_member(member: &[u8]) -> Option<(&[u8], u16)> {
     }
 }
 
-/// `qvalue`: 0 to 1 with at most three digits after the point (RFC 9110 §12.4.2).
+/// Parses a `qvalue`: 0 to 1 with at most three digits after the point (RFC 9110 §12.4.2).
 fn parse_weight(value: &[u8]) -> Option<u16> {
     let (whole, digits) = match value {
         [whole] | [whole, b'.'] => (whole, &[][..]),

@@ -40,14 +40,14 @@ impl Drivers {
         Self { handler, worker, serving, http, treated: Vec::new(), stream_records }
     }
 
-    /// Drives a connection as a task of its own, as `live` says now.
+    /// Drives a connection in its own task, with the current settings from `live`.
     #[inline]
     pub(crate) fn serve(&mut self, accepted: Accepted, live: &ArcSwap<Serving>) {
         let now = live.load();
         if !Arc::ptr_eq(&now, &self.serving) {
             self.renew(Arc::clone(&now));
         }
-        // A connection of a listener that was removed long ago has no driver.
+        // The driver of a removed listener is gone.
         let slot = now.listeners.get(accepted.listener).map(|slot| slot.load());
         if let Some(listener) = slot.as_deref().and_then(Option::as_deref) {
             if let Some(pre_handlers) = PreHandlers::of(listener) {
@@ -57,7 +57,7 @@ impl Drivers {
         }
     }
 
-    /// Makes a driver with the pre-handlers of `listener`, unless there is one.
+    /// Creates a driver with the pre-handlers of `listener`, unless it exists.
     fn make_driver(&mut self, pre_handlers: PreHandlers, listener: &Listener) {
         if self.treated.iter().all(|(of, _)| !of.is_of(listener)) {
             let http = self.http.with_handler(pre_handlers.before(self.handler.clone()));
@@ -74,7 +74,8 @@ impl Drivers {
         self.treated.iter().find(|(of, _)| of.is_of(listener)).map_or(&self.http, |(_, http)| http)
     }
 
-    /// Serves as `now` says. Buffers are as large as limits demand, so the connections before keep theirs.
+    /// Uses the settings `now` for new connections. Buffer sizes depend on the limits, so open connections
+    /// keep their buffers.
     #[cold]
     fn renew(&mut self, now: Arc<Serving>) {
         let before = &self.serving;
@@ -105,7 +106,7 @@ fn stream_records(serving: &Serving) -> Option<StreamRecords> {
     Some(Rc::new(RefCell::new(recorder.start_streams())))
 }
 
-/// Drives one connection as a task of its own.
+/// Drives one connection in its own task.
 #[inline]
 fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, listener);
@@ -183,8 +184,8 @@ fn warn_of_proxy_header(proxy: ClientAddr, reason: &ReceiveError) {
     }
 }
 
-/// Drives an HTTP connection as a task of its own. The bytes `early` were already read. After a TLS
-/// handshake, the connection moves to a new task, so that the memory of the handshake is freed.
+/// Drives an HTTP connection in its own task. The bytes `early` were already read. After a TLS handshake, the
+/// connection moves to a new task, so that the memory of the handshake is freed.
 fn spawn_http(
     http: &ConnectionDriver,
     stream: Stream,
@@ -207,7 +208,7 @@ fn spawn_http(
     }
 }
 
-/// Drives a connection of TLS until it is known what is spoken in it, and has another task go on.
+/// Performs the TLS handshake and detects the protocol. Then another task continues with the connection.
 async fn shake_hands(
     http: ConnectionDriver,
     stream: Stream,
@@ -240,7 +241,7 @@ async fn shake_hands(
         }
         Err((stream, error)) => {
             // Any client can cause this, so it is logged at debug level only.
-            tracing::debug!(client = %info.client, %error, "no connection in TLS");
+            tracing::debug!(client = %info.client, %error, "TLS handshake failed");
             if matches!(error, HandshakeError::Refused(_)) {
                 see_off(stream, &guard, http.linger()).await;
             }
@@ -270,7 +271,7 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
 }
 
 impl ConnectionInfo {
-    /// Takes over what a proxy tells.
+    /// Applies a header of the PROXY protocol.
     fn be_told(&mut self, header: ProxyHeader) {
         (self.client, self.destination) = match header {
             ProxyHeader::Local => return,

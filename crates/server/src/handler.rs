@@ -9,23 +9,26 @@ use thruway_message::RequestHead;
 use crate::request::{CONTENT_BYTES_MAX, OwnedRequest, Rejection, Request};
 use crate::response::{IntoResponse, Response};
 
-/// Answers requests: the one extension point of the server. Routers, layers and adapters are handlers too.
+/// Handles requests. This is the only extension point of the server: routers, layers and adapters are
+/// handlers too.
 ///
-/// Functions and closures become handlers with [`IntoHandler`]. Implement this trait to decide for each
-/// request between an immediate and a later answer.
+/// Functions and closures become handlers with [`IntoHandler`]. Implement this trait to choose between an
+/// immediate and a later response for each request.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers `request`, or begins to. A panic in here answers 500 and leaves the rest alone.
+    /// Returns a response, or a future of it. A panic results in a 500 response and does not affect other
+    /// requests.
     ///
-    /// The request is passed by reference, because moving it costs more than routing it. To keep it,
-    /// [take](Request::take_owned) it.
+    /// The request is passed by reference, because moving it costs more than routing it. To keep it, call
+    /// [`take_owned`](Request::take_owned).
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer;
 }
 
-/// A response, now or later.
+/// An immediate or later response.
 pub enum Answer {
-    /// The response. Costs nothing more than itself.
+    /// A complete response, without additional cost.
     Now(Response),
-    /// A future on the connection's own thread, which need not be `Send`; it is dropped if the client goes.
+    /// A future that runs on the connection's thread and need not be `Send`. It is dropped if the client
+    /// leaves.
     Later(Later),
 }
 
@@ -33,12 +36,12 @@ pub enum Answer {
 pub type Later = Pin<Box<dyn Future<Output = Response>>>;
 
 impl Answer {
-    /// The response of `future`.
+    /// Creates an answer with the response of `future`.
     pub fn later(future: impl Future<Output = Response> + 'static) -> Self {
         Self::Later(Box::pin(future))
     }
 
-    /// The answer changed by `change` when it is there.
+    /// Applies `change` to the response when it is available.
     #[must_use]
     pub fn map(self, change: impl FnOnce(Response) -> Response + 'static) -> Self {
         match self {
@@ -57,22 +60,22 @@ impl Handler for Arc<dyn Handler> {
 
 /// Conversion into a handler.
 ///
-/// | value | called |
+/// | value | call |
 /// |---|---|
-/// | `Fn() -> impl IntoResponse` | at once; content is thrown away |
-/// | `Fn(&Request) -> impl IntoResponse` | when all content has arrived, at most [`CONTENT_BYTES_MAX`] |
-/// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
-/// | [`Handler`] | as it is |
+/// | `Fn() -> impl IntoResponse` | at once; discards the body |
+/// | `Fn(&Request) -> impl IntoResponse` | with the complete body of at most [`CONTENT_BYTES_MAX`] |
+/// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; reads the body as it arrives |
+/// | [`Handler`] | unchanged |
 ///
-/// A closure must name the type of its argument; an `async` function takes an [`OwnedRequest`] even if it
-/// does not use it. `Marker` only tells the four apart.
+/// A closure must name the type of its argument. An `async` function takes an [`OwnedRequest`] even if it
+/// does not use it. `Marker` distinguishes these four kinds of handlers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     note = "a handler is a function without arguments, of a `&Request`, or an `async` function of an `OwnedRequest`",
     note = "a closure must name the type of its argument, and its result must implement `IntoResponse`"
 )]
 pub trait IntoHandler<Marker> {
-    /// The handler.
+    /// Converts the value into a handler.
     fn into_handler(self) -> Arc<dyn Handler>;
 }
 
@@ -113,8 +116,8 @@ where
     }
 }
 
-/// A handler of `answer`, called when all content of a request has arrived; 413 if that is more than
-/// `limit_bytes`.
+/// Returns a handler that calls `answer` when the complete request body has arrived. Larger bodies than
+/// `limit_bytes` get 413.
 pub fn with_whole_content<F, R>(limit_bytes: usize, answer: F) -> impl Handler
 where
     F: Fn(&Request<'_>) -> R + Send + Sync + 'static,
@@ -136,10 +139,10 @@ where
 /// }));
 /// ```
 ///
-/// | `answer` | called |
+/// | `answer` | call |
 /// |---|---|
-/// | `Fn(&S, &Request) -> impl IntoResponse` | when all content has arrived, at most [`CONTENT_BYTES_MAX`] |
-/// | `Fn(Arc<S>, OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
+/// | `Fn(&S, &Request) -> impl IntoResponse` | with the complete body of at most [`CONTENT_BYTES_MAX`] |
+/// | `Fn(Arc<S>, OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; reads the body as it arrives |
 pub fn with_state<S, F>(state: &Arc<S>, answer: F) -> WithState<S, F> {
     WithState { state: state.clone(), answer }
 }
@@ -226,22 +229,22 @@ where
 }
 
 impl Request<'_> {
-    /// Lets `handler` answer, which need not outlive this call: for handlers that are replaced while the
-    /// server runs.
+    /// Lets `handler` answer the request. `handler` need not live longer than this call. For handlers that
+    /// are replaced while the server runs.
     pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
         self.hand_to_with(self.head(), handler)
     }
 
-    /// Lets `handler` answer with another head, which need not outlive this call: for handlers that add or
-    /// remove headers. Headers that frame the content must not change.
+    /// Lets `handler` answer the request with another head. `handler` need not live longer than this call.
+    /// For handlers that add or remove headers. Headers that frame the body must not change.
     pub fn hand_to_with(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         self.with_head(head, |request| handler.handle(request))
     }
 }
 
 impl OwnedRequest {
-    /// Lets `handler` answer as if the request had just arrived: for handlers that have waited before they
-    /// pass it on.
+    /// Lets `handler` answer as if the request had just arrived. For handlers that wait before they pass the
+    /// request on.
     pub fn hand_to(mut self, handler: &dyn Handler) -> Answer {
         let content = self.take_content();
         let whole = content.as_whole().cloned();

@@ -1,4 +1,4 @@
-//! HTTP servers: accept, drive connections, route, answer.
+//! HTTP server: accepts and drives connections, routes requests, sends responses.
 //!
 //! ```no_run
 //! use thruway_server::{Request, Response, Router, Server};
@@ -11,8 +11,8 @@
 //! }
 //! ```
 //!
-//! This crate does not parse HTTP, which is the task of `thruway-http1`, and does not use sockets, which is
-//! the task of `thruway-net`.
+//! This crate does not parse HTTP/1.1, which is the task of `thruway-http1`. It does not open sockets, which
+//! is the task of `thruway-net`.
 #![forbid(unsafe_code)]
 
 // handlers
@@ -24,10 +24,10 @@ mod content_coding;
 mod files;
 pub mod layers;
 
-// the ecosystem
+// integration with other crates
 mod tower;
 
-// how it is driven
+// settings and connections
 mod config;
 mod trusted;
 mod connection_info;

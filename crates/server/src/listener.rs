@@ -1,4 +1,4 @@
-//! Listeners: the source of connections, and the protocol at their beginning.
+//! Listeners: where connections come from, and how they begin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Listener {
     pub(crate) first: Option<Arc<dyn AnswerFirst>>,
 }
 
-/// Which versions of HTTP a listener speaks, where nothing else is negotiated.
+/// HTTP versions of a listener for connections without negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Speaks {
     #[default]
@@ -36,7 +36,7 @@ pub(crate) enum Speaks {
     Http2,
 }
 
-/// TLS of a listener.
+/// TLS settings of a listener.
 #[derive(Clone)]
 pub(crate) struct ListenerTls {
     pub(crate) acceptor: Arc<TlsAcceptor>,
@@ -44,10 +44,9 @@ pub(crate) struct ListenerTls {
     pub(crate) elsewhere: LiveElsewhere,
 }
 
-/// Answers some requests before redirects and routes, for resources that must be reachable whatever the
-/// listener serves.
+/// Answers some requests before redirects and routes. For resources that must be reachable on every listener.
 pub trait AnswerFirst: Send + Sync + 'static {
-    /// The answer; `None` to leave the request to the others.
+    /// Returns a response, or `None` to leave the request to the other handlers.
     fn answer(&self, request: &Request<'_>) -> Option<Response>;
 }
 
@@ -55,14 +54,14 @@ pub trait AnswerFirst: Send + Sync + 'static {
 /// arrive within [`header_section`](crate::Timeouts::header_section); connections without it are closed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ProxyProtocol {
-    /// Networks from which headers are accepted; connections from others are closed unread. Default empty:
-    /// accepted from all, so only proxies may reach the listener. Local processes on a Unix socket are always
-    /// accepted.
+    /// Networks from which headers are accepted. Connections from other networks are closed unread. Default
+    /// empty: headers are accepted from all, so only proxies may be able to reach the listener. Local
+    /// processes on a Unix socket are always accepted.
     pub from: Networks,
 }
 
 impl Listener {
-    /// HTTP at `address`.
+    /// Creates an HTTP listener at `address`.
     pub const fn new(address: ListenAddr) -> Self {
         Self {
             address,
@@ -83,9 +82,9 @@ impl Listener {
         Self { proxy_protocol: Some(proxy_protocol), ..self }
     }
 
-    /// Speaks TLS with clients, behind the header of the PROXY protocol if there is one. A handshake has the
-    /// time of [`header_section`](crate::Timeouts::header_section). Streams that are no HTTP are not
-    /// decrypted.
+    /// Uses TLS with clients, after the header of the PROXY protocol if there is one. The handshake must end
+    /// within [`header_section`](crate::Timeouts::header_section). Connections of [`streams`](Self::streams)
+    /// are not decrypted.
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
         let elsewhere = LiveElsewhere::default();
@@ -102,10 +101,10 @@ impl Listener {
         self
     }
 
-    /// Responds 421 (RFC 9110 §15.5.20) to requests for hosts that belong to `others`: one of them has a
-    /// certificate for the host, and this listener has none, or only a wildcard where the other has the name.
-    /// Pass the acceptors of listeners that ask for other client certificates: a client on this listener has
-    /// not shown the certificate that such a host requires.
+    /// Responds 421 (RFC 9110 §15.5.20) to requests for hosts of `others`. A host belongs to another listener
+    /// if that one has a certificate for it and this one has none. A certificate with the exact name takes
+    /// precedence over a wildcard. Pass the acceptors of listeners that require other client certificates: a
+    /// client of this listener has not presented the certificate that such a host requires.
     #[must_use]
     pub fn hosts_elsewhere(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
@@ -116,27 +115,27 @@ impl Listener {
         self
     }
 
-    /// Accepts HTTP/2 without negotiation (RFC 9113 §3.3). The first bytes of a connection tell the protocol.
+    /// Accepts HTTP/2 without negotiation (RFC 9113 §3.3). The first bytes of a connection decide.
     #[must_use]
     pub fn http2(self) -> Self {
         Self { speaks: Speaks::Both, ..self }
     }
 
-    /// Speaks nothing but HTTP/2: connections that do not begin with its preface are closed.
+    /// Accepts only HTTP/2. Closes connections that do not begin with its preface.
     #[must_use]
     pub fn http2_only(self) -> Self {
         Self { speaks: Speaks::Http2, ..self }
     }
 
-    /// Answers all requests with a redirect (308) to the same at `https`, at this port of the host that they
-    /// name. With TLS it does nothing.
+    /// Redirects all requests (308) to the same URL with `https` and this port. Has no effect together with
+    /// TLS.
     #[must_use]
     pub fn redirect_to_https(self, port: u16) -> Self {
         Self { redirect_to_https: Some(port), ..self }
     }
 
-    /// Has [layers that ask for it](crate::layers::ByListener) compress the responses to requests that come
-    /// by this listener like this.
+    /// Sets the compression of responses on this listener, for routes with the layer
+    /// [`ByListener`](crate::layers::ByListener).
     #[must_use]
     pub fn compression(self, compression: ListenerCompression) -> Self {
         Self { compression, ..self }
@@ -148,14 +147,14 @@ impl Listener {
         Self { first: Some(first), ..self }
     }
 
-    /// Gives connections to `streams` instead of reading requests from them.
+    /// Passes connections to `streams` instead of reading HTTP requests from them.
     #[must_use]
     pub fn streams(self, streams: Arc<dyn ServeStream>) -> Self {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Replaces `before`: connections that it has accepted also use the new list of hosts that are served
-    /// elsewhere.
+    /// Replaces `before`. Connections that `before` has accepted also use the new list of hosts of other
+    /// listeners.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.elsewhere.store(tls.elsewhere.load_full());

@@ -1,7 +1,7 @@
 //! The parts of a server that can be replaced while it runs.
 //!
-//! Connections keep the limits, timeouts and trusted proxies with which they were accepted. Workers check
-//! once for each new connection if these have changed; requests cost nothing more.
+//! Open connections keep their limits, timeouts and trusted proxies. Workers check for changes once for each
+//! new connection, so there is no cost for each request.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::listener::Listener;
 use crate::record::Recorder;
 
-/// A server that runs, to be told what else it should do. Clones are of the same server.
+/// A handle that changes a running server. Clones refer to the same server.
 #[derive(Clone, Debug)]
 pub struct LiveServer {
     serving: LiveServing,
@@ -21,7 +21,7 @@ pub struct LiveServer {
     workers: LiveWorkers,
 }
 
-/// Listeners that are there or can be there: see [`LiveServer::bind`].
+/// Listeners with bound sockets: see [`LiveServer::bind`].
 #[derive(Debug)]
 pub struct BoundListeners(Vec<(Listener, Socket)>);
 
@@ -33,22 +33,22 @@ pub(crate) type LiveServing = Arc<ArcSwap<Serving>>;
 pub(crate) struct Serving {
     pub(crate) config: Arc<Config>,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    /// The listeners by number.
+    /// The listeners, by their number.
     pub(crate) listeners: Vec<Slot>,
 }
 
-/// A listener. `None` when it was removed and all its connections have ended. All users of its number share
+/// A listener. `None` after it was removed and all its connections have ended. All users of its number share
 /// the slot.
 pub(crate) type Slot = Arc<ArcSwapOption<Listener>>;
 
-/// Empties the slot of a listener after no worker accepts for it. Its connections keep their settings until
-/// they end.
+/// Empties the slot of a listener when no worker accepts for it anymore. Its connections keep their settings
+/// until they end.
 struct Release(Slot);
 
-/// One of the listeners, in the order in which they were given.
+/// A listener, in the order of the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Its number.
+    /// Number of the listener.
     listener: usize,
     /// The requested address.
     wanted: ListenAddr,
@@ -58,7 +58,7 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 enum Socket {
-    /// It is listened there already.
+    /// The existing socket of a current listener.
     Kept(Place),
     New(Bound),
 }
@@ -68,20 +68,20 @@ impl LiveServer {
         Self { serving, places: Arc::new(Mutex::new(places)), workers }
     }
 
-    /// Returns the addresses of the listeners in their order, with real ports in place of 0.
+    /// Returns the addresses of the listeners in order, with real ports in place of 0.
     pub fn addresses(&self) -> Vec<ListenAddr> {
         self.places().iter().map(|place| place.address.clone()).collect()
     }
 
-    /// The limits and timeouts of connections that are accepted now.
+    /// Returns the limits and timeouts for new connections.
     pub fn config(&self) -> Arc<Config> {
         self.serving.load().config.clone()
     }
 
-    /// Listens where it is not listened yet. Nothing is accepted there before [`replace`](Self::replace).
+    /// Binds the addresses without a listener. They accept no connections before [`replace`](Self::replace).
     ///
     /// # Errors
-    /// An address cannot be listened on; then nothing has changed.
+    /// An address cannot be bound. Then nothing has changed.
     pub fn bind(&self, listeners: Vec<Listener>) -> Result<BoundListeners, BindError> {
         let mut present = self.places().clone();
         let socket = |listener: Listener| {
@@ -95,8 +95,8 @@ impl LiveServer {
         listeners.into_iter().map(socket).collect::<Result<_, _>>().map(BoundListeners)
     }
 
-    /// Uses `config` and `listeners` for connections that are accepted from now on. Listeners that are not
-    /// among them accept no more, and their connections end after the accepted requests.
+    /// Uses `config` and `listeners` for new connections. Removed listeners accept no more connections, and
+    /// their connections end after the accepted requests.
     pub fn replace(&self, config: Config, listeners: BoundListeners) {
         let mut places = self.places();
         let before = self.serving.load_full();
@@ -123,12 +123,12 @@ impl LiveServer {
         *places = wanted;
     }
 
-    /// Gives records of requests to `recorder` from now on; for connections that there are, nothing changes.
+    /// Passes the records of new connections to `recorder`. Open connections keep their recorder.
     pub fn record(&self, recorder: Option<&Arc<dyn Recorder>>) {
         self.serving.rcu(|serving| Serving { recorder: recorder.cloned(), ..Serving::clone(serving) });
     }
 
-    /// Lets there be so many connections, or, if `None`, as many as descriptors allow: see
+    /// Sets the maximum number of connections. `None` for the descriptor limit: see
     /// [`Server::connections_max`](crate::Server::connections_max).
     pub fn set_connections_max(&self, connections: Option<usize>) {
         let default = || WorkersConfig::default().connections_max;
@@ -141,7 +141,7 @@ impl LiveServer {
 }
 
 impl Serving {
-    /// Puts `listener` where it belongs. A socket that is new goes to `new`.
+    /// Assigns a slot to `listener`. Adds a new socket to `new`.
     fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> Place {
         match socket {
             Socket::Kept(place) => {
@@ -166,7 +166,7 @@ impl Serving {
     }
 }
 
-/// A slot for the listener that listens there.
+/// Returns the slot of a listener with its bound socket.
 pub(crate) fn slot(listener: Listener, bound: Bound) -> (Slot, Bound) {
     let slot = Slot::new(ArcSwapOption::from_pointee(listener.at(bound.address())));
     let bound = bound.keeping(Arc::new(Release(slot.clone())));
@@ -191,6 +191,5 @@ impl fmt::Debug for Serving {
     }
 }
 
-/// Connections that the kernel keeps for each socket until they are accepted; it caps this at
-/// `net.core.somaxconn`.
+/// Length of the accept queue of each socket. The kernel limits it to `net.core.somaxconn`.
 pub(crate) const BACKLOG: i32 = 4096;

@@ -1,4 +1,4 @@
-//! Handlers that a listener puts before that of the server: first answers, and redirects to `https`.
+//! Handlers of a listener that run before the handler of the server: first answers, and redirects to `https`.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl PreHandlers {
             && self.redirect_to_https == listener.redirect_to_https.filter(|_| listener.tls.is_none())
     }
 
-    /// `handler`, to which come the requests that are left.
+    /// Returns a handler that passes the remaining requests to `handler`.
     pub(crate) fn before(&self, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
         let handler = self.redirect_to_https.map_or(handler, to_https);
         match self.first.clone() {
@@ -55,7 +55,7 @@ impl Handler for First {
     }
 }
 
-/// Answers every request with its own URL at `https`.
+/// Redirects each request to its own URL with `https`.
 struct RedirectToHttps {
     port: u16,
 }
@@ -72,7 +72,7 @@ impl Handler for RedirectToHttps {
 }
 
 impl RedirectToHttps {
-    /// 308, so that methods and content stay what they are; 400 to requests that name no host.
+    /// Returns 308, which preserves method and body. Requests without a host get 400.
     fn redirected(&self, request: &Request<'_>) -> Response {
         let host = Authority::parse(request.host().as_bytes()).ok().map(|authority| authority.host());
         let Some(host) = host.filter(|host| !host.is_empty()) else {

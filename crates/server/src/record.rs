@@ -10,49 +10,49 @@ use thruway_net::ClientAddr;
 use crate::connection_info::ConnectionInfo;
 use crate::response::{Forwarded, Refused};
 
-/// A request and how it was answered.
+/// A request and its outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// The connection it came on.
+    /// The connection of the request.
     pub connection: &'a ConnectionInfo,
     /// The client: the other end of the connection, or the client that a [trusted
     /// proxy](crate::TrustedProxies) names.
     pub client: ClientAddr,
-    /// Its head; `None` if what came could not be read as a request.
+    /// Head of the request. `None` for bytes that are not a request.
     pub head: Option<RequestHead<'a>>,
-    /// The time of day when it had been answered.
+    /// Time of day when the response was complete.
     pub time: SystemTime,
-    /// The status of the answer.
+    /// Status of the response.
     pub status: StatusCode,
-    /// Content bytes that were sent or passed to the kernel; for a tunnel, all bytes to the client.
+    /// Body bytes that were sent or passed to the kernel. For a tunnel, all bytes to the client.
     pub content_bytes: u64,
     /// Bytes from the client through the tunnel of the request. `None` without a tunnel.
     pub received_bytes: Option<u64>,
-    /// From the arrival of the whole head to the end of the answer, or of the tunnel.
+    /// Time from the arrival of the complete head to the end of the response or tunnel.
     pub duration: Duration,
-    /// The way of a forwarded request, if its handler has added it.
+    /// Data about a forwarded request, if its handler has added it.
     pub forwarded: Option<&'a Forwarded>,
-    /// The policy that refused the request, if its handler has added it.
+    /// The policy that rejected the request, if its handler has added it.
     pub refused: Option<&'a Refused>,
-    /// The name of the user that the request was authenticated as, if its handler has set one.
+    /// Name of the authenticated user, if its handler has set it.
     pub user: Option<&'a str>,
-    /// `true` if the whole response was written. Otherwise the client left, the content failed, or the drain
-    /// has cut it off.
+    /// `true` if the whole response was written. Otherwise the client left, the body failed, or the drain has
+    /// cut it off.
     pub is_complete: bool,
     /// `true` if the drain has cut it off.
     pub is_cut_off: bool,
 }
 
-/// A connection and how it went.
+/// A connection without HTTP and its outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamRecord<'a> {
     /// The connection.
     pub connection: &'a ConnectionInfo,
-    /// The time of day when it had ended.
+    /// Time of day at its end.
     pub time: SystemTime,
     /// The name of the upstream.
     pub upstream: &'a str,
-    /// The server that had the connection, or was tried last.
+    /// The server of the connection, or the last one that was tried.
     pub server: Option<&'a str>,
     /// Number of retries.
     pub retries: u32,
@@ -62,30 +62,30 @@ pub struct StreamRecord<'a> {
     pub received_bytes: u64,
     /// Bytes from the server to the client.
     pub sent_bytes: u64,
-    /// From when the connection was accepted to its end.
+    /// Time from the accept of the connection to its end.
     pub duration: Duration,
-    /// Why it has ended: one word.
+    /// Reason for its end, in one word.
     pub end: &'static str,
 }
 
-/// Takes the records of the streams of one worker.
+/// Receives the stream records of one worker.
 pub type TakeStreamRecord = Box<dyn FnMut(&StreamRecord<'_>)>;
 
-/// Takes them for all listeners.
+/// Receives stream records for all listeners.
 pub(crate) type StreamRecords = Rc<RefCell<TakeStreamRecord>>;
 
-/// Makes, for each worker, the function that takes its records. That runs on the worker's thread, for every
-/// request: it must not block.
+/// Creates the function that receives the records of a worker. The function runs on the worker's thread for
+/// each request and must not block.
 pub trait Recorder: Send + Sync + 'static {
-    /// The function of one worker.
+    /// Returns the function of one worker.
     fn start(&self) -> TakeRecord;
 
-    /// Returns the function of one worker that records connections other than HTTP. Default: a function
-    /// without effect.
+    /// Returns the function of one worker that receives records of connections without HTTP. Default: a
+    /// function without effect.
     fn start_streams(&self) -> TakeStreamRecord {
         Box::new(|_| {})
     }
 }
 
-/// Takes the records of one worker.
+/// Receives the records of one worker.
 pub type TakeRecord = Box<dyn FnMut(&Record<'_>)>;

@@ -1,4 +1,4 @@
-//! A server: listeners, workers, a handler.
+//! Servers: listeners, workers and a handler.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::listener::Listener;
 use crate::live::{BACKLOG, LiveServer, LiveServing, Place, Serving, slot};
 use crate::record::Recorder;
 
-/// A server that is being put together.
+/// A builder for a server.
 pub struct Server {
     handler: Arc<dyn Handler>,
     config: Config,
@@ -29,7 +29,7 @@ pub struct Server {
     recorder: Option<Arc<dyn Recorder>>,
 }
 
-/// A server that accepts connections. Dropping this leaves it alone.
+/// A running server. It continues to run if this handle is dropped.
 pub struct RunningServer {
     workers: Workers,
     addresses: Vec<ListenAddr>,
@@ -37,7 +37,7 @@ pub struct RunningServer {
 }
 
 impl Server {
-    /// A server that answers with `handler`, mostly a [`Router`](crate::Router).
+    /// Creates a server with `handler`, usually a [`Router`](crate::Router).
     pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
         Self {
             handler: handler.into_handler(),
@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// Listens on `address` too: `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`.
+    /// Adds a listener at `address`: `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`.
     ///
     /// # Errors
     /// `address` cannot be parsed.
@@ -56,7 +56,7 @@ impl Server {
         Ok(self.listen_on(address.parse::<ListenAddr>()?))
     }
 
-    /// Listens there too: at an address, or as a [`Listener`] says.
+    /// Adds a listener, from an address or a [`Listener`].
     #[must_use]
     pub fn listen_on(mut self, listener: impl Into<Listener>) -> Self {
         self.listeners.push(listener.into());
@@ -72,15 +72,15 @@ impl Server {
 
     /// Sets the maximum number of open connections. Default: the descriptor limit, less a reserve.
     ///
-    /// Further connections get 503 and are closed if they send nothing for two seconds. If a twentieth of the
-    /// limit plus four of such connections are open, further ones are closed at once.
+    /// Further connections get 503, and are closed if they send nothing for two seconds. A twentieth of the
+    /// limit plus four such connections may be open. Any more are closed at once.
     #[must_use]
     pub const fn connections_max(mut self, connections: usize) -> Self {
         self.workers.connections_max = connections;
         self
     }
 
-    /// Sets whether the sends of a worker go to the kernel in one system call. Default `true`: see
+    /// Sets whether a worker passes its sends to the kernel in one system call. Default `true`: see
     /// [`WorkersConfig::batches_sends`](thruway_net::WorkersConfig::batches_sends).
     #[must_use]
     pub const fn batch_sends(mut self, batches_sends: bool) -> Self {
@@ -95,7 +95,7 @@ impl Server {
         self
     }
 
-    /// Gives a record of each request to `recorder`.
+    /// Passes a record of each request to `recorder`.
     #[must_use]
     pub fn record(mut self, recorder: impl Recorder) -> Self {
         self.recorder = Some(Arc::new(recorder));
@@ -105,7 +105,7 @@ impl Server {
     /// Starts the server.
     ///
     /// # Errors
-    /// There is no address, one cannot be listened on, or the system refuses threads.
+    /// There is no address, an address cannot be bound, or the system cannot start a thread.
     pub fn start(self) -> Result<RunningServer, ServerError> {
         if self.listeners.is_empty() {
             return Err(ServerError::NoAddress);
@@ -134,10 +134,10 @@ impl Server {
         Ok(RunningServer { workers, addresses, live })
     }
 
-    /// Starts the server, and drains it at SIGTERM or SIGINT; at a second signal, ends the process at once.
+    /// Starts the server, and drains it at SIGTERM or SIGINT. A second signal ends the process at once.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// As for [`start`](Self::start).
     pub fn run(self) -> Result<(), ServerError> {
         let signals = TerminationSignals::take_over()?;
         let server = self.start()?;
@@ -172,18 +172,18 @@ impl RunningServer {
         self.workers.drain_handle()
     }
 
-    /// Begins the drain: accepts no more, answers what was accepted, closes.
+    /// Begins the drain: accepts no more connections, completes accepted requests, and closes.
     pub fn drain(&self) {
         self.workers.drain(self.live.config().timeouts.drain);
     }
 
-    /// Waits until the server has ended, which takes a [`drain`](Self::drain). Connections that are still
-    /// counted in what it returns were cut off.
+    /// Waits for the end of the server, which requires a [`drain`](Self::drain). Connections that the result
+    /// still counts were cut off.
     pub fn join(self) -> Vec<WorkerLoad> {
         self.workers.join().loads
     }
 
-    /// Drains at the first signal, ends the process at the second, and waits until the server has ended. Logs
+    /// Drains at the first signal, ends the process at the second, and waits for the end of the server. Logs
     /// the load of each worker.
     pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
         let drain = self.workers.drain_handle();
@@ -204,19 +204,19 @@ impl RunningServer {
     }
 }
 
-/// Why a server cannot start.
+/// Reason for a failed start.
 ///
-/// Printed for debugging it is a message for people with the [hint](Self::hint): that is what a `main` that
-/// returns it ends with.
+/// Its `Debug` output is a message for users with the [hint](Self::hint). So a `main` that returns this error
+/// prints a readable message.
 #[non_exhaustive]
 pub enum ServerError {
     /// An address cannot be parsed.
     Address(InvalidListenAddr),
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     Bind(BindError),
-    /// It was not told where to listen.
+    /// No address was added.
     NoAddress,
-    /// The system refuses threads, reactors or signal handlers.
+    /// The system cannot create a thread, a reactor or a signal handler.
     System(io::Error),
 }
 
@@ -270,7 +270,7 @@ impl fmt::Debug for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Exit code of a shell for SIGTERM.
+/// Exit code that shells use for SIGTERM.
 const EXIT_AT_ONCE: i32 = 128 + 15;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which version of HTTP a connection speaks: decided once, before anything is answered.
+//! Detection of the HTTP version, once at the start of a connection.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -19,8 +19,7 @@ pub enum Spoken {
 }
 
 /// Detects the protocol of a connection by its first bytes (RFC 9113 §3.3), which go into `early`. No
-/// HTTP/1.1 request begins like the preface of HTTP/2. `None` if the connection ends or sends nothing in
-/// time.
+/// HTTP/1.1 request begins like the preface of HTTP/2. `None` if the connection ends or times out.
 pub(crate) async fn recognise<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,
@@ -62,7 +61,7 @@ pub(crate) async fn recognise<T: Transport>(
     .await
 }
 
-/// Returns the protocol that begins with `octets`, if they suffice.
+/// Returns the protocol that begins with `octets`, if they are long enough.
 fn spoken_with(octets: &[u8]) -> Option<Spoken> {
     let common = octets.len().min(PREFACE.len());
     match octets[..common] == PREFACE[..common] {
@@ -89,7 +88,7 @@ fn poll_append<T: Transport>(
     Poll::Ready(read)
 }
 
-/// Enough for a preface and what comes with it, and for most heads.
+/// Enough for a preface with the first frames, and for most heads.
 const READ_BYTES: usize = 2 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Connections that are no HTTP, and what drives them.
+//! Connections without HTTP, and their drivers.
 
 use std::fmt;
 use std::future::Future;
@@ -12,15 +12,14 @@ use thruway_net::{ConnectionGuard, PooledBuffer, Stream, Worker};
 use crate::connection_info::ConnectionInfo;
 use crate::record::{StreamRecord, StreamRecords};
 
-/// Drives the connections of a listener that is not for HTTP: see
-/// [`Listener::streams`](crate::Listener::streams).
+/// Drives the connections of a listener without HTTP: see [`Listener::streams`](crate::Listener::streams).
 pub trait ServeStream: Send + Sync + 'static {
-    /// Drives a connection to its end, on the thread of its worker. When the drain comes to its end, the
-    /// future is dropped.
+    /// Drives a connection to its end, on the thread of its worker. At the end of a drain, the future is
+    /// dropped.
     fn serve(&self, client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
-/// A connection that was accepted. It is counted until this is dropped.
+/// An accepted connection. It counts as open until the drop of this value.
 pub struct ClientStream {
     /// The connection.
     pub stream: Stream,
@@ -47,7 +46,7 @@ impl ClientStream {
     /// TLS handshake.
     ///
     /// # Errors
-    /// No such message comes, or not in time.
+    /// The message is invalid, missing or late.
     ///
     /// # Cancel safety
     /// Not cancel safe: if the future is dropped, the bytes that were read are lost.
@@ -68,7 +67,7 @@ impl ClientStream {
         self.guard.is_over_limit()
     }
 
-    /// Records the connection, if records are wanted.
+    /// Records the connection if the server has a recorder.
     pub fn record(&self, record: &StreamRecord<'_>) {
         if let Some(records) = &self.records {
             records.borrow_mut()(record);

@@ -29,9 +29,9 @@ use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 /// # }
 /// ```
 ///
-/// Mounted below a prefix, the service sees the path without it. Its futures run on the connection's own
-/// thread. `OnUpgrade` of hyper, and with it axum's `WebSocketUpgrade`, is not there: use
-/// [`Response::upgrade`] in a route of our own beside the application.
+/// Below a mount prefix, the service sees the path without it. Its futures run on the connection's thread.
+/// The `OnUpgrade` extension of hyper, and so axum's `WebSocketUpgrade`, is not supported. For WebSockets,
+/// add a route with [`Response::upgrade`] next to the application.
 #[derive(Clone)]
 pub struct Tower<S> {
     service: S,
@@ -41,12 +41,12 @@ pub struct Tower<S> {
 type Extend = dyn Fn(&ConnectionInfo, &mut Extensions) + Send + Sync;
 
 impl<S> Tower<S> {
-    /// The handler.
+    /// Creates the handler.
     pub const fn new(service: S) -> Self {
         Self { service, extend: None }
     }
 
-    /// Lets `extend` put something into the extensions of each request, such as axum's `ConnectInfo`.
+    /// Lets `extend` add extensions to each request, such as axum's `ConnectInfo`.
     #[must_use]
     pub fn with_extensions(
         self,
@@ -100,7 +100,8 @@ fn log_failed_service(error: &(dyn std::error::Error + Send + Sync + 'static)) {
     }
 }
 
-/// The request in the types of the `http` crate. `None` if that refuses the target: it is stricter.
+/// Converts the request to the types of the `http` crate. `None` if that crate rejects the target, because it
+/// is stricter.
 fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     let head = *request.head();
     let uri = to_uri(request)?;
@@ -114,7 +115,7 @@ fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     };
     let headers = to.headers_mut();
     headers.reserve(head.field_lines.len());
-    // One copy of the header section; the values are parts of it.
+    // A single copy of the header section. The values are slices of it.
     let octets = Bytes::copy_from_slice(head.field_lines.octets());
     for (line, span) in head.field_lines.iter().zip(head.field_lines.spans()) {
         let name = HeaderName::from_bytes(line.name.as_bytes()).ok()?;
@@ -153,7 +154,7 @@ where
         parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum(),
     );
     for (name, value) in &parts.headers {
-        // Values of the `http` crate may hold what ours may not: outer whitespace. It has no meaning.
+        // The `http` crate allows whitespace around values, but this crate does not. It has no meaning.
         let value = thruway_message::token::trim_whitespace(value.as_bytes());
         if let Err(error) = response.append_field(name.as_str(), value) {
             crate::response::log_invalid_field(error, name.as_str());
@@ -161,7 +162,7 @@ where
         }
     }
     if is_head {
-        // The service has left the content out; only it knows how long that would be.
+        // The service has left out the body. Only the service knows its length.
         return response.with_content(Content::left_out(announced_length(&parts.headers)));
     }
     response.with_content(to_content(body).await)
@@ -171,7 +172,7 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Returns the content of `body`: as bytes if it is complete, as most bodies are, otherwise as a stream.
+/// Converts `body`. Most bodies are complete and become bytes; others become a stream.
 async fn to_content<B>(body: B) -> Content
 where
     B: Body + 'static,
@@ -193,10 +194,10 @@ where
     }
 }
 
-/// A body of the `http` ecosystem as content.
+/// A body of the `http` crates as a stream.
 struct BodyStream<B> {
     body: Pin<Box<B>>,
-    /// The part that was taken to find out if the body is complete.
+    /// The first piece, which was read to find out if the body is complete.
     first: Option<Result<Piece, BoxError>>,
 }
 

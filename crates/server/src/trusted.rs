@@ -1,5 +1,5 @@
-//! Trusted proxies: they may name the client, the scheme and the host of a request. Headers from others are
-//! ignored.
+//! Trusted proxies. They may report client, scheme and host of a request. The server ignores forwarding
+//! headers from any other address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use thruway_net::{ClientAddr, Networks};
 
 /// Trusted proxies, and the headers that they write. Default: none.
 ///
-/// A client may write what it likes into those fields, so only what such a proxy has added is believed: the
-/// addresses are read from the right, and the first that is none of a trusted proxy is the client's.
+/// Clients can forge these headers, so the server uses only entries from trusted proxies. It reads the
+/// addresses from the right. The first one that is not a trusted proxy is the client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrustedProxies {
     networks: Arc<Networks>,
     fields: ProxyFields,
 }
 
-/// The headers in which proxies name the client. They must be the headers that the proxies write: others pass
-/// through proxies as a client has forged them.
+/// The headers in which proxies report the client. Choose the headers that the proxies write. Proxies forward
+/// other headers unchanged, so clients can forge those.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ProxyFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -28,7 +28,7 @@ pub enum ProxyFields {
     Forwarded,
 }
 
-/// Client, scheme and host of a request, as far as they are known.
+/// Known client, scheme and host of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin<'a> {
     pub(crate) client: ClientAddr,
@@ -43,18 +43,18 @@ impl Default for TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// The proxies at `networks`, which write `fields`.
+    /// Trusts the proxies at `networks`, which write the headers `fields`.
     pub fn new(networks: Networks, fields: ProxyFields) -> Self {
         Self { networks: Arc::new(networks), fields }
     }
 
-    /// Returns `true` if there are none.
+    /// Returns `true` if there are no trusted proxies.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty()
     }
 
-    /// The fields that they write.
+    /// Returns the headers that the proxies write.
     pub const fn fields(&self) -> ProxyFields {
         self.fields
     }
@@ -69,14 +69,14 @@ impl TrustedProxies {
         self.networks.contains(address)
     }
 
-    /// These, if one of them is at `address`.
+    /// Returns `self` if one of the proxies is at `address`.
     #[inline]
     pub(crate) fn at(&self, address: ClientAddr) -> Option<&Self> {
         (!self.is_empty() && self.contains(address)).then_some(self)
     }
 
-    /// Returns the origin of a request with these field lines from `proxy`. An address that is unreadable or
-    /// hidden counts as unknown: then the client is the proxy that has written it.
+    /// Returns the origin of a request with these headers from `proxy`. If an address is unreadable or
+    /// hidden, the proxy that has written it counts as the client.
     pub(crate) fn origin<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
         match self.fields {
             ProxyFields::XForwarded => x_forwarded(self, proxy, lines),
@@ -84,7 +84,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Returns the entries of the list that trusted proxies have written, in their order.
+    /// Returns the list entries that trusted proxies have written, in order.
     pub(crate) fn chain<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Vec<&'a [u8]> {
         let mut chain = Vec::new();
         walk(self, proxy, lines, |member| chain.push(member));
@@ -93,7 +93,7 @@ impl TrustedProxies {
     }
 }
 
-/// Reads `X-Forwarded-For`; scheme and host are those of the nearest proxy.
+/// Reads `X-Forwarded-For`. Scheme and host are those that the nearest proxy reports.
 fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
     let client = walk(proxies, proxy, lines, |_| {});
     let nearest = |name| members_from_right(lines, name, Quotes::None).next();
@@ -104,7 +104,7 @@ fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLine
     }
 }
 
-/// Reads `Forwarded` (RFC 7239); scheme and host are those that the proxy reports for the client.
+/// Reads `Forwarded` (RFC 7239). Scheme and host are those that the proxy reports for the client.
 fn forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
     let mut said = None;
     let client = walk(proxies, proxy, lines, |element| said = Some(element));
@@ -112,7 +112,7 @@ fn forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<
     Origin { client, scheme: parameter("proto").and_then(scheme), host: parameter("host").and_then(host) }
 }
 
-/// Returns the client behind `proxy`. Calls `visit` for the entries that lead to it, nearest first.
+/// Returns the client behind `proxy`. Calls `visit` for the entries on the way to it, nearest first.
 fn walk<'a>(
     proxies: &TrustedProxies,
     proxy: ClientAddr,
@@ -148,8 +148,8 @@ enum Quotes {
     Some,
 }
 
-/// The members of all lines named `name` as one list, the last first. From the left, a quotation mark of a
-/// client would hide what a proxy has put behind it.
+/// Returns the members of all headers `name` as one list, the last first. Reading from the left would be
+/// unsafe: a quotation mark from the client could hide the entries of a proxy.
 fn members_from_right<'a>(
     lines: FieldLines<'a>,
     name: &'static str,
@@ -186,7 +186,7 @@ fn is_escaped(octets: &[u8]) -> bool {
     octets.iter().rev().take_while(|octet| **octet == b'\\').count() % 2 == 1
 }
 
-/// The value of the parameter `name` of an element of `Forwarded`, without its quotation marks.
+/// Returns the parameter `name` of an element of `Forwarded`, without quotation marks.
 fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut rest = Some(element);
     let pairs = std::iter::from_fn(|| {
@@ -207,8 +207,8 @@ fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`, `2001:db8::1` (RFC 7239
-/// §6). `unknown` and names that hide one are none.
+/// Parses an address with an optional port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`, `2001:db8::1`
+/// (RFC 7239 §6). `None` for `unknown` and obfuscated names.
 fn node(octets: &[u8]) -> Option<ClientAddr> {
     let text = str::from_utf8(octets).ok()?;
     let (address, port) = if let Some(rest) = text.strip_prefix('[') {
@@ -221,7 +221,7 @@ fn node(octets: &[u8]) -> Option<ClientAddr> {
         let (address, port) = text.split_once(':')?;
         (IpAddr::V4(address.parse::<Ipv4Addr>().ok()?), port)
     };
-    // One that is hidden, as RFC 7239 §6.3 has it, is none.
+    // An obfuscated port (RFC 7239 §6.3) counts as unknown.
     let port = if port.is_empty() || port.starts_with('_') { 0 } else { port.parse().ok()? };
     Some(ClientAddr::Tcp(SocketAddr::new(address.to_canonical(), port)))
 }

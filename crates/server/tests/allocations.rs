@@ -1,6 +1,6 @@
-//! What a request costs the heap once a connection has answered a few: nothing.
+//! Tests that a warmed-up connection handles requests without heap allocations.
 //!
-//! Each thread counts its own allocations, so that neither the clients nor the other tests are counted.
+//! Each thread counts its own allocations. So the counts exclude clients and other tests.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -23,7 +23,8 @@ use thruway_testkit::heap::{CountingAllocator, allocations, held_bytes};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The handlers that are measured, one that allocates, and one that tells the count of its worker.
+/// Returns the measured handlers, one that allocates, and `/allocations`, which returns the count of its
+/// worker.
 fn app() -> Router {
     Router::new()
         .get("/plaintext", || "Hello, World!")
@@ -35,7 +36,7 @@ fn app() -> Router {
         .get("/allocations", || Response::text(format_args!("{:020}", allocations())))
 }
 
-/// A page that is so large that it is compressed as a stream.
+/// Returns a page that is large enough to be compressed as a stream.
 fn large_page() -> String {
     let lines = (0..300_000).fold(String::new(), |lines, n| lines + "<p>" + itoa::Buffer::new().format(n));
     lines.into_boxed_str().into_string()
@@ -50,14 +51,14 @@ const COMPRESSED_BY_BROTLI: &str =
     "GET /compressed HTTP/1.1\r\nHost: a.example\r\nAccept-Encoding: br\r\n\r\n";
 const ALLOCATES: &str = "GET /allocates HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
-/// A connection whose client does not allocate: it repeats what it says, and counts what it hears.
+/// A connection to a client that does not allocate. It supplies request bytes and counts response bytes.
 #[derive(Clone, Default)]
 struct Line(Rc<State>);
 
 #[derive(Default)]
 struct State {
     to_server: Cell<&'static [u8]>,
-    /// At most this many octets come out of one read.
+    /// Maximum number of bytes that one read returns.
     read_bytes_max: Cell<usize>,
     to_client_bytes: Cell<usize>,
 }
@@ -67,7 +68,7 @@ impl Transport for Line {
         let octets = self.0.to_server.get();
         let length = octets.len().min(buffer.len()).min(self.0.read_bytes_max.get());
         if length == 0 {
-            // Whoever speaks next polls as well.
+            // No waker is needed, because the test polls again after it supplies more bytes.
             return Poll::Pending;
         }
         let (read, left) = octets.split_at(length);
@@ -93,7 +94,7 @@ impl Transport for Line {
     fn discard_unsent(&mut self) {}
 }
 
-/// A connection that is driven on this thread, with time that passes when it is told to.
+/// A connection that runs on this thread, with a clock that the test controls.
 struct Scene {
     time: ManualTime,
     line: Line,
@@ -120,8 +121,8 @@ impl Scene {
         Self { time, line, connection }
     }
 
-    /// How many allocations it takes to answer `requests`, which arrive in pieces of at most
-    /// `read_bytes_max`.
+    /// Returns the number of allocations for `requests`, which arrive in reads of at most `read_bytes_max`
+    /// bytes.
     fn cost(&mut self, requests: &'static str, read_bytes_max: usize) -> u64 {
         let (before, heard) = (allocations(), self.line.0.to_client_bytes.get());
         self.line.0.read_bytes_max.set(read_bytes_max);
@@ -134,7 +135,7 @@ impl Scene {
         allocations() - before
     }
 
-    /// What `times` times `requests` cost after a few that are not counted.
+    /// Returns the number of allocations for `times` times `requests`, after a warm-up.
     fn steady(&mut self, requests: &'static str, read_bytes_max: usize, times: usize) -> u64 {
         for _ in 0..WARM_UP {
             self.cost(requests, read_bytes_max);
@@ -143,7 +144,7 @@ impl Scene {
     }
 }
 
-/// `request` so many times in a row.
+/// Repeats `request` [`DEPTH`] times.
 fn pipelined(request: &'static str) -> &'static str {
     request.repeat(DEPTH).leak()
 }
@@ -182,8 +183,8 @@ fn a_handler_that_allocates_is_found() {
     assert!(scene.steady(ALLOCATES, usize::MAX, 100) >= 100);
 }
 
-/// What the documentation of `Compression::streams_max` says. What zstd takes is not counted here: it comes
-/// from C.
+/// Checks the memory that `Compression::streams_max` documents. The test excludes zstd: its C library does not
+/// use the counting allocator.
 #[test]
 fn a_compressed_stream_takes_as_much_memory_as_is_said() {
     for (request, kibibytes) in [(COMPRESSED_BY_GZIP, 300..410), (COMPRESSED_BY_BROTLI, 2000..3600)] {
@@ -201,15 +202,14 @@ fn a_compressed_stream_takes_as_much_memory_as_is_said() {
     }
 }
 
-/// A client of a server with one worker, on a socket.
+/// A client on a socket, and its server with one worker.
 struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    /// Sends `requests` at once and reads the answer to each of `count`, of which all must be as long as the
-    /// first.
+    /// Sends `requests` at once and reads `count` responses. All must have the length of the first.
     fn ask(&mut self, requests: &str, count: usize) {
         self.stream.write_all(requests.as_bytes()).unwrap();
         let first = self.answer();
@@ -217,7 +217,7 @@ impl Client {
         self.stream.read_exact(&mut self.buffer).unwrap();
     }
 
-    /// One answer, and nothing behind it.
+    /// Reads exactly one response.
     fn answer(&mut self) -> String {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -231,13 +231,13 @@ impl Client {
         head + str::from_utf8(&content).unwrap()
     }
 
-    /// What the worker has allocated since it started.
+    /// Returns the number of allocations of the worker since its start.
     fn allocations(&mut self) -> u64 {
         self.stream.write_all(b"GET /allocations HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
         self.answer().rsplit('\n').next().unwrap().parse().unwrap()
     }
 
-    /// What `times` times `requests` cost after a few that are not counted.
+    /// Returns the number of allocations for `times` times `requests`, after a warm-up.
     fn steady(&mut self, requests: &str, count: usize, times: usize) -> u64 {
         for _ in 0..WARM_UP {
             self.ask(requests, count);
@@ -267,11 +267,11 @@ fn a_request_over_a_socket_costs_no_allocation() {
     server.join();
 }
 
-/// Requests that are pipelined.
+/// Number of pipelined requests.
 const DEPTH: usize = 16;
 
-/// How often a connection may answer before it must need nothing more.
+/// Number of rounds before a connection must stop allocating.
 const WARM_UP: usize = 10;
 
-/// How long to wait for a server that has gone wrong.
+/// Limit for an operation of the server. Only a failed test reaches it.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -211,7 +211,7 @@ impl From<TlsVersionName> for TlsVersion {
 }
 
 /// Options for the load, independent of the protocol.
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 #[derive(Clone, clap::Args)]
 pub(crate) struct LoadArgs {
     /// Number of connections

@@ -22,7 +22,7 @@ pub(crate) fn start() -> Result<(), Failure> {
     let levels = levels.as_ref().map_or("info".into(), |levels| levels.to_string_lossy());
     let mut words = levels.split(',').filter(|word| !word.contains(['=', '[']));
     if let Some(word) = words.find(|word| word.trim().parse::<LevelFilter>().is_err()) {
-        // The filter would read it as the name of a module and silence all others.
+        // Without this check, the filter would read it as the name of a module and silence all others.
         return Err(
             Failure::new(format!("invalid `{VARIABLE}`: `{word}` is not a log level")).with_hint(HINT)
         );
@@ -53,8 +53,8 @@ fn writer() -> Result<MessageWriter, Failure> {
     Ok(WRITER.get_or_init(|| writer).clone())
 }
 
-/// Logs the message of a panic behind the messages before it. Waits until it is written, because the process
-/// may end.
+/// Logs the message of a panic after the earlier messages. Waits until it is written, because the process may
+/// end.
 fn print_panic(panic: &PanicHookInfo<'_>) {
     let Some(mut writer) = WRITER.get() else { return };
     let thread = thread::current();

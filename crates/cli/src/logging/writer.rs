@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends the test all bytes.
+    /// Sends every byte that the writer receives to the test.
     struct Reader(Sender<Vec<u8>>);
 
     impl Write for Reader {
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// A line about a URL that could not be fetched had the password in it.
+    /// The log line of a URL that could not be fetched once contained its password.
     #[test]
     fn credentials_in_urls_are_masked() {
         let (written, found) = channel();

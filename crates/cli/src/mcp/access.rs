@@ -23,7 +23,7 @@ use crate::args::McpAccessArgs;
 use crate::config::{Failure, parse_listeners};
 use crate::serve::print_addresses;
 
-/// The credentials that listeners ask for, if any. Clones are the same.
+/// The credentials that listeners require, if any. Clones share them.
 #[derive(Clone)]
 pub(super) struct Access {
     allows_remote: bool,
@@ -33,7 +33,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Reads the files that `args` name.
+    /// Reads the files named in `args`.
     ///
     /// # Errors
     /// A file cannot be used.
@@ -58,7 +58,7 @@ impl Access {
         Ok(Self { allows_remote: args.allow_remote, tokens, tls, asks_for_certificates })
     }
 
-    /// The listeners at `addresses`.
+    /// Returns the listeners at `addresses`.
     ///
     /// # Errors
     /// An address is invalid, or accepts clients on other machines without a credential.
@@ -94,7 +94,7 @@ impl Access {
         Ok(())
     }
 
-    /// Makes `endpoint` ask for a token, if there is a list of tokens.
+    /// Makes `endpoint` require a token, if there is a list of tokens.
     pub(super) fn protect(&self, endpoint: McpEndpoint) -> McpEndpoint {
         match &self.tokens {
             Some(tokens) => endpoint.authorize(Authorization::given_tokens(tokens.clone())),
@@ -102,7 +102,7 @@ impl Access {
         }
     }
 
-    /// Prints the addresses of `server`, and keeps its certificates up to date from now on.
+    /// Prints the addresses of `server`, and reloads its certificates when their files change.
     pub(super) fn announce(&self, server: &RunningServer) {
         print_addresses(server, if self.tls.is_some() { "https" } else { "http" });
         if let Some(acceptor) = self.tls.clone() {
@@ -119,7 +119,7 @@ fn is_remote(address: &ListenAddr) -> bool {
     }
 }
 
-/// Reads certificates again when their files change, until the process ends.
+/// Reloads certificates when their files change, until the process ends.
 fn reread_certificates(acceptor: &TlsAcceptor) {
     let mut reported: Option<CertificateError> = None;
     loop {
@@ -136,14 +136,14 @@ fn reread_certificates(acceptor: &TlsAcceptor) {
     }
 }
 
-/// The tokens of a file, as digests: comparing these takes the same time whatever the tokens have in common.
+/// The tokens of a file, as digests. The time of a comparison reveals nothing about the tokens.
 #[derive(Clone)]
 struct TokenList {
     digests: Arc<[[u8; 32]]>,
 }
 
 impl TokenList {
-    /// Reads a file with one token a line. Empty lines, and lines that begin with `#`, are ignored.
+    /// Reads a file with one token per line. Ignores empty lines and lines that begin with `#`.
     fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let failure = |reason: String| {
@@ -168,7 +168,7 @@ impl TokenList {
     }
 }
 
-/// The digests of the tokens in the text of a file. An error names the line and not what is in it.
+/// Returns the digests of the tokens in the text of a file. An error names the line but not its text.
 fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
     let mut digests = Vec::new();
     for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
@@ -187,14 +187,14 @@ fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
     if digests.is_empty() { Err("it has no tokens".to_owned()) } else { Ok(digests) }
 }
 
-/// `true` if `text` is a `b64token` (RFC 6750 §2.1): nothing else can follow `Bearer`.
+/// Returns `true` if `text` is a `b64token` (RFC 6750 §2.1), the only valid form after `Bearer`.
 fn is_token(text: &[u8]) -> bool {
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
     end > 0 && text[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
 }
 
 impl VerifyToken for TokenList {
-    /// Every token is a caller of its own: sessions and tasks of one are not accessible to another.
+    /// Verifies a token. Each token is a separate caller without access to the sessions and tasks of others.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let is_known =
@@ -220,7 +220,7 @@ const TOKEN_BYTES_MIN: usize = 16;
 /// Maximum size of a token file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Time between two looks at the files of certificates.
+/// Time between two checks of the certificate files.
 const REREAD_EVERY: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

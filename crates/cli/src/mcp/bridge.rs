@@ -57,8 +57,7 @@ fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Serves over HTTP. The workers open connections of their own, so the connections of this runtime are
-/// closed.
+/// Serves over HTTP. The workers open their own connections, so the connections of this runtime are closed.
 fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let access = Access::of(&args.access)?;
     let listeners = access.listeners(&args.listen)?;
@@ -104,8 +103,9 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Connects `bridge` to its server. Returns when the first attempt is over, or takes long for a server at a
-/// URL: the task goes on with further attempts. A command has one attempt, however long that takes.
+/// Connects `bridge` to its server. Returns after the first attempt. If the attempt takes long for a server
+/// at a URL, returns earlier, and the task continues with further attempts. A command has a single attempt
+/// without a time limit.
 ///
 /// # Errors
 /// The first attempt failed, and another one would not help.
@@ -170,7 +170,7 @@ fn failure(error: McpClientError) -> Failure {
     }
 }
 
-/// Returns the server behind the bridge.
+/// The server behind the bridge: a URL or a command.
 enum Target {
     Url { url: String, fields: Vec<(String, String)>, login: Option<Login> },
     Command(Vec<String>),

@@ -1,5 +1,5 @@
-//! The endpoints of a bridge whose server may not be up yet: they answer 503 until the bridge is connected to
-//! it.
+//! HTTP endpoints of a bridge to a server that may not be up yet. They respond 503 until the bridge has
+//! connected to the server.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// A bridge, once it is connected. Clones are the same.
+/// The bridge, which is empty until it is connected. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct LateBridge {
     connected: Arc<OnceLock<Connected>>,
@@ -60,9 +60,9 @@ impl LateBridge {
         self.connected.get().map(|connected| &connected.bridge)
     }
 
-    /// Calls `connect` until it succeeds, with growing pauses, and then serves what `protect` makes of the
-    /// endpoint. The first attempt is the only one unless it `may_repeat` and its error is temporary. Later,
-    /// any error may be temporary: the server may be in the middle of its start.
+    /// Calls `connect` until it succeeds, with growing pauses. Then applies `protect` to the endpoint and
+    /// serves it. The first attempt is the only one unless `may_repeat` is set and its error is temporary.
+    /// Later errors always count as temporary, because the server may be in the middle of its start.
     pub(super) async fn connect<F: Future<Output = Result<Bridge, McpClientError>>>(
         self,
         connect: impl Fn() -> F,
@@ -73,7 +73,7 @@ impl LateBridge {
         let mut pause = PAUSE_MIN;
         loop {
             let outcome = connect().await;
-            // Closed if the attempt took too long: the listeners are open by then.
+            // If the first attempt took too long, the channel is closed, and the listeners are already open.
             let is_first = !first_attempt.is_closed() && *first_attempt.borrow() == FirstAttempt::Running;
             match outcome {
                 Ok(bridge) => {
@@ -118,7 +118,8 @@ impl Handler for LateEndpoint {
     }
 }
 
-/// The answer while there is no connection, for the request of JSON-RPC if it has come as a whole.
+/// Returns the response without a connection. If the JSON-RPC request has completely arrived, the response
+/// has its id.
 fn unavailable(request: &Request<'_>) -> Response {
     let content = if request.has_whole_content() { request.content() } else { &[] };
     let id = match json_rpc::parse(content) {
@@ -139,9 +140,9 @@ fn error_message(id: Option<&Id<'_>>, error: &Error) -> Vec<u8> {
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// Sent in `Retry-After`.
+/// Value of `Retry-After`.
 const RETRY_AFTER_SECONDS: &str = "5";
 
-/// Pauses between attempts: the first, and the longest.
+/// Pauses between attempts: minimum and maximum.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);

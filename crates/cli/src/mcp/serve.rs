@@ -39,7 +39,7 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The options that `limits` set, with defaults for the others.
+/// Returns the options with these limits, and with defaults for the others.
 pub(super) fn server_options(limits: &McpServerLimits) -> McpServerOptions {
     let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
     McpServerOptions {

@@ -1,4 +1,4 @@
-//! Certificates that are ordered, by the real binary.
+//! Tests that the real binary obtains certificates from an ACME server.
 
 use std::fs;
 use std::net::TcpStream;
@@ -10,10 +10,10 @@ use crate::admin::get_admin;
 use crate::client::Client;
 use crate::process::{Ended, RELOADED, Thruway};
 
-/// A site with certificates that are ordered, as its example shows it.
+/// Site with ACME certificates, as shown in its example.
 const EXAMPLE: &str = include_str!("../../../daemon/examples/acme.toml");
 
-/// The example, before this server.
+/// Returns the example config, changed to use the ACME server `server`.
 fn example(server: &AcmeServer, directory: &Path) -> String {
     fs::copy(server.root(), directory.join("root.pem")).unwrap();
     EXAMPLE
@@ -26,7 +26,7 @@ fn example(server: &AcmeServer, directory: &Path) -> String {
         .replace("127.0.0.1:8081", "127.0.0.1:0")
 }
 
-/// One that is served.
+/// A running server with the example config.
 struct Site {
     thruway: Thruway,
     secured: String,
@@ -42,7 +42,7 @@ impl Site {
         Self { thruway, secured, plain, admin }
     }
 
-    /// Has the server validate names here.
+    /// Makes the ACME server send its validation requests to this site.
     fn validate_by(&self, server: &AcmeServer) {
         let port = |url: &str| url.rsplit(':').next().unwrap().parse().unwrap();
         server.validate_at(port(&self.plain), port(&self.secured));
@@ -52,7 +52,7 @@ impl Site {
         get_admin(&self.admin, path).text().to_owned()
     }
 
-    /// Waits until the listener shows a certificate.
+    /// Waits until the listener uses a new certificate.
     fn until_it_is_served(&mut self) {
         self.thruway.until_it_logs("certificates reloaded");
     }
@@ -77,14 +77,17 @@ fn the_example_gets_a_certificate_and_serves_it_without_a_restart() {
     assert!(status.contains("\"orders\":[{\"names\":[\"www.example.com\",\"example.com\"]"), "{status}");
     assert!(status.contains("\"failures\":0"), "{status}");
     let metrics = site.asked("/metrics");
-    assert!(metrics.contains("\nthruway_acme_failures{name=\"www.example.com\"} 0\n"), "{metrics}");
     assert!(
-        metrics.contains("\nthruway_certificate_not_after_seconds{listener=\"127.0.0.1:0\",file="),
+        metrics.contains("\nthruway_acme_consecutive_failures{name=\"www.example.com\"} 0\n"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("\nthruway_certificate_not_after_timestamp_seconds{listener=\"127.0.0.1:0\",file="),
         "{metrics}"
     );
     assert_eq!(site.thruway.terminate().code, Some(0));
 
-    // It is there from the start the next time.
+    // After a restart, the server uses the saved certificate.
     let site = Site::serve(directory.path(), &config);
     assert!(crate::tls::get_from(&root, &site.secured, "example.com").ends_with("from https"));
     assert_eq!((server.issued(), server.accounts()), (1, 1));
@@ -95,7 +98,7 @@ fn a_reload_goes_on_with_an_order_and_orders_what_is_new() {
     let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
     let config = example(&server, directory.path()).replace("challenge = \"http-01\"", "");
     let mut site = Site::serve(directory.path(), &config);
-    // The order waits until it is said where the name is to be validated.
+    // The ACME server keeps the order pending until it knows the address at which to validate the name.
     let more = config.replace("[{ acme =", "[{ acme = [\"new.example.com\"] }, { acme =");
     site.thruway.reload(directory.path(), &more, RELOADED);
     site.validate_by(&server);
@@ -123,11 +126,13 @@ fn without_a_certificate_there_is_an_alert_and_what_is_wrong_is_told() {
         status.contains("\"failures\":1,\"last_error\":\"the ACME server refused the request: too many"),
         "{status}"
     );
-    assert!(site.asked("/metrics").contains("\nthruway_acme_failures{name=\"www.example.com\"} 1\n"));
+    assert!(
+        site.asked("/metrics").contains("\nthruway_acme_consecutive_failures{name=\"www.example.com\"} 1\n")
+    );
     assert!(TcpStream::connect(site.plain.strip_prefix("http://").unwrap()).is_ok());
 }
 
-/// What `thruway check` says of `config`.
+/// Runs `thruway check` on `config`.
 fn checked(directory: &Path, config: &str) -> Ended {
     fs::write(directory.join("a.toml"), config).unwrap();
     Thruway::start_in(directory, &["check", "a.toml"]).end()

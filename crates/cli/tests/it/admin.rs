@@ -1,4 +1,4 @@
-//! The admin listener: what it tells and what it does.
+//! Tests of the admin listener: status, metrics and commands.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Gateway {
         serde_json::from_str(get_admin(&self.admin, "/status").text()).unwrap()
     }
 
-    /// The states of the servers of the first upstream.
+    /// Returns the states of the servers of the first upstream.
     fn states(&self) -> Vec<String> {
         let status = self.status();
         let servers = status["upstreams"][0]["servers"].as_array().unwrap();
@@ -54,7 +54,7 @@ fn request(admin: &str, line: &str, host: &str, fields: &str) -> Response {
     client.response(false)
 }
 
-/// A config of an upstream of `servers`, written as in a file.
+/// Returns a config with one upstream. `servers` are entries of its server list, as written in the file.
 fn config(servers: &[String], rest: &str) -> String {
     format!(
         "workers = 1\n[admin]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
@@ -62,7 +62,7 @@ fn config(servers: &[String], rest: &str) -> String {
     )
 }
 
-/// Servers that answer with their names.
+/// Starts servers that respond with their names.
 fn backends(names: &[&str]) -> (Vec<Thruway>, Vec<String>, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let mut servers: Vec<Thruway> = Vec::new();
@@ -92,7 +92,7 @@ fn a_server_that_is_disabled_gets_no_requests_until_it_is_enabled() {
     assert_eq!(names(), ["one", "two"]);
     assert_eq!(tell(&addresses[0], "disable"), "200");
     assert_eq!((names(), gateway.states()), (vec!["two".to_owned()], vec!["disabled".into(), "up".into()]));
-    // What was disabled stays so when the config of the upstream changes.
+    // A disabled server stays disabled when the config of its upstream changes.
     fs::write(directory.path().join("thruway.toml"), config(&addresses, "retries_max = 1")).unwrap();
     assert_eq!(gateway.post("/reload").status(), "200");
     assert_eq!(names(), ["two"]);
@@ -166,7 +166,7 @@ fn pages_in_a_browser_are_refused() {
     }
 }
 
-/// `/ready` answered 200 while every check of every server failed.
+/// `/ready` once responded 200 although all servers failed their health checks.
 #[test]
 fn a_gateway_is_not_ready_while_no_server_of_a_required_upstream_is_healthy() {
     let (servers, addresses, kept) = backends(&["one"]);
@@ -203,7 +203,8 @@ fn while_it_drains_it_says_that_it_is_not_ready() {
     assert_eq!(get_admin(&gateway.admin, "/ready").text(), "ready\n");
     let mut client = Client::connect(&gateway.address);
     client.send("GET /demo/headers HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    // The handler asks for the content: the request is accepted, and keeps the server from its end.
+    // The handler asks for the body. So the request counts as accepted, and the server waits for it at
+    // shutdown.
     assert!(client.head().starts_with("http/1.1 100 "));
     gateway.thruway.signal(Signal::TERM);
     gateway.thruway.until_it_logs("draining");
@@ -238,7 +239,26 @@ fn what_other_machines_reach_must_be_allowed() {
     }
 }
 
-/// The value of the sample that is written like this.
+/// Returns the name of the number of GET requests of a route with this status.
+fn of_route(route: &str, status: u16) -> String {
+    let error = if status >= 500 { format!(",error_type=\"{status}\"") } else { String::new() };
+    format!(
+        "http_server_request_duration_seconds_count{{http_route=\"{route}\",http_request_method=\"GET\",\
+         url_scheme=\"http\",network_protocol_version=\"1.1\",http_response_status_code=\"{status}\"{error}}}"
+    )
+}
+
+/// Returns the labels of a server.
+fn server_labels(address: &str) -> String {
+    let (host, port) = match address.strip_prefix("unix:") {
+        Some(path) => (path, None),
+        None => address.rsplit_once(':').map(|(host, port)| (host, Some(port))).unwrap(),
+    };
+    let port = port.map(|port| format!(",server_port=\"{port}\"")).unwrap_or_default();
+    format!("server_address=\"{host}\"{port}")
+}
+
+/// Returns the value of the sample with this name and these labels.
 fn sample(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()
@@ -267,51 +287,49 @@ fn metrics_count_what_happened() {
     let response = get_admin(&gateway.admin, "/metrics");
     assert!(response.has("content-type: text/plain; version=0.0.4; charset=utf-8"), "{}", response.head);
     let metrics = response.text();
-    let (one, two) = (&addresses[0], &gone);
+    let [one, two] = [&addresses[0], &gone].map(|address| server_labels(address));
     for (name, value) in [
-        ("thruway_route_requests_total{route=\"/ and below\",class=\"2xx\"}".to_owned(), 4.0),
-        ("thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}".to_owned(), 1.0),
-        ("thruway_route_requests_total{route=\"/closed and below\",class=\"4xx\"}".to_owned(), 1.0),
+        (of_route("/ and below", 200), 4.0),
+        (of_route("/gone", 410), 1.0),
+        (of_route("/closed and below", 403), 1.0),
         ("thruway_unrouted_requests_total".to_owned(), 1.0),
         ("thruway_policy_refusals_total{route=\"/closed and below\",policy=\"all\"}".to_owned(), 0.0),
         ("thruway_policy_refusals_total{route=\"/closed and below\",policy=\"none\"}".to_owned(), 1.0),
-        ("thruway_route_response_seconds_count{route=\"/ and below\"}".to_owned(), 4.0),
-        ("thruway_route_response_seconds_bucket{route=\"/gone\",le=\"+Inf\"}".to_owned(), 1.0),
         ("thruway_upstream_retries_total{upstream=\"backend\"}".to_owned(), 3.0),
-        (format!("thruway_server_requests_total{{upstream=\"backend\",server=\"{one}\"}}"), 4.0),
-        (format!("thruway_server_connections_reused_total{{upstream=\"backend\",server=\"{one}\"}}"), 3.0),
-        (format!("thruway_server_requests_total{{upstream=\"backend\",server=\"{two}\"}}"), 0.0),
+        (format!("thruway_server_requests_total{{upstream=\"backend\",{one}}}"), 4.0),
+        (format!("thruway_server_connections_reused_total{{upstream=\"backend\",{one}}}"), 3.0),
+        (format!("thruway_server_requests_total{{upstream=\"backend\",{two}}}"), 0.0),
         (
             format!(
-                "thruway_server_failures_total{{upstream=\"backend\",server=\"{two}\",reason=\"connection_refused\"}}"
+                "thruway_server_failures_total{{upstream=\"backend\",{two},error_type=\"connection_refused\"}}"
             ),
             3.0,
         ),
-        (format!("thruway_server_state{{upstream=\"backend\",server=\"{one}\",state=\"up\"}}"), 1.0),
+        (format!("thruway_server_state{{upstream=\"backend\",{one},state=\"up\"}}"), 1.0),
         ("thruway_client_connections_total".to_owned(), 1.0),
         ("thruway_upstream_idle_connections{upstream=\"backend\"}".to_owned(), 1.0),
-        ("thruway_upstream_waiting_seconds_bucket{upstream=\"backend\",le=\"+Inf\"}".to_owned(), 0.0),
-        ("thruway_upstream_waiting_seconds_count{upstream=\"backend\"}".to_owned(), 0.0),
+        ("thruway_upstream_queue_duration_seconds_bucket{upstream=\"backend\",le=\"+Inf\"}".to_owned(), 0.0),
+        ("thruway_upstream_queue_duration_seconds_count{upstream=\"backend\"}".to_owned(), 0.0),
     ] {
         assert!((sample(metrics, &name) - value).abs() < f64::EPSILON, "{name} is not {value} in {metrics}");
     }
-    assert!(sample(metrics, "thruway_route_response_seconds_sum{route=\"/ and below\"}") > 0.0);
-    // Counters go on over a reload, also of an upstream of which something has changed.
+    assert!(sample(metrics, &of_route("/ and below", 200).replace("_count{", "_sum{")) > 0.0);
+    // Counters keep their values over a reload, even if the settings of their upstream change.
     let text = format!("{text}[upstreams.backend.ejection]\nfailures = 9\n");
     fs::write(directory.path().join("thruway.toml"), text).unwrap();
     assert_eq!(gateway.post("/reload").status(), "200");
     let again = get_admin(&gateway.admin, "/metrics");
-    assert!(sample(again.text(), "thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}") > 0.0);
+    assert!(sample(again.text(), &of_route("/gone", 410)) > 0.0);
     let refusals = "thruway_policy_refusals_total{route=\"/closed and below\",policy=\"none\"}";
     assert!(sample(again.text(), refusals) > 0.0);
-    let opened = format!("thruway_server_connections_opened_total{{upstream=\"backend\",server=\"{one}\"}}");
+    let opened = format!("thruway_server_connections_opened_total{{upstream=\"backend\",{one}}}");
     assert!(sample(again.text(), &opened) > 0.0);
     assert!(sample(again.text(), "thruway_unrouted_requests_total") > 0.0);
     drop(servers);
 }
 
-/// A request whose body broke off while its response was being sent once caused a line at the level error, so
-/// that a client could fill the log of a gateway.
+/// A request body that broke off during the response once caused a log line at level `error`. A client could
+/// fill the log of a gateway in this way.
 #[test]
 fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
     let mut origin = Thruway::demo(&[]);
@@ -326,7 +344,7 @@ fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
         assert!(client.is_closed());
     }
     let metrics = get_admin(&gateway.admin, "/metrics");
-    let faults = sample(metrics.text(), "thruway_client_faults_total");
+    let faults = sample(metrics.text(), "thruway_client_errors_total");
     assert!((faults - 20.0).abs() < f64::EPSILON, "{faults}");
     let ended = gateway.thruway.terminate();
     assert!(!ended.stderr.contains("ERROR") && !ended.stderr.contains("WARN"), "{}", ended.stderr);
@@ -336,7 +354,7 @@ fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
 fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
     let (_servers, addresses, _kept) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
-    // Behind a policy, another counts the requests of the route.
+    // Requests on routes with policies take another path through the code, which must count them too.
     let guarded = "[[routes]]\npath = \"/guarded\"\npolicies = [\"all\"]\nupstream = \"backend\"\n\
                    [policies.all]\ndeny = [\"192.0.2.1\"]\n";
     let gateway = Gateway::start(directory.path(), &config(&addresses, guarded));
@@ -344,12 +362,15 @@ fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
     for path in ["/", "/guarded", "/"] {
         assert_eq!(client.get(path).text(), "one");
     }
-    let of_server = format!("{{upstream=\"backend\",server=\"{}\"", addresses[0]);
+    let get = "http_request_method=\"GET\",http_response_status_code=\"200\"";
+    let of_server = format!("{{upstream=\"backend\",{},{get}", server_labels(&addresses[0]));
     let is_counted = || {
         let metrics = get_admin(&gateway.admin, "/metrics");
-        for (name, labels) in [("upstream", "{upstream=\"backend\""), ("server", &of_server)] {
-            let value =
-                |part: &str| sample(metrics.text(), &format!("thruway_{name}_response_seconds_{part}}}"));
+        for (name, labels) in [
+            ("thruway_upstream_request_duration_seconds", "{upstream=\"backend\""),
+            ("http_client_request_duration_seconds", &of_server),
+        ] {
+            let value = |part: &str| sample(metrics.text(), &format!("{name}_{part}}}"));
             assert!((value(&format!("count{labels}")) - 3.0).abs() < f64::EPSILON);
             assert!((value(&format!("bucket{labels},le=\"+Inf\"")) - 3.0).abs() < f64::EPSILON);
             assert!(value(&format!("sum{labels}")) > 0.0);

@@ -1,4 +1,4 @@
-//! `thruway bench`: real loads, small ones, and what is refused.
+//! Tests of `thruway bench`: small real loads, and rejected command lines.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::process::{Ended, Signal, Thruway};
 
-/// The demo, and the URL of a path of it.
+/// Starts the demo. Returns it with the URL of one of its paths.
 fn demo(path: &str) -> (Thruway, String) {
     let mut demo = Thruway::demo(&[]);
     let url = format!("{}{path}", demo.address());
@@ -37,7 +37,7 @@ fn a_load_is_reported_in_every_form() {
     {
         assert!(text.stdout.contains(part), "{part}: {}", text.stdout);
     }
-    // Nobody looks at a terminal.
+    // No progress is shown if standard error is not a terminal.
     assert_eq!(text.stderr, "");
 
     let report = run("json").json();
@@ -49,7 +49,7 @@ fn a_load_is_reported_in_every_form() {
     jsonschema::validate(&schema.json(), &report).unwrap();
 
     let csv = run("csv");
-    // The last column has warnings, in quotes: this machine may be busy.
+    // The last column holds warnings in quotes. It is ignored because a busy machine causes warnings.
     let columns = |line: &str| line.split('"').next().map(|line| line.split(',').count());
     let lines: Vec<_> = csv.stdout.lines().map(columns).collect();
     assert!(lines.len() == 2 && lines[0] == lines[1], "{}", csv.stdout);
@@ -112,14 +112,14 @@ fn an_open_loop_tells_offered_and_achieved_rate() {
     let args = ["http", &url, "--rate", "300", "--poisson", "-d", "700ms", "--output", "json"];
     let report = bench(&args).json();
     assert_eq!((&report["offered_rate"], &report["settings"]["pace"]), (&300.0.into(), &"poisson".into()));
-    // How many requests there are is up to the seed, and not to the machine.
+    // The number of requests depends on the seed only, not on the speed of the machine.
     let requests =
         report["requests"]["answered"].as_u64().unwrap() + report["requests"]["failed"].as_u64().unwrap();
     assert!((160..260).contains(&requests), "{requests}");
     assert!(report["achieved_rate"].as_f64().unwrap() > 0.0);
 }
 
-/// The seed was the same for every load, so the second try of a step was the first one again.
+/// Every load once used the same seed, so the second attempt of a step repeated the first exactly.
 #[test]
 fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
     let (_demo, url) = demo("/ok");
@@ -146,7 +146,7 @@ fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
 fn an_interrupt_ends_a_load_with_what_was_measured() {
     let (_demo, url) = demo("/ok");
     let bench = Thruway::start_in(Path::new("."), &["bench", "http", &url, "-d", "1h", "--output", "json"]);
-    // Signals are handled by then: a thread of the load is there.
+    // The program handles signals by the time the load's thread exists.
     bench.until_it_has_a_thread("bench-0");
     bench.signal(Signal::INT);
     let ended = bench.end();
@@ -191,10 +191,10 @@ fn servers_are_compared_by_url_and_by_command() {
     let args = [&["bench", "compare", &started, "--baseline", "one.json"], &load[..]].concat();
     let mut one = comparison;
     one["candidates"].as_array_mut().unwrap().truncate(1);
-    // No machine is that fast, so it is a regression.
+    // No machine reaches this rate, so the comparison finds a regression.
     for round in one["candidates"][0]["rounds"].as_array_mut().unwrap() {
         round["achieved_rate"] = 1e9.into();
-        // This machine may be busy now or then.
+        // A busy machine may have marked this round as late.
         round["is_generator_late"] = Value::Null;
     }
     fs::write(directory.path().join("one.json"), one.to_string()).unwrap();
@@ -203,7 +203,7 @@ fn servers_are_compared_by_url_and_by_command() {
     assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
     assert!(ended.json()["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
     assert_eq!(ended.json()["settings"]["connections"], 16);
-    // Too few rounds would never find one.
+    // Three rounds are too few to show a regression.
     let few = ["bench", "compare", &url, "--baseline", "one.json", "--rounds", "3"];
     let few = Thruway::start_in(directory.path(), &few).end();
     assert_eq!((few.code, &*few.stdout), (Some(2), ""));
@@ -214,7 +214,7 @@ fn servers_are_compared_by_url_and_by_command() {
     );
 }
 
-/// `compare` refused the JSON of `bench http`, and did not say what writes a baseline.
+/// `compare` once rejected the JSON of `bench http` without naming the command that writes a baseline.
 #[test]
 fn a_report_of_one_load_is_a_baseline() {
     let (_demo, url) = demo("/ok");
@@ -240,7 +240,7 @@ fn a_report_of_one_load_is_a_baseline() {
     }
 }
 
-/// The library that prints help took `{n}` for a line end.
+/// The library that prints the help once replaced `{n}` by a line break.
 #[test]
 fn help_shows_placeholders_as_they_are_typed() {
     let help = |command: &str| bench(&[command, "--help"]).stdout;
@@ -263,7 +263,7 @@ fn a_load_without_an_expected_answer_has_no_figures_of_a_request() {
     jsonschema::validate(&bench(&["http", "--schema"]).json(), &json).unwrap();
 }
 
-/// A refused URL was shown with its password.
+/// The error message once showed the password in the URL.
 #[test]
 fn a_refused_url_is_shown_without_its_password() {
     let refused = bench(&["http", "http://bob:sesame@127.0.0.1:1/"]);
@@ -271,7 +271,8 @@ fn a_refused_url_is_shown_without_its_password() {
     assert!(refused.stderr.contains("`http://**********@127.0.0.1:1/`"), "{}", refused.stderr);
 }
 
-/// A baseline in which nothing had a counterpart let everything pass, as did one of another load.
+/// A baseline without any matching candidate once passed silently. So did a baseline with other load
+/// settings.
 #[test]
 fn a_baseline_of_others_or_of_another_load_is_refused() {
     let (_demo, url) = demo("/ok");
@@ -324,7 +325,7 @@ fn a_baseline_of_others_or_of_another_load_is_refused() {
     }
 }
 
-/// The second could not listen, and the first was compared with itself.
+/// The second server once failed to listen, and the program compared the first server with itself.
 #[test]
 fn two_commands_on_one_address_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -342,14 +343,14 @@ fn two_commands_on_one_address_are_refused() {
     assert!(ended.stderr.contains("hint: give each command an unused port"), "{}", ended.stderr);
 }
 
-/// Whoever answers then is not who was started.
+/// If the started command has ended, the requests reach some other process.
 #[test]
 fn a_command_that_ends_while_others_answer_for_it_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     let program = env!("CARGO_BIN_EXE_thruway");
     let [first, second] = ["a.sock", "b.sock"].map(path);
-    // It ends when the other one has begun, and leaves its server behind.
+    // This script ends when the other server has started. Its own server keeps running.
     let script = format!("{program} serve --listen unix:{first} & while [ ! -S {second} ]; do :; done");
     fs::write(path("leaving.sh"), script).unwrap();
     let leaving = format!("http://unix:{first}:/ok -- sh {}", path("leaving.sh"));
@@ -359,7 +360,7 @@ fn a_command_that_ends_while_others_answer_for_it_is_told() {
     assert!(ended.stderr.contains("leaving.sh` has ended: exit status: 0"), "{}", ended.stderr);
 }
 
-/// A server that went away in the ninth round took all that was measured before with it.
+/// When a server failed in the ninth round, all earlier results were once lost.
 #[test]
 fn what_was_measured_before_a_server_went_away_is_reported() {
     let (_demo, url) = demo("/ok");
@@ -380,7 +381,8 @@ fn what_was_measured_before_a_server_went_away_is_reported() {
     assert!(ended.stderr.contains("error: cannot connect to"), "{}", ended.stderr);
 }
 
-/// The URL of a server that answers so many requests, on one connection at a time, and is gone then.
+/// Starts a server that closes after this number of requests and serves one connection at a time. Returns its
+/// URL.
 fn goes_away_after(requests: u32) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -398,13 +400,13 @@ fn goes_away_after(requests: u32) -> String {
     url
 }
 
-/// What a comparison had started went on when a second signal ended it at once.
+/// After a second interrupt, the programs that the comparison had started once kept running.
 #[test]
 fn a_second_interrupt_ends_what_was_started_too() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let serve = format!("{} serve --listen unix:{}", env!("CARGO_BIN_EXE_thruway"), path("a.sock").display());
-    // The server ends when it is asked to, the shell around it does not.
+    // The server ends on SIGTERM, but the shell that started it ignores the signal.
     let script = "trap '' TERM; $SERVE & echo $$ > pid; wait; touch ended; while :; do sleep 60; done";
     fs::write(path("stubborn.sh"), script.replace("$SERVE", &serve)).unwrap();
     let url = format!("http://unix:{}:/ok", path("a.sock").display());
@@ -420,7 +422,7 @@ fn a_second_interrupt_ends_what_was_started_too() {
     let ended = bench.end_unread();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     let stat = format!("/proc/{}/stat", fs::read_to_string(path("pid")).unwrap().trim());
-    // What was killed may take a moment, and then wait for its new parent to look.
+    // A killed process may take a moment to end, and then remains a zombie until its new parent collects it.
     let is_left = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
     assert!((0..100_000).any(|_| !is_left()), "it was left");
 }
@@ -428,7 +430,7 @@ fn a_second_interrupt_ends_what_was_started_too() {
 #[test]
 fn the_highest_rate_is_looked_for_step_by_step() {
     let (_demo, url) = demo("/ok");
-    // Any machine holds the first rates, and none a p99 of a nanosecond.
+    // Every machine reaches the first rates, but none reaches a p99 of one nanosecond.
     let args = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns", "--output", "json"];
     let ended = bench(&args);
     let ramp = ended.json();
@@ -447,9 +449,9 @@ fn command_lines_of_other_tools_are_understood() {
         "{}",
         wrk.stderr
     );
-    // A bare number is one of seconds, as with wrk.
+    // A number without a unit means seconds, as with wrk.
     let wrk = bench(&["wrk", "-t1", "-c2", "-d1", "--timeout", "3", &url]);
-    // On a busy machine it takes a little longer.
+    // A busy machine may take a little longer than one second.
     let seconds = wrk.stdout.split_once("closed loop, ").and_then(|(_, rest)| rest.split_once(" s\n"));
     let seconds: Option<f64> = seconds.and_then(|(seconds, _)| seconds.parse().ok());
     assert!(
@@ -464,7 +466,7 @@ fn command_lines_of_other_tools_are_understood() {
     assert!(ab.code == Some(0) && ab.stdout.contains("5 opened"), "{}{}", ab.stdout, ab.stderr);
 }
 
-/// The command line of the best known benchmark was refused for its `Connection: keep-alive`.
+/// This common wrk command line was once rejected because of its `Connection: keep-alive`.
 #[test]
 fn options_of_other_tools_do_what_they_do_there() {
     let (_demo, url) = demo("/ok");
@@ -485,8 +487,8 @@ fn options_of_other_tools_do_what_they_do_there() {
     assert!(put.code == Some(0) && put.stdout.contains("20 answered, 0 failed"), "{}", put.stderr);
 }
 
-/// A server that stalled towards the end looked as good as ever: exit code 0, and no word about it. So did
-/// one that had answered little before, for each of its connections.
+/// A server that stalled near the end once went unnoticed: the exit code was 0, without a warning. So did a
+/// server that had sent only few responses on each connection.
 #[test]
 fn a_server_that_stops_to_answer_before_the_end_is_told() {
     for (connections, answers) in [(2, 50), (16, 100)] {
@@ -504,7 +506,7 @@ fn assert_stalled(connections: u32, answers: u32) {
             thread::spawn(move || {
                 let mut request = [0; 4096];
                 while stream.read(&mut request).is_ok_and(|read| read > 0) {
-                    // Then it says nothing any more, and keeps its connections.
+                    // After `answers` responses, the server keeps its connections open without responding.
                     if answered.fetch_add(1, Ordering::Relaxed) < answers {
                         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
                     }
@@ -615,7 +617,7 @@ fn nonsense_is_refused_before_anything_happens() {
         let ended = bench(args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
         assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
-        // It was the arguments, and not that nobody is there.
+        // The arguments caused the error, not the missing server.
         assert!(ended.stderr.contains("--help"), "{args:?}: {}", ended.stderr);
     }
 }
@@ -629,7 +631,7 @@ fn a_server_that_goes_away_is_reported_with_what_was_measured() {
     demo.signal(Signal::KILL);
     let ended = bench.end();
     drop(demo);
-    // It may have gone before the first connection.
+    // The server may have ended before the first connection.
     assert!(matches!(ended.code, Some(1 | 2)), "{}", ended.stdout);
     if ended.code == Some(1) {
         assert!(ended.json()["requests"]["failed"].as_u64().unwrap() > 0);

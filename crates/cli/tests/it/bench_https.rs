@@ -1,4 +1,4 @@
-//! `thruway bench` over TLS and HTTP/2: real loads, small ones, and what is refused.
+//! Tests of `thruway bench` over TLS and HTTP/2: small real loads, and rejected command lines.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use thruway_testkit::Authority;
 
 use crate::process::{Ended, Thruway};
 
-/// The demo behind a certificate, over HTTP/2 or without.
+/// The demo with a TLS certificate, with or without HTTP/2.
 struct Site {
     directory: TempDir,
     authority: Authority,
     demo: Thruway,
-    /// With `localhost`, which the certificate names.
+    /// The origin with host `localhost`, for which the certificate is valid.
     origin: String,
 }
 
@@ -37,7 +37,7 @@ impl Site {
         format!("{}{target}", self.origin)
     }
 
-    /// `thruway bench`, which trusts the authority.
+    /// Runs `thruway bench` with the test authority as trusted root.
     fn bench(&self, args: &[&str]) -> Ended {
         let root = self.authority.root();
         let args = [&["bench"], args, &["--ca", root.to_str().unwrap()]].concat();
@@ -87,7 +87,7 @@ fn what_is_sent_over_http2_is_what_was_asked_for() {
     let wrong = site.bench(&[&["http", &echo, "--content", "hello", "--length", "6"], &load[..]].concat());
     assert_eq!((wrong.code, &wrong.json()["errors"][0]["kind"]), (Some(1), &"wrong_length".into()));
 
-    // More than the server takes at a time, and other content each time.
+    // The body is larger than the HTTP/2 stream window (64 KiB) and differs in each request.
     let long = format!("{}{{n}}", "x".repeat(200_000));
     fs::write(site.directory.path().join("long"), long).unwrap();
     site.bench(&[&["http", &echo, "--content", "@long"], &load[..]].concat()).answered(60);
@@ -127,7 +127,7 @@ fn open_loops_ramps_and_comparisons_speak_http2() {
 fn what_cannot_be_spoken_is_refused() {
     let site = Site::start("http2 = false");
     let url = site.url("/ok");
-    // The certificate is for `localhost`.
+    // The certificate is valid for `localhost` only.
     let address = url.replace("localhost", "127.0.0.1");
     for (args, message, hint) in [
         (vec!["http", &url, "--http2"], "HTTP/2", "omit `--http2` to use HTTP/1.1"),
@@ -147,7 +147,7 @@ fn what_cannot_be_spoken_is_refused() {
         assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(message), "{}", ended.stderr);
         assert!(ended.stderr.contains(hint), "{args:?}: {}", ended.stderr);
     }
-    // Without TLS nobody is asked before.
+    // Without TLS there is no protocol negotiation, so the client assumes HTTP/2.
     let mut plain = Thruway::demo(&[]);
     let args = ["bench", "http", &plain.address(), "--http2", "-n", "10", "--output", "json"];
     let ended = Thruway::start_in(Path::new("."), &args).end();
@@ -171,7 +171,7 @@ fn handshakes_are_counted_full_and_resumed() {
         let handshakes = &report["handshakes"];
         let [full, resumed] = ["full", "resumed"].map(|kind| handshakes[kind].as_u64().unwrap());
         assert_eq!(full + resumed, 60, "{handshakes}");
-        // Each of the connections at the same time may begin with a full one.
+        // Up to eight connections are open at once. Each may begin with a full handshake.
         assert!(if is_resumed { (1..=8).contains(&full) } else { resumed == 0 }, "{args:?}: {handshakes}");
         assert!(handshakes["rate"].as_f64().unwrap() > 0.0);
         let schema = site.bench(&["http", &url, "-n", "1", "--output", "json"]);

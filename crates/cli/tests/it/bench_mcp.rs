@@ -1,4 +1,4 @@
-//! `thruway bench mcp`: real loads of real servers, and what is refused.
+//! Tests of `thruway bench mcp`: small real loads, and rejected command lines.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::process::{Ended, Signal, Thruway};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway");
 
-/// The demo server of MCP, and the URL of its endpoint.
+/// Starts the MCP demo server. Returns it with the URL of its endpoint.
 fn server() -> (Thruway, String) {
     let mut server =
         Thruway::start_in(Path::new("."), &["mcp", "serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
@@ -89,7 +89,7 @@ fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
         assert_eq!(report["deliveries"]["count"], 15 * 20, "{era}");
         let of = |times: &str, what: &str| report[times][what].as_f64().unwrap();
         let last = |times: &str| report[times]["max"].to_string();
-        assert_eq!(last("service_time"), last("deliveries"), "nobody was told after the last one");
+        assert_eq!(last("service_time"), last("deliveries"), "the last delivery ends the service time");
         assert!(of("deliveries", "p50") <= of("service_time", "max") && of("deliveries", "p50") > 0.0);
         assert!(report["server"]["cpu_seconds"].as_f64().unwrap() > 0.0);
         jsonschema::validate(&bench(&["--schema"]).json(), &report).unwrap();
@@ -144,7 +144,7 @@ fn bad_answers_are_told_and_fail_the_load() {
         (["--tool", "add"], "tool_error", ""),
         (["-o", "ping"], "wrong_status", "400"),
     ] {
-        // Its pings are of the legacy era, where it wants sessions.
+        // Only the legacy era has `ping`, and the server responds 400 to a `ping` without a session.
         let era = if args[0] == "-o" { &["--era", "legacy", "--session", "none"][..] } else { &[] };
         let ended = bench(&[&[&url, "-n", "20", "-c", "2", "--output", "json"], &args[..], era].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);

@@ -1,4 +1,4 @@
-//! A client that does what a test says and nothing else.
+//! An HTTP client that sends exactly the bytes that a test gives it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -6,14 +6,14 @@ use std::os::unix::net::UnixStream;
 
 use crate::process::PATIENCE;
 
-/// A connection.
+/// A connection to the server.
 pub(crate) struct Client {
     stream: Box<dyn Stream>,
     unread: Vec<u8>,
 }
 
 pub(crate) struct Response {
-    /// Status line and field lines, in lower case.
+    /// Status line and header field lines, in lower case.
     pub(crate) head: String,
     pub(crate) content: Vec<u8>,
 }
@@ -22,13 +22,13 @@ trait Stream: Read + Write {}
 impl Stream for TcpStream {}
 impl Stream for UnixStream {}
 
-/// The response to a GET on a connection of its own.
+/// Sends a GET request on a new connection and returns the response.
 pub(crate) fn get(address: &str, target: &str) -> Response {
     Client::connect(address).get(target)
 }
 
 impl Client {
-    /// Connects to `http://IP:PORT` or `unix:PATH`, as the server prints it.
+    /// Connects to `http://IP:PORT` or `unix:PATH`, as printed by the server.
     pub(crate) fn connect(address: &str) -> Self {
         Self::try_connect(address).unwrap()
     }
@@ -50,7 +50,7 @@ impl Client {
         self.stream.write_all(octets.as_bytes()).unwrap();
     }
 
-    /// Sends a request without content. `line` is a method and a target; `fields` are lines, each ended by
+    /// Sends a request without a body. `line` is method and target; `fields` are header lines, each with
     /// CRLF.
     pub(crate) fn request(&mut self, line: &str, fields: &str) -> Response {
         self.send(&format!("{line} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
@@ -61,20 +61,20 @@ impl Client {
         self.request(&format!("GET {target}"), "")
     }
 
-    /// Reads a response; one to HEAD has no content.
+    /// Reads a response. Pass `true` for a response to HEAD, which has no body.
     pub(crate) fn response(&mut self, is_to_head: bool) -> Response {
         let head = self.head();
         let content = if is_to_head { Vec::new() } else { self.content(&head) };
         Response { head, content }
     }
 
-    /// Reads a head.
+    /// Reads a response head.
     pub(crate) fn head(&mut self) -> String {
         let head = self.until(b"\r\n\r\n");
         String::from_utf8(head).unwrap().to_lowercase()
     }
 
-    /// Reads the next chunk of content.
+    /// Reads the next chunk of the body.
     pub(crate) fn chunk(&mut self) -> Vec<u8> {
         let size = self.until(b"\r\n");
         let size = std::str::from_utf8(&size).unwrap().trim_end();
@@ -83,7 +83,7 @@ impl Client {
         chunk
     }
 
-    /// Whether the server closes the connection, or has. Waits for it.
+    /// Waits until the server closes the connection. Returns `false` if the server sends data instead.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.unread.is_empty()
             && match self.stream.read(&mut [0]) {
@@ -135,7 +135,7 @@ impl Response {
         std::str::from_utf8(&self.content).unwrap()
     }
 
-    /// Whether there is such a field line, in lower case.
+    /// Returns `true` if the head has this field line. `field_line` must be in lower case.
     pub(crate) fn has(&self, field_line: &str) -> bool {
         self.head.lines().any(|line| line == field_line)
     }

@@ -1,4 +1,4 @@
-//! Compression as a config says it.
+//! Tests of response compression in a config.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use crate::process::Thruway;
 
 const EXAMPLE: &str = include_str!("../../../daemon/examples/compression.toml");
 
-/// A server for the example with a demo behind it.
+/// A server with the example config and the demo as its upstream server.
 struct Served {
     address: String,
-    /// That of a listener where only what a route says is compressed.
+    /// Address of a listener that compresses only where a route enables it.
     plain: String,
     _gateway: Thruway,
     _backend: Thruway,
@@ -53,9 +53,9 @@ fn a_listener_may_have_its_responses_compressed_or_not() {
         assert_eq!(response.head.contains("content-encoding"), said.is_some(), "{target}: {}", response.head);
         assert!(said.is_none_or(|said| response.head.contains(&said)), "{target}: {}", response.head);
     }
-    // The setting of the route wins: the gateway compresses events. This stream does not end. The test once
-    // asked for a single event: on a busy machine the gateway received the whole response at once, and it was
-    // too small to compress.
+    // The setting of the route takes precedence: the gateway compresses events. This stream does not end. A
+    // stream of a single event would make the test unreliable: on a busy machine the gateway may receive the
+    // whole response at once, and then it is too small to compress.
     let mut client = Client::connect(&served.plain);
     client.send("GET /events HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let head = client.head();

@@ -1,4 +1,4 @@
-//! What is offered without a config.
+//! Tests of the demo, which runs without a config.
 
 use crate::client::{Client, get};
 use crate::process::{Signal, Thruway};
@@ -91,7 +91,7 @@ fn head_of_a_download_tells_its_length_and_makes_nothing() {
     let mut client = Client::connect(&thruway.address());
     let head = client.request("HEAD /download?bytes=1073741824", "");
     assert!(head.status() == "200" && head.has("content-length: 1073741824"));
-    // The next answer comes on the same connection, at once.
+    // The next response arrives at once on the same connection.
     assert_eq!(client.get("/ok").text(), "ok");
 }
 

@@ -1,12 +1,12 @@
-//! How the server ends, and what it says of its workers then.
+//! Tests of shutdown: draining, and the log lines about the workers.
 
 use std::fs;
 
 use crate::client::Client;
 use crate::process::{Ended, Signal, Thruway};
 
-/// A server with one worker that drains for at most `drain`, its address, and a client whose request it is
-/// answering.
+/// Starts a server with one worker and a drain time of `drain`. Returns it with its address and a client
+/// that waits for a response.
 fn busy(directory: &tempfile::TempDir, drain: &str) -> (Thruway, String, Client) {
     let config = format!(
         "workers = 1\ntimeouts.drain = \"{drain}\"\naccess_log = {{ format = \"json\", path = \"access.log\" }}\n\
@@ -17,12 +17,12 @@ fn busy(directory: &tempfile::TempDir, drain: &str) -> (Thruway, String, Client)
     let address = thruway.address();
     let mut client = Client::connect(&address);
     client.send("GET /headers HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    // The handler asks for the content: the request is accepted.
+    // The handler asks for the body, so the request counts as accepted.
     assert!(client.head().starts_with("http/1.1 100 "));
     (thruway, address, client)
 }
 
-/// Waits until nobody listens at `address` any more.
+/// Waits until `address` refuses connections.
 fn until_refused(address: &str) {
     while Client::try_connect(address).is_ok() {}
 }
@@ -57,8 +57,12 @@ fn what_does_not_end_is_cut_off_at_the_deadline() {
     assert!(ended.stderr.contains("cut_off=1"), "{}", ended.stderr);
     assert!(client.is_closed());
     let log = fs::read_to_string(directory.path().join("access.log")).unwrap();
-    for said in ["\"target\":\"/headers\"", "\"status\":503", "\"complete\":false", "\"ended_by\":\"drain\""]
-    {
+    for said in [
+        "\"url.path\":\"/headers\"",
+        "\"http.response.status_code\":503",
+        "\"complete\":false",
+        "\"ended_by\":\"drain\"",
+    ] {
         assert!(log.contains(said), "{said}: {log}");
     }
 }
@@ -88,7 +92,8 @@ fn connections_are_spread_evenly() {
     }
 }
 
-/// The figures at the end of the log: `drained worker=0 connections_total=8 cut_off=0`.
+/// Returns the figures from the end of the log, in lines like `drained worker=0 connections_total=8
+/// cut_off=0`.
 fn connections_of_workers(ended: &Ended) -> Vec<usize> {
     let lines = ended.stderr.lines().filter(|line| line.contains(" drained worker="));
     let figure = |line: &str| line.split("connections_total=").nth(1)?.split(' ').next()?.parse().ok();

@@ -1,4 +1,4 @@
-//! Values from the environment.
+//! Tests of environment variables in a config.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ path = "/"
 respond = { status = "${THRUWAY_TEST_STATUS}", body = "${THRUWAY_TEST_WORKERS}" }
 "#;
 
-/// Once only texts could come from there.
+/// Environment variables could once set only strings.
 #[test]
 fn numbers_and_truth_values_come_from_the_environment_too() {
     let directory = tempfile::tempdir().unwrap();
@@ -103,7 +103,8 @@ error: a path cannot contain ` `
     assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);
 }
 
-/// Errors quoted the value: on the terminal, in the log, and in the answer to who asks for a reload.
+/// Errors once contained the value: on the terminal, in the log, and in the response of the admin listener to
+/// a reload.
 #[test]
 fn an_error_names_the_variable_and_does_not_show_its_value() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What clients use up: connections, memory, descriptors.
+//! Tests of resources that clients use up: connections, memory and file descriptors.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::client::{Client, get};
 use crate::process::{PATIENCE, Thruway};
 
-/// Connects without a wish.
+/// Connects without sending anything.
 fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -32,7 +32,7 @@ fn until_no_connection(thruway: &Thruway) {
     assert!((0..tries).any(is_so), "{} connections are open", thruway.connections());
 }
 
-/// Once workers wrote it themselves: when its pipe was full, the server stood still.
+/// Workers once wrote the log themselves. When the pipe was full, they blocked and the server hung.
 #[test]
 fn a_log_that_nobody_reads_delays_no_request() {
     let directory = tempfile::tempdir().unwrap();
@@ -42,7 +42,7 @@ fn a_log_that_nobody_reads_delays_no_request() {
     let arguments = ["serve", "thruway.toml"];
     let mut thruway = Thruway::start_with(directory.path(), &arguments, &[("THRUWAY_LOG", "debug")]);
     let mut client = Client::connect(&thruway.address());
-    // Each leaves a line, all together many times what a pipe takes.
+    // Each request logs a line. All lines together exceed the capacity of a pipe many times.
     (0..5_000).for_each(|_| assert_eq!(client.get("/").status(), "403"));
     let line = thruway.until_it_logs("request rejected by a policy");
     assert!(line.len() * 5_000 > 4 * (64 << 10), "{line}");
@@ -62,14 +62,14 @@ fn ten_thousand_resets_leave_nothing_behind() {
             set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
         }
     };
-    // The first clients fill the pools.
+    // Only later rounds are measured, because the first ones fill the buffer pools.
     (0..4).for_each(|_| round());
     until_no_connection(&thruway);
     let before = thruway.resident_bytes();
     (0..20).for_each(|_| round());
     until_no_connection(&thruway);
     let after = thruway.resident_bytes();
-    assert!(after < before + GROWTH_BYTES_MAX, "{before} octets have become {after}");
+    assert!(after < before + GROWTH_BYTES_MAX, "memory grew from {before} to {after} bytes");
     assert_eq!(get(&address, "/ok").text(), "ok");
     let ended = thruway.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -87,7 +87,7 @@ fn answers_that_nobody_reads_are_not_kept() {
     let mut stream = connect(&address);
     set_socket_recv_buffer_size(&stream, RECEIVE_BYTES).unwrap();
     let mut sent = 0;
-    // The server stops reading when its answers are not taken; then the kernel takes nothing more from us.
+    // The server stops reading when its responses are not read. Then the kernel accepts no more requests.
     stream.set_write_timeout(Some(STALL)).unwrap();
     while sent < requests.len() {
         match stream.write(&requests[sent..]) {
@@ -98,7 +98,7 @@ fn answers_that_nobody_reads_are_not_kept() {
     }
     assert!(sent < requests.len(), "it should have stopped");
     let after = thruway.resident_bytes();
-    assert!(after < before + GROWTH_BYTES_MAX, "{before} octets have become {after}");
+    assert!(after < before + GROWTH_BYTES_MAX, "memory grew from {before} to {after} bytes");
     assert_eq!(get(&address, "/ok").text(), "ok");
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     let mut writer = stream.try_clone().unwrap();
@@ -112,8 +112,8 @@ fn answers_that_nobody_reads_are_not_kept() {
     writing.join().unwrap();
 }
 
-/// Once a connection was no longer counted, nor cut off in time, when the kernel did not take the last of its
-/// answers.
+/// When the kernel did not accept the last response, the server once stopped counting the connection and did
+/// not cut it off in time.
 #[test]
 fn clients_that_never_read_are_cut_off_wherever_their_answers_stop() {
     let directory = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn clients_that_never_read_are_cut_off_wherever_their_answers_stop() {
     }
 }
 
-/// Asks for answers that come one after the other; `last` stands in the request for the last.
+/// Pipelines requests with growing delays. `last` is an additional header line of the last request.
 fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
     let mut stream = connect(address);
     set_socket_recv_buffer_size(&stream, 4 << 10).unwrap();
@@ -141,13 +141,13 @@ fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
     stream
 }
 
-/// On a busy machine this test once failed: it compared with descriptors that it had counted while the server
-/// was starting, and counted tries in a shorter time than the server had made them in.
+/// This test was once unreliable on a busy machine. It counted descriptors while the server was still
+/// starting, and it measured a shorter time than its attempts needed.
 #[test]
 fn connections_wait_for_descriptors_that_become_free() {
     let mut thruway = Thruway::demo_that_logs("debug", &["--workers", "1"]);
     let address = thruway.address();
-    // Its worker has started when it answers.
+    // A response shows that the worker is running.
     assert_eq!(get(&address, "/ok").text(), "ok");
     let (cpu, began) = (thruway.cpu(), now());
     let limit = Some(thruway.descriptors() as u64 + 20);
@@ -162,7 +162,7 @@ fn connections_wait_for_descriptors_that_become_free() {
     let (cpu, watched) = (thruway.cpu().saturating_sub(cpu), now().saturating_sub(began));
     assert!(cpu < watched / 4, "it was busy for {cpu:?} of {watched:?}");
     assert!(watched >= tries * TRY_EVERY_MIN, "{tries} tries in {watched:?}");
-    // The first are connected, and each makes room for another when it has its answer.
+    // The server has accepted the first connections. Each frees a descriptor after its response.
     for mut client in clients {
         assert_eq!(client.get("/ok").text(), "ok");
     }
@@ -176,11 +176,12 @@ impl Thruway {
         self.open().count()
     }
 
-    /// Number of TCP sockets that are open and do not listen.
+    /// Number of open TCP sockets, without the listening ones.
     fn connections(&self) -> usize {
         let links = self.open().filter_map(|link| link.into_os_string().into_string().ok());
         let sockets: Vec<String> = links.filter(|link| link.starts_with("socket:")).collect();
-        // Listeners (state 0A of proc_pid_net(5)), and the sockets that signal handlers write to.
+        // Sockets to exclude: listeners (state 0A of proc_pid_net(5)), and the sockets that signal handlers
+        // write to.
         let table = |name: &str| fs::read_to_string(self.proc().join("net").join(name)).unwrap_or_default();
         let (tcp, unix) = (table("tcp") + &table("tcp6"), table("unix"));
         let listeners = tcp
@@ -204,10 +205,11 @@ impl Thruway {
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
     }
 
-    /// How long it has been busy, exact to a hundredth of a second.
+    /// Returns the CPU time of the process, in steps of a hundredth of a second.
     fn cpu(&self) -> Duration {
         let stat = fs::read_to_string(self.proc().join("stat")).unwrap();
-        // Of proc_pid_stat(5), 14 and 15: `utime` and `stime`. The name, the second, may have blanks.
+        // Fields 14 and 15 of proc_pid_stat(5) are `utime` and `stime`. Field 2, the name, may contain
+        // spaces.
         let fields = stat.rsplit(')').next().unwrap().split_whitespace();
         let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 1000 / TICKS_A_SECOND)
@@ -225,29 +227,29 @@ fn now() -> Duration {
 const GET: &[u8] = b"GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n";
 const UPLOAD: &[u8] = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx";
 
-/// Requests and answers are far more than the kernel takes for those who do not read.
+/// Number of pipelined requests. Requests and responses far exceed the kernel's socket buffers.
 const PIPELINED: usize = 100_000;
 
-/// So many answers of 9000 octets are more than the kernel takes.
+/// Number of responses of 9000 bytes each. Together they exceed the kernel's socket buffers.
 const PIECES: usize = 40;
 
-/// Otherwise the kernel decides, by what it has.
+/// Size of the receive buffer. Without a fixed size, the kernel chooses one depending on its memory.
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// When the kernel takes nothing for so long, the server has stopped reading.
+/// Time to wait for the kernel to accept data. After this time, the server has stopped reading.
 const STALL: Duration = Duration::from_millis(500);
 
-/// What pools and the allocator may keep.
+/// Memory that pools and the allocator may keep.
 const GROWTH_BYTES_MAX: u64 = 4 << 20;
 
-/// `USER_HZ`, which is the same on all Linux machines that matter.
+/// `USER_HZ`, which is 100 on all Linux platforms in use.
 const TICKS_A_SECOND: u64 = 100;
 
-/// Minimum time to watch a server that can do nothing.
+/// Minimum time to watch a server without free descriptors.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// Such a server pauses for twice as long before it tries again.
+/// Minimum time between two attempts. The server pauses twice as long.
 const TRY_EVERY_MIN: Duration = Duration::from_millis(25);
 
-/// How often to look.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(5);

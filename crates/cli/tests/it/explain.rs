@@ -1,4 +1,4 @@
-//! `thruway check --explain` and `--schema`.
+//! Tests of `thruway check --explain` and `--schema`.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! A gateway in front of other servers.
+//! Tests of a gateway with the smallest config.
 
 use crate::client::get;
 use crate::process::Thruway;
 
-/// The smallest config there is, as its example shows it.
+/// The smallest gateway config, as shown in its example.
 const EXAMPLE: &str = include_str!("../../../daemon/examples/gateway.toml");
 
 #[test]

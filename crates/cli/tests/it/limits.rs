@@ -1,4 +1,4 @@
-//! Limits and timeouts of a config reach the connections.
+//! Tests that limits and timeouts in a config apply to connections.
 
 use crate::client::{Client, get};
 use crate::process::Thruway;

@@ -1,4 +1,4 @@
-//! Addresses that cannot be listened on, and sockets that were left behind.
+//! Tests of listen addresses that cannot be used, and of sockets left behind by an earlier process.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_linger;
 use crate::client::get;
 use crate::process::Thruway;
 
-/// The exit code and what was printed, of a start that must fail.
+/// Runs a start that must fail. Returns the exit code and the error message.
 fn refusal(directory: &Path, listen: &str) -> (Option<i32>, String) {
     let ended = Thruway::start_in(directory, &["serve", "--listen", listen]).end();
     assert_eq!(ended.stdout, "");
@@ -36,7 +36,7 @@ fn a_second_start_at_the_same_port_is_refused() {
 fn a_port_is_free_again_when_its_server_has_ended() {
     let mut first = Thruway::demo(&[]);
     let address = first.address();
-    // The server closes first, so that its port has a connection in TIME_WAIT.
+    // The server closes first, so a connection of its port remains in TIME_WAIT.
     get(&address, "/download?bytes=1&close");
     assert_eq!(first.terminate().code, Some(0));
     let port = address.strip_prefix("http://").unwrap();
@@ -44,7 +44,8 @@ fn a_port_is_free_again_when_its_server_has_ended() {
     assert_eq!(second.address(), address);
 }
 
-/// Once each of those who did so with a reset, every second or so, was worth a warning.
+/// Load balancers probe a port every few seconds by connecting and then resetting. Each probe once caused a
+/// warning.
 #[test]
 fn who_only_looks_whether_somebody_listens_is_not_warned_about() {
     let directory = tempfile::tempdir().unwrap();
@@ -62,8 +63,8 @@ fn who_only_looks_whether_somebody_listens_is_not_warned_about() {
     }
 }
 
-/// Once each acknowledgement of a ping that nobody had sent was worth a warning of the library, and anybody
-/// may send as many as they like.
+/// Each unsolicited PING acknowledgment once caused a warning of the HTTP/2 library. Clients may send any
+/// number of these.
 #[test]
 fn clients_of_http2_do_not_fill_the_log() {
     let directory = tempfile::tempdir().unwrap();
@@ -103,7 +104,7 @@ fn text_that_is_no_address_is_refused() {
 
 #[test]
 fn an_address_of_another_machine_is_refused() {
-    // TEST-NET-1, which no machine has (RFC 5737).
+    // An address of TEST-NET-1 (RFC 5737), which no machine has.
     let (code, message) = refusal(Path::new("."), "192.0.2.1:0");
     assert_eq!(code, Some(2));
     assert!(message.starts_with("error: cannot listen on `192.0.2.1:0`: "), "{message}");

@@ -1,13 +1,13 @@
-//! The command as its users see it: the real binary, real sockets, real signals.
+//! Tests of the command as its users see it: with the real binary, real sockets and real signals.
 //!
-//! No test waits for a time to pass: each waits for what the process prints or sends, and fails when that
-//! takes longer than any machine needs.
+//! No test sleeps for a fixed time. Each waits for output of the process and fails after a generous
+//! limit.
 
-// tools
+// test support
 mod client;
 mod process;
 
-// what is served
+// routes, policies, protocols
 mod demo;
 mod routes;
 mod access_log;
@@ -30,22 +30,22 @@ mod acme;
 mod tls_rotation;
 mod admin;
 
-// what is measured
+// load generator
 mod bench;
 mod bench_mcp;
 mod bench_https;
 
-// where, and how it ends
+// addresses, reload, shutdown
 mod listening;
 mod reload;
 mod drain;
 
-// what is refused
+// invalid configs
 mod mistakes;
 
-// what is said about a config
+// output of `check`, and environment variables
 mod explain;
 mod environment;
 
-/// The program under test.
+/// Path of the program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway");

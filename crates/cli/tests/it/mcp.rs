@@ -1,4 +1,4 @@
-//! `thruway mcp serve`, over pipes, sockets, files and HTTP.
+//! Tests of `thruway mcp serve` over pipes, sockets, files and HTTP.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Response};
 use crate::process::{Lines, Thruway};
 
-/// A client that has started the server itself.
+/// The parent process of a server, which is also its client.
 struct Parent {
     child: Child,
     input: Option<Box<dyn Write>>,
@@ -36,7 +36,7 @@ impl Parent {
         Self { child, input: Some(Box::new(input)), output }
     }
 
-    /// One socket for both directions.
+    /// Starts the server with one socket for both directions.
     fn with_socket() -> Self {
         let (near, far) = UnixStream::pair().unwrap();
         let input = OwnedFd::from(far.try_clone().unwrap());
@@ -57,7 +57,8 @@ impl Parent {
         serde_json::from_str(&self.output.next().expect("the output has ended")).unwrap()
     }
 
-    /// Closes the input and waits until the process has ended; what it has written in the meantime.
+    /// Closes the input and waits until the process has ended. Returns its exit code and its remaining
+    /// output.
     fn end(mut self) -> (Option<i32>, String) {
         self.input = None;
         let rest = self.output.rest();
@@ -72,7 +73,7 @@ impl Drop for Parent {
     }
 }
 
-/// A socket that is closed in one direction when it is dropped.
+/// A socket that shuts down its write side when dropped.
 struct HalfClosing(UnixStream);
 
 impl Write for HalfClosing {
@@ -120,7 +121,7 @@ fn ask() -> Value {
     json!({"name": "ask", "arguments": {}})
 }
 
-/// What every client does, in both eras, and then one of both closes its end.
+/// Exercises the features of both eras. At the end, the client closes the input.
 fn converse(mut server: Parent) {
     server.send(&request(1, "server/discover", &modern(json!({}))));
     assert_eq!(server.next()["result"]["resultType"], "complete");
@@ -183,7 +184,7 @@ fn input_and_output_may_be_files() {
 
 #[test]
 fn the_process_ends_with_its_input_though_a_handler_waits_for_the_client() {
-    // It lived on until the time of the handler was over.
+    // The process once kept running until the handler timed out.
     for mut server in [Parent::with_pipes(), Parent::with_socket()] {
         server.send(&initialize("2025-06-18"));
         server.next();
@@ -282,7 +283,7 @@ fn old_clients_find_their_two_endpoints() {
     }
 }
 
-/// The limit of 4 MiB had no option, and its error over stdio had no id.
+/// The limit of 4 MiB once had no option, and its error over stdio had no id.
 #[test]
 fn the_largest_message_can_be_chosen() {
     let mut command = stdio();
@@ -302,7 +303,7 @@ fn the_largest_message_can_be_chosen() {
     }
 }
 
-/// The server kept the arguments of all calls in progress, whatever their size.
+/// The server once kept the arguments of all calls in progress, without a limit on their size.
 #[test]
 fn the_bytes_of_calls_in_progress_can_be_limited() {
     for size in ["0", "1048575", "1023KiB", "64KB", "-1", "MiB", ""] {
@@ -319,7 +320,7 @@ fn the_bytes_of_calls_in_progress_can_be_limited() {
     assert_eq!(server.end(), (Some(0), String::new()));
 }
 
-/// A client could have all sessions of a server: there was no quota.
+/// A single client could once use all sessions of a server.
 #[test]
 fn the_sessions_of_an_address_can_be_limited() {
     let directory = tempfile::tempdir().unwrap();

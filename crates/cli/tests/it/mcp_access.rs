@@ -1,4 +1,5 @@
-//! Who may use `thruway mcp serve` and `thruway mcp bridge`, and bridges whose server is not up yet.
+//! Tests of access control in `thruway mcp serve` and `thruway mcp bridge`, and of bridges to servers
+//! that are not up yet.
 
 use std::fs;
 use std::io::{Read, Write, copy};
@@ -23,7 +24,7 @@ fn thruway(args: &[&str]) -> Output {
     Command::new(THRUWAY).arg("mcp").args(args).output().unwrap()
 }
 
-/// A token file that only its user may read.
+/// Creates a token file that only its owner may read.
 fn token_file(directory: &Path) -> String {
     let path = directory.join("tokens");
     fs::write(&path, format!("# a comment\n{TOKEN}\n")).unwrap();
@@ -31,9 +32,8 @@ fn token_file(directory: &Path) -> String {
     path.display().to_string()
 }
 
-/// Any address was listened on without a credential. `Host` was all that kept other machines away, and any
-/// program can say
-/// `Host: localhost`.
+/// The server once listened on any address without a credential. Only the `Host` header kept other machines
+/// out, and any program can send `Host: localhost`.
 #[test]
 fn an_address_for_other_machines_needs_permission_and_a_credential() {
     let directory = tempfile::tempdir().unwrap();
@@ -69,12 +69,12 @@ fn an_address_for_other_machines_needs_permission_and_a_credential() {
     assert!(output.status.code() == Some(2) && said.contains("pass `--listen ADDR`"), "{said}");
 }
 
-/// The response to a message that is sent by POST, with these further field lines.
+/// Sends a message by POST with additional header lines and returns the response.
 fn post(address: &str, lines: &str, message: &str) -> String {
     send(address, &request(lines, message))
 }
 
-/// The response to a request, after which the server closes the connection.
+/// Sends a request after which the server closes the connection, and returns the response.
 fn send(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -169,7 +169,8 @@ fn a_client_on_another_machine_may_show_a_certificate() {
     }
 }
 
-/// A relay that closes connections at once as long as it is not open.
+/// Starts a relay to `address` that closes new connections at once until the flag is set. Returns its URL and
+/// the flag.
 fn relay_to(address: &str) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -194,8 +195,8 @@ fn relay_to(address: &str) -> (String, Arc<AtomicBool>) {
     (url, is_open)
 }
 
-/// A bridge ended with an error if its server was not up yet: two services of one machine had to be started
-/// in the right order.
+/// A bridge once ended with an error if its server was not up yet. Services on one machine had to start in
+/// the right order.
 #[test]
 fn a_bridge_starts_before_its_server_and_serves_when_that_is_up() {
     let directory = tempfile::tempdir().unwrap();
@@ -229,7 +230,7 @@ fn a_bridge_that_is_not_connected_ends_at_a_signal() {
     assert_eq!(bridge.end().code, Some(0));
 }
 
-/// To try again would not help: the operator has to change something.
+/// Retrying would not help: the operator has to change something.
 #[test]
 fn a_bridge_to_what_is_no_server_ends_with_an_error() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! `thruway mcp bridge`: before the demo, over HTTP and as a child, between all eras.
+//! Tests of `thruway mcp bridge` in front of the demo, over HTTP and as a child process, between all
+//! eras.
 
 use std::process::{Command, Output};
 
@@ -19,7 +20,7 @@ fn printed(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The demo over HTTP, and where it is.
+/// Starts the demo over HTTP. Returns it with the URL of its endpoint.
 fn demo() -> (Thruway, String) {
     start(&["mcp", "serve", "--listen", "127.0.0.1:0"])
 }

@@ -1,4 +1,5 @@
-//! `thruway mcp tools`, `call` and the others: against the demo, over HTTP and as a child, in both eras.
+//! Tests of `thruway mcp tools`, `call` and the other client commands against the demo, over HTTP and as
+//! a child process, in both eras.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -14,7 +15,7 @@ fn thruway(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thruway")).args(["mcp"]).args(args).output().unwrap()
 }
 
-/// What it prints, if it says that all is well.
+/// Runs a command that must succeed, and returns its output.
 fn printed(args: &[&str]) -> String {
     let output = thruway(args);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -22,7 +23,7 @@ fn printed(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The exit code, and what is said about it.
+/// Runs a command. Returns its exit code and its error output.
 fn refused(args: &[&str]) -> (Option<i32>, String) {
     let output = thruway(args);
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -116,7 +117,7 @@ fn who_asks_at_the_wrong_path_is_told() {
     assert!(code == Some(2) && said.contains("`/mcp`"), "{code:?} {said}");
 }
 
-/// A server of the modern era that answers each request in turn, whatever it is, with one of `results`.
+/// Returns a script that acts as a server of the modern era. It answers the requests in order with `results`.
 fn scripted(results: &[Value]) -> String {
     let answers = results.iter().enumerate().map(|(n, result)| {
         let answer = json!({"jsonrpc": "2.0", "id": n + 1, "result": result});
@@ -159,8 +160,8 @@ fn questions_are_not_asked_where_nobody_is() {
     }
 }
 
-/// Only at a terminal was the server asked to say how far it is, which lets a call take longer: scripts gave
-/// up.
+/// The program once asked for progress only at a terminal. Progress extends the time of a call, so calls in
+/// scripts timed out.
 #[test]
 fn progress_is_asked_for_where_nobody_sees_it() {
     let good = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": []}});
@@ -170,7 +171,7 @@ fn progress_is_asked_for_where_nobody_sees_it() {
     assert_eq!(printed(&args), "");
 }
 
-/// Where the server did not know templates, its resources were not shown either.
+/// If the server did not support templates, the command once showed no resources either.
 #[test]
 fn resources_are_shown_without_templates() {
     let listed = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete",
@@ -180,7 +181,7 @@ fn resources_are_shown_without_templates() {
     assert_eq!(printed(&["resources", "--era", "modern", "--", "sh", "-c", &script]), "a://b  b\n");
 }
 
-/// It panicked.
+/// Such a timeout once caused a panic.
 #[test]
 fn a_call_may_wait_for_longer_than_the_clock_goes() {
     printed(&child(&["ping", "--timeout", "18446744073709551615s"]));
@@ -189,7 +190,7 @@ fn a_call_may_wait_for_longer_than_the_clock_goes() {
 #[test]
 fn a_host_that_is_not_known_is_named() {
     let (code, said) = refused(&["ping", "http://name.invalid/mcp"]);
-    // Where nobody can be asked, the system cannot know that there is no such name.
+    // Without a DNS server, the system cannot tell that the name does not exist, so the reason varies.
     assert!(code == Some(2) && said.contains("the host `name.invalid` "), "{code:?} {said}");
 }
 
@@ -200,7 +201,7 @@ fn ctrl_c_ends_a_subscription_that_does_not_stand_yet() {
     let directory = tempfile::tempdir().unwrap();
     let args = ["mcp", "listen", "--era", "modern", "--timeout", "1h", &url, "test://n"];
     let listening = Thruway::start_in(directory.path(), &args);
-    // It has subscribed, and nobody answers.
+    // The client has sent its subscription request. The server does not answer it.
     let (mut stream, _) = listener.accept().unwrap();
     assert!(stream.read(&mut [0; 64]).unwrap() > 0);
     listening.signal(Signal::INT);
@@ -208,8 +209,8 @@ fn ctrl_c_ends_a_subscription_that_does_not_stand_yet() {
     assert_eq!((ended.code, &*ended.stdout), (None, ""), "the signal has ended it: {}", ended.stderr);
 }
 
-/// The test above always failed under `nohup` and in background jobs of shells, which ignore SIGINT: the
-/// child inherited that and lived on.
+/// Under `nohup` and in background jobs of shells, SIGINT is ignored. The child inherited this, so the test
+/// above always failed there.
 #[test]
 fn ctrl_c_ends_a_subscription_in_a_test_run_that_ignores_it() {
     let test = "mcp_client::ctrl_c_ends_a_subscription_that_does_not_stand_yet";
@@ -241,7 +242,7 @@ fn what_cannot_be_shown_is_saved() {
     assert_eq!(std::fs::read(directory.path().join("audio-1.wav")).unwrap(), [0, 1, 2, 3]);
     let named = printed(&[&["call", "picture", "--era", "modern"], &command[..]].concat());
     assert!(named.contains("[image, image/png, 3 bytes]"), "{named}");
-    // Programs get what was sent, and the files.
+    // With JSON output, the program prints the data unchanged and also saves the files.
     let command = [&["call", "picture", "--era", "modern", "--save", save, "--output", "json"], &command[..]];
     let output = thruway(&command.concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -250,7 +251,7 @@ fn what_cannot_be_shown_is_saved() {
     assert_eq!(result["content"], content);
 }
 
-/// It was said, and the exit code said that all was well.
+/// The program once reported this error but exited with code 0.
 #[test]
 fn what_cannot_be_saved_is_a_failure() {
     let content = json!([{"type": "image", "mimeType": "image/png", "data": "AAEC"}]);
@@ -266,7 +267,7 @@ fn what_cannot_be_saved_is_a_failure() {
     }
 }
 
-/// The first refusal ended it: nothing was said of the others.
+/// The program once stopped at the first error and did not show the other tasks.
 #[test]
 fn what_is_refused_of_one_task_is_of_no_other() {
     let task = json!({"resultType": "complete", "taskId": "t2", "status": "working", "ttlMs": null,
@@ -322,7 +323,7 @@ fn tasks_of_2025_11_25_are_made_and_listed() {
     let tool = json!({"name": "report", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}});
     let asked = |args: &[&str], results: &[Value]| {
         let script = scripted(&[std::slice::from_ref(&begun), results].concat());
-        // The line that confirms the session is no request.
+        // The script skips the notification that completes the initialization; it is not a request.
         let script = script.replacen('\n', "\nread -r line\n", 1);
         let command = ["--era", "2025-11-25", "--", "sh", "-c", &script];
         printed(&[args, &command].concat())

@@ -1,4 +1,4 @@
-//! `thruway mcp` with a server that wants tokens: logins, tokens that are kept, and tokens that are known.
+//! Tests of `thruway mcp` with a server that requires tokens: logins, saved tokens and given tokens.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,8 +11,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// An MCP server and its authorization server, in one: tokens are `token`, and whoever logs in is let in at
-/// once. Each refresh token is another one.
+/// MCP server and authorization server in one. The access token is `token`, and each login succeeds at once.
+/// Each refresh token is new.
 struct Guarded {
     url: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -23,7 +23,7 @@ impl Guarded {
         Self::start_with(3600)
     }
 
-    /// One whose tokens are good for so many seconds, and can be renewed.
+    /// Starts a server with refreshable tokens that are valid for this number of seconds.
     fn start_with(seconds: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -50,7 +50,8 @@ impl Guarded {
         thruway(home, &[&["ping", &format!("{}/mcp", self.url), "--era", "modern"], args].concat())
     }
 
-    /// The same by a bridge that is a child, whose errors are heard too.
+    /// Runs the same command through a bridge as a child process. Its output includes the errors of the
+    /// bridge.
     fn ping_across(&self, home: &Path, args: &[&str]) -> Command {
         let url = format!("{}/mcp", self.url);
         let bridge = ["--", env!("CARGO_BIN_EXE_thruway"), "mcp", "bridge", &url, "--era", "modern"];
@@ -117,11 +118,12 @@ fn response(status: &str, fields: &str, content: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n{content}")
 }
 
-/// The `Location` of what is at `url`, or nothing.
+/// Returns the `Location` of the response from `url`, or an empty string.
 fn visit(url: &str) -> String {
     let (authority, path) = url["http://".len()..].split_once('/').unwrap();
     let mut stream = TcpStream::connect(authority).unwrap();
-    // In one piece: a server of these tests answers the first one that it reads, and closes.
+    // Sends the request in a single write, because the server of these tests reads only once before it
+    // responds and closes.
     stream.write_all(format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\n\r\n").as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -143,7 +145,7 @@ fn a_login_lasts_and_nobody_else_can_read_it() {
     let file = home.path().join("thruway/mcp_tokens.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-    // From now on nobody needs to be there.
+    // From now on, no login is needed.
     let output = server.ping(home.path(), &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(server.seen("GET /authorize"), 1);
@@ -183,7 +185,7 @@ fn a_program_acts_for_itself_with_a_secret() {
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
     let kept = fs::read_to_string(home.path().join("thruway/mcp_tokens.json")).unwrap();
     assert!(!kept.contains("confidential"), "{kept}");
-    // Another issuer is not told the secret.
+    // The program does not send the secret to another issuer.
     let elsewhere = tempfile::tempdir().unwrap();
     let known = [&itself[..], &["https://known.example"]].concat();
     let output = server.ping(elsewhere.path(), &known).output().unwrap();
@@ -191,7 +193,7 @@ fn a_program_acts_for_itself_with_a_secret() {
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
 }
 
-/// The secret was sent to the authorization server that the MCP server named.
+/// The program once sent the secret to the authorization server that the MCP server named.
 #[test]
 fn a_secret_without_an_issuer_is_an_error_before_anything_is_sent() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
@@ -228,8 +230,8 @@ fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
     assert_eq!(renewals(), before + 1);
 }
 
-/// Each process renewed the token that it had found when it began: the second time that a refresh token came,
-/// servers refused it, or ended all that had ever come of the login.
+/// Each process once refreshed the token that it had read at its start, so it could use a refresh token
+/// twice. Servers then reject the token or revoke the whole login.
 #[test]
 fn processes_that_share_a_login_renew_its_token_one_after_the_other() {
     let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());
@@ -251,7 +253,7 @@ fn processes_that_share_a_login_renew_its_token_one_after_the_other() {
     }
 }
 
-/// The URL was taken for one that describes the client, and a person was to log in.
+/// The program once took this id for the URL of a client metadata document and required a login.
 #[test]
 fn a_program_whose_id_is_a_url_acts_for_itself_too() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
@@ -261,13 +263,13 @@ fn a_program_whose_id_is_a_url_acts_for_itself_too() {
     let output = server.ping(home.path(), &itself).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
-    // What was given to the program is not for a person who logs in to it.
+    // A token from the client credentials grant must not be used in place of a login.
     let output = server.ping(home.path(), &id).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("--login"), "{said}");
 }
 
-/// A bridge to a server that wants tokens could do nothing but send one that was known.
+/// A bridge could once only send a token that was given to it.
 #[test]
 fn a_bridge_lets_a_person_log_in_once() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
@@ -277,7 +279,7 @@ fn a_bridge_lets_a_person_log_in_once() {
     said.read_line(&mut line).unwrap();
     assert_eq!(visit(&visit(line.trim_end().strip_prefix("to log in, open ").unwrap())), "");
     assert!(child.wait().unwrap().success());
-    // What it was given is kept for others, and what others were given is for it.
+    // The bridge saves its token for other commands, and it can use their tokens.
     for mut again in [server.ping_across(home.path(), &[]), server.ping(home.path(), &[])] {
         let output = again.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

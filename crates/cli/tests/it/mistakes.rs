@@ -1,4 +1,4 @@
-//! Configs that are wrong, and what their authors are told.
+//! Tests of invalid configs and their error messages.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -12,7 +12,7 @@ fn run(command: &str, config: &str) -> Ended {
     Thruway::start_in(directory.path(), &[command, "a.toml"]).end()
 }
 
-/// What `check` says of a config that is wrong; `serve` says the same.
+/// Returns the error of `check` for an invalid config. `serve` must print the same error.
 fn refusal(config: &str) -> String {
     let [checked, served] = ["check", "serve"].map(|command| run(command, config));
     assert_eq!((checked.code, served.code), (Some(2), Some(2)), "{}", checked.stderr);
@@ -21,7 +21,7 @@ fn refusal(config: &str) -> String {
     checked.stderr
 }
 
-/// A config with what every config needs, and `rest`.
+/// Returns a minimal valid config that also contains `rest`.
 fn with(rest: &str) -> String {
     format!("{rest}\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/demo\"\ndemo = true\n")
 }
@@ -41,7 +41,7 @@ fn check_says_what_would_be_served() {
 listens on 127.0.0.1:8080, HTTP/2 too
 listens on [::1]:8080
 listens on unix:thruway.sock
-/ and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 octets on
+/ and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 bytes on
 /healthz: answers 200
 /gone and below: answers 410
 /old and below: redirects to /new{rest}{query} with 308
@@ -71,7 +71,7 @@ access log: combined, to the standard output
 
 #[test]
 fn what_nothing_uses_and_names_without_addresses_are_warned_of() {
-    // Nobody answers there any more.
+    // No process uses this port anymore.
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = with(&format!(
         "[upstreams.spare]\nservers = [\"127.0.0.1:1\",\n  \"a.example:80\"]\nresolver = {{ nameservers = [\"{nobody}\"] }}\n\
@@ -616,7 +616,8 @@ fn arguments_that_make_no_sense_are_refused() {
     }
 }
 
-/// `check` called a config valid whose upstream was its own listener: one request took all connections.
+/// `check` once accepted an upstream that was its own listener. A single request then used up all
+/// connections.
 #[test]
 fn an_upstream_that_leads_back_to_its_own_listener_is_refused() {
     let http = |rest: &str| {
@@ -659,7 +660,7 @@ hint: each request would return to this gateway: use the address of another serv
     assert!(refusal(streams).contains("leads back to the listener `127.0.0.1:8080`"));
 }
 
-/// A gateway may send requests to itself on purpose, with another host or path.
+/// A gateway may send requests to itself on purpose, with another host or path. So this is only a warning.
 #[test]
 fn an_upstream_that_may_lead_back_to_a_listener_is_warned_of() {
     let route = "[[listeners]]\naddress = \"127.0.0.1:8080\"\n[[routes]]\npath = \"/\"\nupstream = \"own\"\n";

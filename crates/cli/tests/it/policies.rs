@@ -1,4 +1,4 @@
-//! Who may ask, and how much.
+//! Tests of policies: access and rate limits.
 
 use std::fs;
 
@@ -9,12 +9,13 @@ const EXAMPLE: &str = include_str!("../../../daemon/examples/policies.toml");
 
 const LOGIN: &str = "Authorization: Basic YWxpOm9wZW4gc2VzYW1l\r\n";
 
-/// The example, with a server behind it that says what it is told.
+/// Returns the example config with `backend` as its upstream server, which echoes request headers.
 fn example(backend: &str) -> String {
     EXAMPLE.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9001", backend)
 }
 
-/// The upstream would have been asked for `/admin/users`, and nobody for a password.
+/// An upstream server might read these paths as `/admin/users`. Without this check, they would bypass the
+/// password.
 #[test]
 fn a_path_that_only_some_servers_read_as_guarded_goes_past_no_policy() {
     let directory = tempfile::tempdir().unwrap();
@@ -46,7 +47,7 @@ fn the_example_lets_those_pass_who_may() {
     assert_eq!(refused.status(), "401");
     assert!(refused.has("www-authenticate: basic realm=\"admins only\", charset=\"utf-8\""));
     assert_eq!(client.request("GET /admin", &LOGIN.replace("YWxp", "YWxq")).status(), "401");
-    // The upstream has nothing there, but it was asked.
+    // The upstream has no such path. Its 404 shows that the request was forwarded.
     assert_eq!(client.request("GET /admin", LOGIN).status(), "404");
     assert_eq!(client.request("GET /admin", LOGIN).status(), "404");
 
@@ -89,7 +90,7 @@ its policies, in the order of their evaluation:
     assert!(explained.starts_with(order), "{explained}");
 }
 
-/// A route that answers once an hour, with a policy and the text of the answer.
+/// Returns a config with a route that responds with `content` and has a limit of one request per hour.
 fn once(burst: u32, content: &str) -> String {
     format!(
         "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\npolicies = [\"once\"]\n\
@@ -115,7 +116,7 @@ fn what_was_counted_is_kept_until_the_policy_is_another() {
 fn files_with_secrets_are_read_again_when_the_config_is() {
     let directory = tempfile::tempdir().unwrap();
     let keys = directory.path().join("keys.txt");
-    // `k1`.
+    // Hash of the key `k1`.
     let line = |name: &str| {
         format!("{name}:sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0\n")
     };
@@ -138,7 +139,7 @@ fn files_with_secrets_are_read_again_when_the_config_is() {
 #[test]
 fn keys_are_fetched_from_where_the_config_says() {
     let [directory, issuer_directory] = [(), ()].map(|()| tempfile::tempdir().unwrap());
-    // A key of RFC 8037.
+    // A key from RFC 8037.
     let keys = "{\\\"keys\\\":[{\\\"kty\\\":\\\"OKP\\\",\\\"crv\\\":\\\"Ed25519\\\",\
                 \\\"x\\\":\\\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\\\"}]}";
     let (_issuer, issuer) = Thruway::answering(issuer_directory.path(), keys);
@@ -152,6 +153,6 @@ fn keys_are_fetched_from_where_the_config_says() {
         client.request("GET /", "Authorization: Bearer e30.e30.AA\r\n").status().to_owned()
     };
     assert_eq!(status(&format!("http://{issuer}/jwks.json")), "401");
-    // Nobody listens there.
+    // No server listens at this address.
     assert_eq!(status("http://127.0.0.1:1/jwks.json"), "503");
 }

@@ -1,4 +1,4 @@
-//! The binary, started for a test and ended with it.
+//! The binary as a child process that ends with its test.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -14,14 +14,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use rustix::process::Signal;
 
-/// A running `thruway`. It is killed when this is dropped.
+/// A running `thruway` process. It is killed on drop.
 pub(crate) struct Thruway {
     child: Child,
     stdout: Lines,
     stderr: Lines,
 }
 
-/// How it ended, and what it printed that no test has read before.
+/// Exit code and unread output of a process that has ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -29,12 +29,12 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What it printed, which is JSON.
+    /// Parses the standard output as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stderr))
     }
 
-    /// The report of a load of which so many requests were answered and none failed.
+    /// Returns the report of a load in which this number of requests was answered and none failed.
     pub(crate) fn answered(&self, requests: u64) -> Value {
         assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
         let report = self.json();
@@ -46,17 +46,17 @@ impl Ended {
     }
 }
 
-/// The lines of a pipe. What nobody takes stays in the pipe.
+/// The lines of a pipe. Unread lines stay in the channel.
 pub(crate) struct Lines(Receiver<String>);
 
 impl Thruway {
-    /// Starts it with these arguments, in the directory `directory`.
+    /// Starts the program with these arguments in `directory`.
     pub(crate) fn start_in(directory: &Path, args: &[&str]) -> Self {
         let program = crate::PROGRAM;
         Self::spawn(Command::new(program).args(args).current_dir(directory).env_remove("THRUWAY_LOG"))
     }
 
-    /// The same, with these environment variables.
+    /// Starts the program with these arguments and environment variables in `directory`.
     pub(crate) fn start_with(directory: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let program = crate::PROGRAM;
         let variables = variables.iter().copied();
@@ -72,13 +72,14 @@ impl Thruway {
         Self { child, stdout, stderr }
     }
 
-    /// Starts `thruway serve` with `config`, which is written into `directory`.
+    /// Writes `config` into `directory` and starts `thruway serve` with it.
     pub(crate) fn serve(directory: &Path, config: &str) -> Self {
         std::fs::write(directory.join("thruway.toml"), config).unwrap();
         Self::start_in(directory, &["serve", "thruway.toml"])
     }
 
-    /// Starts one that answers every path with `content`, and says where it listens, as upstreams are told.
+    /// Starts a server that responds to every path with `content`. Returns it with its address, in the form
+    /// that upstreams use.
     pub(crate) fn answering(directory: &Path, content: &str) -> (Self, String) {
         let mut thruway = Self::serve(
             directory,
@@ -91,41 +92,41 @@ impl Thruway {
         (thruway, authority)
     }
 
-    /// Gives it another config, as [`serve`](Self::serve) did, and waits until it logs `said`, which is
-    /// returned.
+    /// Replaces the config that [`serve`](Self::serve) has written, sends SIGHUP, and returns the first log
+    /// line that contains `said`.
     pub(crate) fn reload(&mut self, directory: &Path, config: &str, said: &str) -> String {
         std::fs::write(directory.join("thruway.toml"), config).unwrap();
         self.signal(Signal::HUP);
         self.until_it_logs(said)
     }
 
-    /// Starts the demo with these further arguments.
+    /// Starts the demo with these additional arguments.
     pub(crate) fn demo(args: &[&str]) -> Self {
         Self::demo_that_logs("info", args)
     }
 
-    /// Starts the demo with these further arguments and another level of logging.
+    /// Starts the demo with these additional arguments and this log level.
     pub(crate) fn demo_that_logs(level: &str, args: &[&str]) -> Self {
         let serve = ["serve", "--listen", "127.0.0.1:0"];
         Self::spawn(Command::new(crate::PROGRAM).args(serve).args(args).env("THRUWAY_LOG", level))
     }
 
-    /// The next address it prints.
+    /// Returns the next address that the process prints.
     pub(crate) fn address(&mut self) -> String {
         self.address_after("listening on ")
     }
 
-    /// The next address without its scheme, as upstreams are told.
+    /// Returns the next address without its scheme, in the form that upstreams use.
     pub(crate) fn authority(&mut self) -> String {
         self.address().strip_prefix("http://").unwrap().to_owned()
     }
 
-    /// The address of the admin listener, which it prints after the others.
+    /// Returns the address of the admin listener, which the process prints after the others.
     pub(crate) fn admin_address(&mut self) -> String {
         self.address_after("admin listener on ")
     }
 
-    /// The next address that it prints, of a listener for streams.
+    /// Returns the next address of a TCP listener that the process prints.
     pub(crate) fn tcp_address(&mut self) -> String {
         self.address_after("listening on tcp://")
     }
@@ -136,7 +137,7 @@ impl Thruway {
         address.unwrap_or_else(|| panic!("no address: {line}")).to_owned()
     }
 
-    /// Waits until it logs a line with `text`, and returns the line.
+    /// Waits until the process logs a line with `text`, and returns the line.
     pub(crate) fn until_it_logs(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while let Some(line) = self.stderr.next() {
@@ -148,7 +149,7 @@ impl Thruway {
         panic!("`{text}` was not logged, but {seen}");
     }
 
-    /// Waits until one of its threads has this name.
+    /// Waits until the process has a thread of this name.
     pub(crate) fn until_it_has_a_thread(&self, name: &str) {
         let process = format!("/proc/{}", self.pid().as_raw_nonzero());
         let is_there = || {
@@ -172,20 +173,20 @@ impl Thruway {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Asks it to end and waits until it has.
+    /// Sends SIGTERM and waits until the process has ended.
     pub(crate) fn terminate(self) -> Ended {
         self.signal(Signal::TERM);
         self.end()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub(crate) fn end(mut self) -> Ended {
         let (stdout, stderr) = (self.stdout.rest(), self.stderr.rest());
-        // Its pipes are closed, so it has ended or is about to.
+        // Both pipes are closed, so the process has ended or is about to end.
         Ended { code: self.child.wait().unwrap().code(), stdout, stderr }
     }
 
-    /// Waits until it has ended, without looking at what it has printed on the standard output.
+    /// Waits until the process has ended. Does not read its standard output.
     pub(crate) fn end_unread(mut self) -> Ended {
         let stderr = self.stderr.rest();
         Ended { code: self.child.wait().unwrap().code(), stdout: String::new(), stderr }
@@ -214,7 +215,7 @@ impl Lines {
         Self(receiver)
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line, or `None` at the end.
     pub(crate) fn next(&self) -> Option<String> {
         match self.0.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
@@ -231,14 +232,15 @@ impl Lines {
 /// Restores the default effect of SIGINT in the children of this process.
 ///
 /// `nohup` and shells that start background jobs ignore SIGINT. A child inherits an ignored signal. A signal
-/// that its parent handles has the default effect in the child (signal(7)), so this installs a handler.
+/// that its parent handles has the default effect in the child (signal(7)), so this function installs a
+/// handler.
 fn give_children_the_default_interrupt() {
     static IS_DONE: Once = Once::new();
     IS_DONE.call_once(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
         let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
-        // Otherwise Ctrl-C must still end the test run.
+        // Install the handler only if SIGINT is ignored. Otherwise Ctrl-C must still end the test run.
         if ignored & (1 << (Signal::INT.as_raw() - 1)) != 0 {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
             let _entered = runtime.enter();
@@ -248,8 +250,9 @@ fn give_children_the_default_interrupt() {
     });
 }
 
-/// Limit for an event that a test waits for. A busy machine needs less; only a failed test reaches it.
+/// Limit for an event that a test waits for. Even a busy machine needs less, so only a failed test reaches
+/// it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What is logged when a config was read again.
+/// Log message of a successful reload.
 pub(crate) const RELOADED: &str = "config reloaded";

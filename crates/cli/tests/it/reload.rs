@@ -1,4 +1,4 @@
-//! Another config for a server that runs.
+//! Tests of reloads on a running server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use crate::client::{Client, get};
 use crate::process::{RELOADED, Signal, Thruway};
 
-/// A config whose route for `/` answers with `content`, and that has `rest` too.
+/// Returns a config with `rest` and a route `/` that responds with `content`.
 fn config(content: &str, rest: &str) -> String {
     format!(
         "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
@@ -56,7 +56,7 @@ fn requests_are_answered_while_the_config_is_reloaded_again_and_again() {
     assert!(ended.stderr.contains("connections_total=5"), "all connections were kept: {}", ended.stderr);
 }
 
-/// A signal that comes while the config is read may mean a config that was not there yet.
+/// If a signal arrives while the server reads the config, the server must read the config again.
 #[test]
 fn of_two_reloads_close_together_the_last_config_is_served() {
     let directory = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn limits_timeouts_and_trusted_proxies_are_those_of_connections_to_come() {
     let limits = format!("{demo}[limits]\nheaders = 3\n[timeouts]\nidle = \"500ms\"\n");
     let changed = format!("trusted_proxies = [\"127.0.0.1\"]\n{}", config("new", &limits));
     thruway.reload(directory.path(), &changed, RELOADED);
-    assert_eq!(before.request("GET /", lines).status(), "200", "what was accepted keeps its limits");
+    assert_eq!(before.request("GET /", lines).status(), "200", "open connections keep their limits");
     let mut after = Client::connect(&address);
     assert_eq!(after.request("GET /", lines).status(), "431");
     let mut idle = Client::connect(&address);
@@ -187,7 +187,7 @@ fn a_listener_that_cannot_be_had_changes_nothing() {
     thruway.reload(directory.path(), &changed, "reload failed, keeping the previous config");
     thruway.until_it_logs("cannot listen on");
     assert_eq!(get(&address, "/").text(), "old");
-    assert!(!directory.path().join("socket").exists(), "what was bound is given back");
+    assert!(!directory.path().join("socket").exists(), "a failed reload closes its new listeners");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn the_access_log_is_another_is_none_and_is_there_again() {
     kept.get("/one");
     thruway.reload(directory.path(), &config("a", &log("json", "two")), RELOADED);
     let lines = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap_or_default();
-    // The writer is told, and takes its time.
+    // The thread that writes the log opens the new file a little later.
     while lines("one").is_empty() {
         thread::yield_now();
     }
@@ -220,7 +220,7 @@ fn the_access_log_is_another_is_none_and_is_there_again() {
     assert!(!format!("{one}{two}{three}").contains("/none"));
 }
 
-/// A server to forward to, and what a config says that forwards to it.
+/// Starts a server. Returns it with config text that forwards requests to it.
 fn upstream(workers: &str) -> (Thruway, String) {
     let mut server = Thruway::demo(&["--workers", workers]);
     let address = server.authority();
@@ -231,7 +231,7 @@ fn upstream(workers: &str) -> (Thruway, String) {
     (server, upstream)
 }
 
-/// The client of the connection to the upstream, as the upstream sees it.
+/// Returns the client address of the gateway's upstream connection, as seen by the upstream server.
 fn upstream_client(client: &mut Client) -> String {
     let seen: serde_json::Value = serde_json::from_slice(&client.get("/headers").content).unwrap();
     seen["client"].as_str().unwrap().to_owned()
@@ -253,7 +253,7 @@ fn an_upstream_that_did_not_change_keeps_its_connections() {
     assert_ne!(upstream_client(&mut client), before);
 }
 
-/// Each reload replaces the upstream, whose connections are not kept.
+/// Each reload replaces the upstream and closes its connections.
 #[test]
 fn no_request_fails_while_its_upstream_is_replaced_again_and_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ fn no_request_fails_while_its_upstream_is_replaced_again_and_again() {
             scope.spawn(|| {
                 let mut client = Client::connect(&address);
                 while !is_over.load(Ordering::Relaxed) {
-                    // What is sent again on another connection is not this.
+                    // A POST request, because the gateway does not retry it on another connection.
                     client.send("POST /echo HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nhello");
                     let response = client.response(false);
                     assert_eq!((response.status(), response.text()), ("200", "hello"));

@@ -1,4 +1,4 @@
-//! Gateways that change requests on their way, and share or copy them.
+//! Tests of gateways that rewrite, split or mirror requests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ const CANARY: &str = include_str!("../../../daemon/examples/canary.toml");
 #[test]
 fn the_example_of_rewriting_does_what_it_says() {
     let directory = tempfile::tempdir().unwrap();
-    // A redirect tells what it was asked.
+    // The `Location` of the redirect shows the request that the upstream server received.
     let backend = "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\n\
                    redirect = { to = \"https://{host}{path}{query}\" }\n[[routes]]\npath = \"/moved\"\nredirect = { to = \"/users/6\" }\n";
     std::fs::create_dir(directory.path().join("backend")).unwrap();
@@ -66,10 +66,10 @@ fn the_example_of_canaries_keeps_users_on_their_side() {
     for name in ["stable", "canary"] {
         assert!(sides.values().any(|side| side == name), "{sides:?}");
     }
-    assert!(sides.values().all(|side| side != "next"), "what a mirror answers nobody sees");
+    assert!(sides.values().all(|side| side != "next"), "the response of a mirror is discarded");
 }
 
-/// Mirrors received the credentials of all clients, and no key could keep them back.
+/// Mirrors once received the credentials of all clients, and no setting could remove them.
 #[test]
 fn a_mirror_does_not_receive_headers_that_are_removed_for_it() {
     let directory = tempfile::tempdir().unwrap();

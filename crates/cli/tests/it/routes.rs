@@ -1,4 +1,4 @@
-//! What a config serves.
+//! Tests of routes and their actions.
 
 use std::fs;
 
@@ -46,8 +46,8 @@ fn addresses_of_the_command_line_come_instead() {
     assert!(!directory.path().join("socket").exists());
 }
 
-/// Only `answer` protected its path: the upstream of `/` got the same paths below a `redirect` in another
-/// spelling.
+/// Only `answer` once protected its path. Below a `redirect`, other spellings of the path reached the
+/// upstream of `/`.
 #[test]
 fn every_action_that_answers_here_protects_its_path_in_every_spelling() {
     let directory = tempfile::tempdir().unwrap();

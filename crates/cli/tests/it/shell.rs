@@ -1,4 +1,4 @@
-//! What a shell and its users are told of the commands.
+//! Tests of shell completions and manual pages.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Listeners that are not for HTTP.
+//! Tests of TCP listeners.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::admin::get_admin;
 use crate::client::get;
 use crate::process::{PATIENCE, RELOADED, Thruway};
 
-/// A load balancer for streams, as its example shows it.
+/// Load balancer for TCP, as shown in its example.
 const EXAMPLE: &str = include_str!("../../../daemon/examples/tcp.toml");
 
 fn serve(directory: &Path, config: &str) -> (Thruway, String) {
@@ -19,7 +19,7 @@ fn serve(directory: &Path, config: &str) -> (Thruway, String) {
     (thruway, address)
 }
 
-/// What comes back from `address` when `question` was all there is to say.
+/// Sends `question`, closes the write side and returns the answer.
 fn ask(address: &str, question: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -30,7 +30,7 @@ fn ask(address: &str, question: &str) -> String {
     answer
 }
 
-/// A server that says what it is told, with its name. It ends with the process.
+/// Starts a server that echoes its input after its name. It runs until the test process ends.
 fn echo(name: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -38,7 +38,7 @@ fn echo(name: &'static str) -> String {
         for mut stream in listener.incoming().map_while(Result::ok) {
             std::thread::spawn(move || {
                 let mut said = String::new();
-                // Checks say nothing, and may be gone.
+                // Health checks send nothing and may close before the write.
                 let _ = stream.read_to_string(&mut said).and_then(|_| write!(stream, "{name}: {said}"));
             });
         }
@@ -59,12 +59,12 @@ fn the_example_forwards_streams_and_tells_of_each() {
     let ended = thruway.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let line: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
-    assert_eq!((&line["upstream"], &line["server"]), (&"database".into(), &one.as_str().into()));
+    assert_eq!((&line["upstream"], &line["upstream_server"]), (&"database".into(), &one.as_str().into()));
     assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&5.into(), &10.into()));
     assert_eq!(line["end"], "completed");
 }
 
-/// What `/status` says of streams.
+/// Returns the part of `/status` about TCP streams.
 fn streams_status(admin: &str) -> Value {
     let status: Value = serde_json::from_str(get_admin(admin, "/status").text()).unwrap();
     status["streams"].clone()
@@ -84,14 +84,14 @@ fn what_runs_is_shown_and_counted_and_follows_the_config() {
     let mut open = TcpStream::connect(&address).unwrap();
     open.write_all(b"a").unwrap();
     assert_eq!(ask(&address, "b"), "before: b");
-    // The other has ended, but is perhaps not counted yet.
+    // The server may count the end of the other stream a little later.
     let status = (0..10_000).map(|_| streams_status(&admin)).find(|streams| streams[0]["open"] == 1);
     let expected = serde_json::json!([{ "listener": address, "upstream": "db", "open": 1 }]);
     assert_eq!(status, Some(expected));
     let metrics = get_admin(&admin, "/metrics");
     for sample in [
         format!("thruway_tcp_streams{{listener=\"{address}\"}} 1"),
-        format!("thruway_tcp_streams_ended_total{{listener=\"{address}\",end=\"completed\"}} 1"),
+        format!("thruway_tcp_streams_ended_total{{listener=\"{address}\",reason=\"completed\"}} 1"),
         format!("thruway_tcp_bytes_total{{listener=\"{address}\",direction=\"sent\"}} 9"),
     ] {
         assert!(metrics.text().contains(&sample), "{sample} is not in {}", metrics.text());

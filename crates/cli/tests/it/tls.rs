@@ -1,4 +1,4 @@
-//! TLS, with clients and with servers.
+//! Tests of TLS to clients and to upstream servers.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ use crate::admin::get_admin;
 use crate::client::Client;
 use crate::process::{PATIENCE, RELOADED, Thruway};
 
-/// A site with TLS, as its example shows it.
+/// Site with TLS, as shown in its example.
 const EXAMPLE: &str = include_str!("../../../daemon/examples/tls.toml");
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
@@ -49,7 +49,7 @@ fn connect_trusting(root: &Path, address: &str, name: &str, client: Option<&Cert
     StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream)
 }
 
-/// The answer to a GET of `/headers`, which the demo answers with the head that it got.
+/// Gets `/headers`, where the demo responds with the request head.
 fn get(stream: &mut Stream) -> String {
     ask(stream, "/headers", "")
 }
@@ -62,18 +62,18 @@ fn ask(stream: &mut Stream, path: &str, lines: &str) -> String {
     answer
 }
 
-/// The same of a server that has a certificate for `name` which `root` has issued.
+/// Gets `/headers` from a server. `root` must have issued its certificate for `name`.
 pub(crate) fn get_from(root: &Path, address: &str, name: &str) -> String {
     get(&mut connect_trusting(root, address, name, None))
 }
 
-/// Why there is no connection.
+/// Returns the error of a connection that must fail.
 pub(crate) fn refused_by(root: &Path, address: &str, name: &str) -> String {
     connect_trusting(root, address, name, None).write_all(b"GET").unwrap_err().to_string()
 }
 
-/// What a server that has a certificate for `name` answers to `request`, after which it closes the
-/// connection; `client` is the certificate that it is shown, if any.
+/// Sends `request` to a server with a certificate for `name` and returns the response. The request must make
+/// the server close the connection. `client` is the client certificate, if any.
 pub(crate) fn ask_as(
     authority: &Authority,
     address: &str,
@@ -88,14 +88,14 @@ pub(crate) fn ask_as(
     Ok(response)
 }
 
-/// The certificate that is shown to a client that asks for `name`.
+/// Returns the certificate that the server presents for `name`.
 fn shown(authority: &Authority, address: &str, name: &str) -> CertificateDer<'static> {
     let mut stream = connect(authority, address, name, None);
     get(&mut stream);
     stream.conn.peer_certificates().unwrap()[0].clone().into_owned()
 }
 
-/// Puts what `files` have at `name` of the directory.
+/// Copies the certificate `files` into the directory as `name`.
 fn put(directory: &Path, name: &str, files: &CertificateFiles) {
     fs::copy(&files.key, directory.join(format!("{name}.key"))).unwrap();
     fs::copy(&files.chain, directory.join(format!("{name}.pem"))).unwrap();
@@ -105,7 +105,7 @@ fn certificate(files: &CertificateFiles) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(&files.chain).unwrap()
 }
 
-/// A demo behind one certificate.
+/// Starts the demo with one certificate.
 fn demo(directory: &TempDir, authority: &Authority) -> Thruway {
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     Thruway::serve(directory.path(), DEMO)
@@ -150,7 +150,7 @@ fn the_example_speaks_tls_on_both_sides() {
         let mut stream = connect(&authority, &address, "www.example", client);
         ask(&mut stream, "/staff", "X-Client-Subject: CN=alice\r\n")[9..12].to_owned()
     };
-    // The backend has nothing there, but it was asked.
+    // The backend has no such path. Its 404 shows that the request was forwarded.
     let bob = authority.issue_client("bob", "bob");
     let deploy = authority.issue_named_client("deploy", "deploy");
     assert_eq!([staff(None), staff(Some(&bob))], ["403", "403"]);
@@ -160,7 +160,7 @@ fn the_example_speaks_tls_on_both_sides() {
 
     let ended = thruway.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("\"client_subject\":\"CN=alice\""), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\"tls.client.subject\":\"CN=alice\""), "{}", ended.stdout);
     assert!(ended.stdout.contains("\"server_name\":\"other.apps.example\""), "{}", ended.stdout);
     for reason in ["certificate_missing", "certificate_not_allowed"] {
         let told = format!("\"policy\":\"staff\",\"reason\":\"{reason}\"");
@@ -179,7 +179,7 @@ fn what_the_issuer_says_of_revocation_is_fetched_and_told() {
     let _address = thruway.address();
     let admin = thruway.admin_address();
     thruway.until_it_logs("OCSP response fetched");
-    // That is told in the next moment.
+    // The status shows the response a moment later.
     let status = loop {
         let status = get_admin(&admin, "/status").text().to_owned();
         if status.contains("\"next_update\":") {
@@ -189,11 +189,11 @@ fn what_the_issuer_says_of_revocation_is_fetched_and_told() {
     };
     assert!(status.contains("\"staples\":[{\"file\":\"www.pem\",\"next_update\":\""), "{status}");
     let metrics = get_admin(&admin, "/metrics").text().to_owned();
-    assert!(metrics.contains("\nthruway_ocsp_failures{file=\"www.pem\"} 0\n"), "{metrics}");
+    assert!(metrics.contains("\nthruway_ocsp_consecutive_failures{file=\"www.pem\"} 0\n"), "{metrics}");
     assert_eq!(responder.requests(), 1);
 }
 
-/// Once any octets were given to clients, for ever.
+/// Clients once received any bytes from this file, even after they had expired.
 #[test]
 fn what_a_file_says_of_revocation_is_checked_and_not_given_to_clients_if_it_is_not_so() {
     let responder = OcspResponder::start(Authority::new());
@@ -239,7 +239,7 @@ fn a_certificate_that_changes_is_used_without_a_signal() {
     let address = thruway.address();
     let first = shown(&authority, &address, "www.example");
     let renewed = authority.issue("renewed", &["www.example"]);
-    // Without its key, it cannot be used.
+    // The new certificate does not match the old key.
     fs::copy(&renewed.chain, directory.path().join("www.pem")).unwrap();
     let said = thruway.until_it_logs("cannot use the changed certificates, keeping the old ones");
     assert!(said.contains("www.key` belongs to another certificate"), "{said}");
@@ -264,7 +264,7 @@ fn a_reload_replaces_certificates_and_leaves_connections_alone() {
     let config = DEMO.replace("\"www.", "\"other.");
     thruway.reload(directory.path(), &config, RELOADED);
     assert_eq!(shown(&authority, &address, "other.example"), certificate(&other));
-    // What cannot be used changes nothing.
+    // A failed reload changes nothing.
     let broken = DEMO.replace("www.key", "other.key");
     thruway.reload(directory.path(), &broken, "reload failed, keeping the previous config");
     assert_eq!(shown(&authority, &address, "other.example"), certificate(&other));
@@ -297,8 +297,8 @@ fn a_host_that_asks_for_certificates_is_not_served_by_a_listener_that_does_not()
     assert_eq!(ask(&closed, "secret.example", "secret.example"), 200);
 }
 
-/// Once connections kept what they had been accepted with, and whoever had one was answered for hosts that
-/// came later.
+/// Connections once kept the rules from when they were accepted. So a client could reach hosts that a reload
+/// had since restricted.
 #[test]
 fn a_host_that_asks_for_certificates_after_a_reload_is_not_served_on_connections_of_before() {
     let authority = Authority::new();
@@ -397,7 +397,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
     assert!(ended.stdout.contains("127.0.0.1:0, TLS with 1 certificates"), "{}", ended.stdout);
 }
 
-/// `--listen` replaced the listener with one for plain HTTP, without a word.
+/// `--listen` once silently replaced the TLS listener with one for plain HTTP.
 #[test]
 fn addresses_of_the_command_line_keep_tls_or_are_refused() {
     let authority = Authority::new();
@@ -477,7 +477,7 @@ fn http2_is_negotiated_with_clients_and_with_servers() {
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     fs::copy(authority.root(), directory.path().join("root.pem")).unwrap();
-    // Nothing but HTTP/2 is understood there.
+    // This listener accepts only HTTP/2.
     let only = DEMO.replacen("address =", "http2 = \"only\"\naddress =", 1);
     let mut backend = Thruway::serve(directory.path(), &only);
     let server = backend.address().strip_prefix("https://").unwrap().to_owned();
@@ -491,7 +491,7 @@ fn http2_is_negotiated_with_clients_and_with_servers() {
     let answer = Client::connect(&gateway.address()).request("GET /ok", "Connection: close\r\n");
     assert!(answer.head.starts_with("http/1.1 200 "), "{}", answer.head);
 
-    // Whoever negotiates nothing speaks HTTP/1.1, where that is spoken too.
+    // A client without ALPN uses HTTP/1.1 if the listener accepts it.
     let mut both = demo(&directory, &authority);
     assert!(get(&mut connect(&authority, &both.address(), "www.example", None)).starts_with("HTTP/1.1 200 "));
 }

@@ -1,4 +1,4 @@
-//! Certificates and keys of tickets that change all the time, while requests go on.
+//! Load tests during constant changes of certificates and ticket keys.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ use thruway_testkit::Authority;
 
 use crate::process::{Ended, RELOADED, Thruway};
 
-/// A server whose files are those of `certificate`. Another certificate is another config of TLS, and so has
-/// other keys for tickets.
+/// Returns a config that uses the files of `certificate`. Each change of certificate also changes the TLS
+/// settings, and so the ticket keys.
 fn config(certificate: &str) -> String {
     format!(
         "workers = 2\n[[listeners]]\naddress = \"127.0.0.1:0\"\nhttp2 = true\n\
@@ -19,7 +19,7 @@ fn config(certificate: &str) -> String {
     )
 }
 
-/// A server with two certificates, of which it has one at a time.
+/// A server that switches between two certificates.
 struct Rotating {
     thruway: Thruway,
     directory: TempDir,
@@ -48,7 +48,7 @@ impl Rotating {
         self.thruway.reload(self.directory.path(), &config, RELOADED);
     }
 
-    /// Sends `requests` to `url`, and rotates as often as that is done until they are answered.
+    /// Sends `requests` requests to `url` and rotates certificates until all are answered.
     fn load(&mut self, url: &str, requests: usize, arguments: &[&str]) {
         let before = self.generation;
         let root = self.authority.root();
@@ -79,7 +79,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Ended {
 fn no_request_fails_while_certificates_and_keys_of_tickets_change() {
     let mut server = Rotating::start();
     let url = format!("{}/plaintext", server.url);
-    // A gateway is a client of HTTP/2, and its own clients speak in clear.
+    // The gateway connects to the server over HTTP/2. Its own clients use plain text.
     let root = fs::copy(server.authority.root(), server.directory.path().join("root.pem"));
     assert!(root.is_ok());
     let backend = server.url.strip_prefix("https://").unwrap();
@@ -98,11 +98,11 @@ fn no_request_fails_while_certificates_and_keys_of_tickets_change() {
         server.load(&through, requests, &[]);
         (server.thruway.descriptors(), server.thruway.resident_bytes())
     };
-    // What comes first fills the pools.
+    // The first round fills the pools, so only later growth counts.
     let (descriptors, resident) = round(1000);
     let (descriptors_then, resident_then) = round(4000);
     assert!(descriptors_then <= descriptors + DESCRIPTORS_MORE_MAX, "{descriptors} to {descriptors_then}");
-    assert!(resident_then < resident + GROWTH_BYTES_MAX, "{resident} octets have become {resident_then}");
+    assert!(resident_then < resident + GROWTH_BYTES_MAX, "it grew from {resident} to {resident_then} bytes");
     assert_eq!(server.thruway.terminate().code, Some(0));
 }
 
@@ -111,5 +111,5 @@ const CERTIFICATES: [&str; 2] = ["one", "other"];
 /// Connections that are just being closed.
 const DESCRIPTORS_MORE_MAX: usize = 8;
 
-/// What allocators keep; a request that leaves a kilobyte behind takes more.
+/// Memory that allocators may keep. A leak of one kilobyte per request would exceed it.
 const GROWTH_BYTES_MAX: u64 = 6 << 20;

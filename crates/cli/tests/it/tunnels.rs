@@ -1,4 +1,4 @@
-//! Tunnels that clients ask for with CONNECT.
+//! Tests of CONNECT tunnels.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use crate::process::Thruway;
 
 const EXAMPLE: &str = include_str!("../../../daemon/examples/tunnels.toml");
 
-/// The example, at a port of its own, with a server of the test in place of those that it names.
+/// Returns the example config with a free port and with `backend` in place of its servers.
 fn example(backend: &TcpListener) -> String {
     EXAMPLE
         .replace("127.0.0.1:3128", "127.0.0.1:0")
@@ -18,7 +18,7 @@ fn example(backend: &TcpListener) -> String {
         + "[access_log]\nformat = \"json\"\npath = \"access.log\"\n"
 }
 
-/// What is answered to a request for a tunnel, up to the end of its head, and the connection.
+/// Requests a tunnel. Returns the head of the response, and the connection.
 fn ask(address: &str, authority: &str, lines: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n").unwrap();
@@ -61,12 +61,18 @@ fn the_example_makes_tunnels_for_those_who_may_ask_and_logs_what_they_carry() {
     assert_eq!(octets, b"and back");
     assert_eq!(thruway.terminate().code, Some(0));
     let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
-    // Workers write for themselves: lines of several are in no order.
+    // Workers write their lines independently, so the order of lines varies.
     let mut lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let line = lines.find(|line| line["status"] == 200).unwrap();
-    assert_eq!((&line["method"], &line["target"]), (&"CONNECT".into(), &authority.as_str().into()));
-    assert_eq!((&line["upstream"], &line["server"]), (&"connect".into(), &authority.as_str().into()));
-    assert_eq!((&line["content_bytes"], &line["received_bytes"]), (&8.into(), &7.into()), "{line}");
+    let line = lines.find(|line| line["http.response.status_code"] == 200).unwrap();
+    assert_eq!(
+        (&line["http.request.method"], &line["url.path"]),
+        (&"CONNECT".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (&line["upstream"], &line["upstream_server"]),
+        (&"connect".into(), &authority.as_str().into())
+    );
+    assert_eq!((&line["http.response.body.size"], &line["received_bytes"]), (&8.into(), &7.into()), "{line}");
 }
 
 #[test]

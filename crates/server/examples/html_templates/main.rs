@@ -1,5 +1,4 @@
-//! Pages made from templates: a guest book with a form. Whatever guests write is escaped, so that it stays
-//! text.
+//! Pages from templates: a guest book with a form. The templates escape all input, so that it stays text.
 //!
 //! ```sh
 //! cargo run --release --example html_templates
@@ -37,7 +36,8 @@ pub(crate) fn app() -> Router {
     Router::new().get("/", with_state(&book, show)).post("/", with_state(&book, sign))
 }
 
-/// The templates, which are part of the program. Values are escaped because their names end in `.html`.
+/// Returns the templates, which are compiled into the program. Their names end in `.html`, so values are
+/// escaped.
 fn templates() -> Environment<'static> {
     let mut templates = Environment::new();
     for (name, source) in
@@ -53,7 +53,7 @@ fn show(book: &GuestBook, _: &Request<'_>) -> Result<Response, StatusCode> {
     page(&book.templates, "guest_book.html", context! { title => "Guest book", entries })
 }
 
-/// Keeps the entry, and sends the browser back to the page: to reload that does not sign again.
+/// Saves the entry and redirects the browser to the page. So a reload does not sign again.
 fn sign(book: &GuestBook, request: &Request<'_>) -> Result<Response, Rejection> {
     let entry: Entry = request.form()?;
     if entry.name.trim().is_empty() {
@@ -63,7 +63,7 @@ fn sign(book: &GuestBook, request: &Request<'_>) -> Result<Response, Rejection> 
     Ok(Response::redirect(StatusCode::SEE_OTHER, "/"))
 }
 
-/// Renders the template `name`. A mistake in it is logged, and the client gets no details.
+/// Renders the template `name`. Errors are logged; the client gets no details.
 fn page(templates: &Environment<'_>, name: &str, values: Value) -> Result<Response, StatusCode> {
     match templates.get_template(name).and_then(|template| template.render(values)) {
         Ok(page) => Ok(Response::html(page).with_field("Content-Security-Policy", "default-src 'self'")),

@@ -43,15 +43,15 @@ fn post(messages: &Messages, request: &Request<'_>) -> StatusCode {
 
 fn listen(messages: &Messages, request: &Request<'_>) -> Response {
     let last = messages.borrow().back().map_or(0, |(last, _)| *last);
-    // A browser that reconnects says what it has seen, if only of a server that has restarted since. Others
-    // begin with what is new.
+    // A browser that reconnects reports the last id that it has seen. If the server has restarted, this id
+    // may be too high. Other browsers begin with new messages.
     let seen = request.field("last-event-id").and_then(|value| value.as_str()?.parse().ok());
     let seen = seen.map_or(last, |seen: u64| seen.min(last));
     let watched = messages.subscribe();
     Response::events(SILENCE_MAX, move |events| send(events, watched, seen))
 }
 
-/// Sends what comes after the message `seen`. Ends when the client goes.
+/// Sends the messages after `seen`. The future is dropped when the client leaves.
 async fn send(
     mut events: EventSender,
     mut watched: watch::Receiver<VecDeque<(u64, String)>>,

@@ -1,4 +1,4 @@
-//! The WebSocket protocol (RFC 6455): an echo, and a room in which each message reaches all members.
+//! The WebSocket protocol (RFC 6455): an echo, and a chat that sends each message to all members.
 //!
 //! ```sh
 //! cargo run --release --example websocket
@@ -8,7 +8,7 @@
 //! ```
 //! Or open `http://127.0.0.1:8080/` in two browsers.
 //!
-//! The protocol is that of `tungstenite`: it runs on the connection that [`Response::upgrade`] hands over.
+//! The crate `tungstenite` implements the protocol on the connection that [`Response::upgrade`] provides.
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ pub(crate) fn app() -> Router {
         .get("/room", with_state(&room, enter))
 }
 
-/// Sends back what arrives.
+/// Echoes messages.
 async fn echo(mut socket: WebSocket) -> Result<(), Error> {
     while let Some(message) = socket.next().await {
         let message = message?;
-        // Pings and closes are answered by the crate.
+        // The crate answers pings and closes.
         if message.is_text() || message.is_binary() {
             socket.send(message).await?;
         }
@@ -48,7 +48,7 @@ fn enter(room: &Room, request: &Request<'_>) -> Response {
     upgrade(request, |socket| talk(socket, room, heard))
 }
 
-/// Says in the room what arrives, and sends what is said in it.
+/// Sends messages from this client to the chat, and messages of the chat to this client.
 async fn talk(
     mut socket: WebSocket,
     room: Room,
@@ -64,7 +64,7 @@ async fn talk(
             },
             text = heard.recv() => match text {
                 Ok(text) => socket.send(Message::Text(text)).await?,
-                // A member that reads too slowly loses messages; the others do not wait.
+                // A member that reads too slowly loses messages, so that the others do not wait.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return socket.close(None).await,
             },
@@ -72,8 +72,8 @@ async fn talk(
     }
 }
 
-/// The handshake (RFC 6455 §4.2), and `talk` on the connection after it. Where cookies let users in, this is
-/// also the place to check `Origin`: pages of others can open it too (RFC 6455 §10.2).
+/// Completes the handshake (RFC 6455 §4.2) and runs `talk` on the connection. If cookies authenticate users,
+/// check `Origin` here: pages from other sites can open the connection too (RFC 6455 §10.2).
 fn upgrade<F>(request: &Request<'_>, talk: impl FnOnce(WebSocket) -> F + 'static) -> Response
 where
     F: Future<Output = Result<(), Error>> + 'static,

@@ -1,4 +1,4 @@
-//! The lines of an access log.
+//! Lines of an access log.
 
 mod streams;
 
@@ -19,24 +19,24 @@ use super::masking::masked;
 use crate::record::Record;
 use crate::response::{Forwarded, Refused};
 
-/// The form of the lines. Times are UTC.
+/// Format of the lines. Times are in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessLogFormat {
     /// The common log format of NCSA and Apache.
     Common,
     /// The common format with `Referer` and `User-Agent`.
     Combined,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// Writes the lines of an access log. A format alone masks no secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessLogLines {
-    /// The form of the lines.
+    /// Format of the lines.
     pub format: AccessLogFormat,
-    /// Query parameters that hold keys. Targets and `Referer` have `***` in place of their values. Names are
-    /// compared decoded and without regard to case. Default none.
+    /// Query parameters that hold keys. Their values are replaced by `***` in request targets and `Referer`.
+    /// Names are compared after decoding, ignoring case. Default: none.
     pub masked_parameters: Arc<[String]>,
 }
 
@@ -46,7 +46,7 @@ impl From<AccessLogFormat> for AccessLogLines {
     }
 }
 
-/// The time of day as text, which changes once a second.
+/// The time of day as text, updated once per second.
 #[derive(Default)]
 pub(super) struct Timestamps {
     second: Option<u64>,
@@ -345,7 +345,7 @@ impl AccessLogLines {
         let start = line.len();
         match serde_json::to_writer(&mut *line, &json) {
             Ok(()) => line.push(b'\n'),
-            // Cannot happen with strings and numbers; a torn line must not stay.
+            // Serializing strings and numbers cannot fail. If it does, remove the partial line.
             Err(_) => line.truncate(start),
         }
     }
@@ -363,7 +363,7 @@ impl Timestamps {
     }
 }
 
-/// Enough for what programs send.
+/// Longer than most real values.
 const VALUE_BYTES_MAX: usize = 2 << 10;
 
 const COMMON: &[BorrowedFormatItem<'_>] =

@@ -1,11 +1,10 @@
-//! Keys in query parameters, which a log must not hold.
+//! Masks keys in query parameters, so that logs do not contain them.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-/// Returns `url`, a request target or any URI, with `***` in place of the values of the query parameters
-/// `names`.
+/// Returns `url`, a request target or any URI, with `***` for the values of the query parameters `names`.
 pub(super) fn masked<'u>(url: &'u [u8], names: &[String]) -> Cow<'u, [u8]> {
     let query_at = if names.is_empty() { None } else { url.iter().position(|byte| *byte == b'?') };
     let Some(query_at) = query_at else { return url.into() };
@@ -33,8 +32,8 @@ pub(super) fn masked<'u>(url: &'u [u8], names: &[String]) -> Cow<'u, [u8]> {
     masked.into()
 }
 
-/// Returns `true` if `encoded` is `name`, percent-encoded or with `+` for spaces, in any case. A client that
-/// misspells the name sends its key all the same.
+/// Returns `true` if `encoded` is `name`: percent-encoded, with `+` for spaces, and in any case. A client
+/// that writes the name in another case still sends its key.
 fn is_name(encoded: &[u8], name: &[u8]) -> bool {
     let decoded =
         percent_decode(encoded).map(|byte| if byte == b'+' { b' ' } else { byte.to_ascii_lowercase() });
@@ -45,7 +44,7 @@ fn is_name(encoded: &[u8], name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A log had the keys of all clients that send them as a query parameter.
+    /// The log once contained the keys that clients send as a query parameter.
     #[test]
     fn values_of_keys_become_stars_and_all_else_stays() {
         let names = ["key".to_owned(), "api key".to_owned()];

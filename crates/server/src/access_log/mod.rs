@@ -1,8 +1,8 @@
-//! Access logs: one line for each request, written off its path.
+//! Access logs: one line per request, written outside of the request path.
 //!
-//! A worker puts a line into a buffer of its own, which costs it a copy; a thread for all workers writes the
-//! buffers out a few times a second. If what it writes to is slower than the requests come, or blocked, lines
-//! are dropped and counted: nothing waits for a log.
+//! Each worker copies its lines into its own buffer. One thread for all workers writes the buffers a few
+//! times per second. If the target is too slow or blocked, lines are dropped and counted. Requests never wait
+//! for a log.
 
 mod format;
 mod masking;
@@ -20,38 +20,38 @@ use format::Timestamps;
 pub use format::{AccessLogFormat, AccessLogLines};
 pub use sink::{AccessLogTarget, OpenTarget};
 
-/// An access log; give it to [`Server::record`](crate::Server::record).
+/// An access log, for [`Server::record`](crate::Server::record).
 #[derive(Clone)]
 pub struct AccessLog {
     writer: Arc<LogWriter<AccessLogLines>>,
 }
 
 impl AccessLog {
-    /// Starts the thread that writes to `target`.
+    /// Starts a thread that writes to `target`.
     ///
     /// # Errors
-    /// The file cannot be opened, or the system refuses a thread.
+    /// The file cannot be opened, or the system cannot start a thread.
     pub fn start(lines: impl Into<AccessLogLines>, target: &AccessLogTarget) -> io::Result<Self> {
         Ok(Self { writer: Arc::new(LogWriter::start(WRITER, lines.into(), target.open()?)?) })
     }
 
-    /// Writes `lines` to `target` from now on, also for open connections. Lines that are not written yet go
-    /// to the previous target. Does not wait until that is done; only parameters are masked from now on.
+    /// Writes `lines` to `target` from now on, also for open connections. Pending lines go to the previous
+    /// target. Returns before this has happened; only the masking of parameters changes at once.
     pub fn replace(&self, lines: impl Into<AccessLogLines>, target: OpenTarget) {
         let lines = lines.into();
         let masked = lines.masked_parameters.clone();
-        // The first request with a key under a new name may come before the thread has replaced the rest.
+        // A request with the new key parameter may arrive before the thread has switched to the new target.
         self.writer.replace(lines, target, |lines| lines.masked_parameters.clone_from(&masked));
     }
 
-    /// Begins a new file if the present one was moved away. Does not wait until that is done.
+    /// Creates a new file if the current one was moved away. Returns before this has happened.
     pub fn reopen(&self) {
         self.writer.reopen();
     }
 
-    /// Writes what is left and ends the thread. A target that blocks is given a second.
+    /// Writes the remaining lines and ends the thread. Waits at most one second for a blocked target.
     ///
-    /// Returns how many lines were dropped since the start.
+    /// Returns the number of dropped lines since the start.
     pub fn finish(&self) -> u64 {
         self.writer.finish()
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for AccessLog {
 
 const WRITER: LogWriterConfig = LogWriterConfig {
     thread_name: "access-log",
-    // For each worker, about a hundred thousand lines.
+    // About a hundred thousand lines per worker.
     buffer_bytes_max: 16 << 20,
     kept_bytes_max: 1 << 20,
     write_every: Some(Duration::from_millis(100)),

@@ -10,16 +10,16 @@ use thruway_net::{Admitted, LogLimit, LogTarget};
 /// Target of an access log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessLogTarget {
-    /// A file, which is appended to. A new file gets mode 0640, less the umask of the process: its lines may
-    /// hold personal data. When the file is moved away, as programs that rotate logs do, a new one is begun
-    /// with the next line, or at once when the log is [reopened](crate::AccessLog::reopen).
+    /// A file to append to. A new file gets mode 0640, less the umask of the process, because its lines may
+    /// contain personal data. After log rotation has moved the file away, the log creates a new one with the
+    /// next line, or at once when it is [reopened](crate::AccessLog::reopen).
     File(PathBuf),
-    /// The standard output.
+    /// Standard output.
     Stdout,
 }
 
 impl AccessLogTarget {
-    /// Opens it, for [`AccessLog::replace`](crate::AccessLog::replace).
+    /// Opens the target, for [`AccessLog::replace`](crate::AccessLog::replace).
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -28,7 +28,7 @@ impl AccessLogTarget {
     }
 }
 
-/// A target that lines can be written to.
+/// An open target.
 #[derive(Debug)]
 pub struct OpenTarget(Sink);
 
@@ -46,7 +46,7 @@ impl OpenTarget {
         }))
     }
 
-    /// Begins a new file if the present one was moved away.
+    /// Creates a new file if the current one was moved away.
     fn follow_path(&mut self) {
         if let Sink::File { path, file } = &mut self.0 {
             reopen_if_moved(path, file);
@@ -57,10 +57,10 @@ impl OpenTarget {
 impl LogTarget for OpenTarget {
     fn reopen(&mut self) {
         self.follow_path();
-        tracing::info!("the access log was opened again");
+        tracing::info!("access log reopened");
     }
 
-    /// Reports bytes that cannot be written. They are lost.
+    /// Writes bytes. If that fails, they are lost, and the error is logged.
     fn write(&mut self, octets: &[u8]) {
         if octets.is_empty() {
             return;
@@ -84,11 +84,11 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(MODE).open(path)
 }
 
-/// The owner writes, the group reads. Lines hold addresses, names of users and query strings, so others read
-/// nothing.
+/// The owner may write, the group may read. Others may not read, because lines contain addresses, user names
+/// and query strings.
 const MODE: u32 = 0o640;
 
-/// Begins a new file if the path no longer leads to the open one.
+/// Creates a new file if the path no longer refers to the open one.
 fn reopen_if_moved(path: &Path, file: &mut File) {
     let is_same = match (std::fs::metadata(path), file.metadata()) {
         (Ok(there), Ok(open)) => (there.dev(), there.ino()) == (open.dev(), open.ino()),
@@ -100,12 +100,15 @@ fn reopen_if_moved(path: &Path, file: &mut File) {
     match append_to(path) {
         Ok(new) => *file = new,
         Err(error) => {
-            log_failure(&error, &format!("cannot open the access log `{}` again", path.display()));
+            log_failure(
+                &error,
+                &format!("cannot reopen the access log `{}`, keeping the old file", path.display()),
+            );
         }
     }
 }
 
-/// Logs why records are lost: while requests come, that can be many times a second.
+/// Logs the loss of records. Under load, this could happen many times per second.
 #[cold]
 fn log_failure(error: &io::Error, action: &str) {
     static LIMIT: LogLimit = LogLimit::new();
@@ -118,8 +121,7 @@ fn log_failure(error: &io::Error, action: &str) {
 mod tests {
     use super::*;
 
-    /// A new log could be read by every user of the machine, and so could the one that was begun after a
-    /// rotation.
+    /// A new log file was once readable by every user of the machine, also after a rotation.
     #[test]
     fn others_cannot_read_a_new_log() {
         let directory = tempfile::tempdir().unwrap();

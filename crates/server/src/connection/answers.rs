@@ -1,4 +1,4 @@
-//! Answers out, in the order of the requests.
+//! Writes responses in the order of their requests.
 
 use std::error::Error;
 use std::task::{Context, Poll};
@@ -21,7 +21,7 @@ use crate::handler::Answer;
 use crate::response::{InterimResponse, Piece, Response, Source};
 
 impl<T: Transport> Connection<T> {
-    /// Writes what is there of answers, in their order, as far as there is room.
+    /// Writes the available responses in order, while the output buffer has space.
     #[inline]
     pub(super) fn poll_answers(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         let mut step = Step::Waits;
@@ -37,7 +37,7 @@ impl<T: Transport> Connection<T> {
         step
     }
 
-    /// Continues with the next answer in order.
+    /// Continues with the next response in order.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         if self.ending.is_due() {
@@ -65,8 +65,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Writes the interim responses that the handler of the next answer has sent, unless the version of the
-    /// client has none (RFC 9110 §15.2).
+    /// Writes the interim responses from the handler of the next request. HTTP/1.0 clients get none (RFC 9110
+    /// §15.2).
     #[inline]
     fn write_interim(&mut self) -> Step {
         let Some(exchange) = self.exchanges.front_mut().filter(|exchange| !exchange.interim.is_empty())
@@ -82,8 +82,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Sends `100 (Continue)` if the handler of the next answer waits for content, and its client for this
-    /// response.
+    /// Sends `100 (Continue)` if the handler of the next request waits for its body and the client waits for
+    /// this response.
     fn write_continue(&mut self, now: Duration) -> Step {
         let is_last = self.exchanges.len() == 1;
         if is_last && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now)) {
@@ -93,7 +93,7 @@ impl<T: Transport> Connection<T> {
         Step::Waits
     }
 
-    /// Writes an answer: its head, and its content if it is complete. The caller must not use the rest of
+    /// Writes a response: its head, and its body if it is complete. The caller must not use the rest of
     /// `response`.
     #[inline]
     pub(super) fn start_answer(
@@ -111,7 +111,7 @@ impl<T: Transport> Connection<T> {
             && !self.is_last_answer()
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
-        // One of too many connections has no right to linger.
+        // Connections over the limit do not linger.
         let has_asked_for_end = !facts.is_persistent && !self.is_request_limit_reached();
         let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended() && !has_asked_for_end;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
@@ -125,7 +125,7 @@ impl<T: Transport> Connection<T> {
                 return;
             }
             Source::Tunnel(handler) => {
-                // The bytes of a tunnel are known at its end.
+                // The byte counts of a tunnel are known at its end.
                 let record = logged.map(|logged| {
                     let outcome = Outcome::of(response, 0);
                     Box::new(TailRecord { log: logged.keep(), outcome })
@@ -167,7 +167,7 @@ impl<T: Transport> Connection<T> {
         write_response_head(self.output.octets(), &head);
     }
 
-    /// Puts content that is there behind its head.
+    /// Adds a complete body to the output, after its head.
     #[inline]
     fn put_content(&mut self, content: Source) {
         match content {
@@ -181,7 +181,7 @@ impl<T: Transport> Connection<T> {
                 self.output.octets().extend_from_slice(&octets);
             }
             Source::Static(octets) => self.output.set_tail(Tail::Octets(Bytes::from_static(octets))),
-            // It goes back to the pool when it is written.
+            // The buffer returns to the pool after the write.
             Source::Pooled(octets) => self.output.set_tail(Tail::Octets(Bytes::from_owner(octets))),
             Source::Bytes(octets) => self.output.set_tail(Tail::Octets(octets)),
             Source::File(range) => self.output.set_tail(Tail::File(range)),
@@ -189,7 +189,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// An answer is written, or at least in the output: on to what comes after it.
+    /// Continues after a response that is completely in the output.
     #[inline]
     fn finish_answer(&mut self, after: AfterAnswer) {
         if let Some(tunnel) = after.tunnel {
@@ -210,15 +210,14 @@ impl<T: Transport> Connection<T> {
         self.http1.request_count() == self.service.config.limits.requests_per_connection
     }
 
-    /// Returns `true` if this is the last answer: nothing more can be parsed, or may be parsed during a
-    /// drain.
+    /// Returns `true` if this is the last response: no further request can be parsed, or a drain forbids it.
     #[inline]
     fn is_last_answer(&self) -> bool {
         (self.http1.is_finished() || self.guard.is_draining()) && self.exchanges.is_empty()
     }
 
-    /// Returns `true` if the content of the current request is read, is still being read by the handler, or
-    /// is small enough to discard. Otherwise, the connection must close.
+    /// Returns `true` if the body of the current request is read, is still being read by the handler, or is
+    /// small enough to discard. Otherwise, the connection must close.
     #[inline]
     fn can_content_be_finished(&mut self) -> bool {
         match &mut self.incoming {
@@ -228,8 +227,8 @@ impl<T: Transport> Connection<T> {
                     return !incoming.owes_continue && remaining <= self.service.config.discard_bytes;
                 }
                 if std::mem::take(&mut incoming.owes_continue) {
-                    // The answer begins before the content has been read: the client must not wait any
-                    // longer.
+                    // The response begins before the body has been read. From here on, the client must not
+                    // wait for 100.
                     write_continue(self.output.octets());
                 }
                 true
@@ -238,7 +237,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Writes the next piece of the answer's content.
+    /// Writes the next piece of the response body.
     fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
         let Some(streaming) = &mut self.streaming else { return Step::Waits };
         let splices = self.transport.splices();
@@ -259,7 +258,7 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Lets the content go on with what needs no room, as there is none.
+    /// Calls `poll_meanwhile`, because the output buffer is full.
     fn stream_meanwhile(&mut self, cx: &mut Context<'_>) {
         let streaming = self.streaming.as_mut().filter(|streaming| !streaming.is_cut_short);
         if let Some(Err(error)) = streaming.map(|streaming| poll_meanwhile(&mut streaming.content, cx)) {
@@ -267,7 +266,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The head is out: all that can be done is not to let the answer look complete.
+    /// Ends a response that failed after its head was sent. The response must not look complete.
     fn fail_streaming(&mut self, error: &(dyn Error + Send + Sync + 'static)) {
         log_failure(error);
         let ends_with_connection = self.record_streaming(false).is_some_and(|of| of.ends_with_connection());
@@ -280,7 +279,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Ends the streaming of content, and records how.
+    /// Ends the streaming of a body and records the result.
     fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
         let mut streaming = self.streaming.take()?;
         if let Some(log) = streaming.record.log.take() {
@@ -293,7 +292,7 @@ impl<T: Transport> Connection<T> {
         Some(streaming)
     }
 
-    /// Records the answer with the large content at the end of the output, complete or cut off.
+    /// Records the response with the large body at the end of the output, complete or cut off.
     #[inline]
     pub(super) fn record_tail(&mut self) {
         if let Some(record) = self.tail_record.take() {
@@ -304,7 +303,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Records what will never be answered, because the client has gone or the time is up.
+    /// Records requests that will get no response, because the client has left or the time is up.
     pub(super) fn record_unanswered(&mut self) {
         self.record_tail();
         self.record_streaming(false);
@@ -330,8 +329,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Sets right what a handler may get wrong: an upgrade that was not asked for, interim responses, and a
-/// success of CONNECT without a tunnel.
+/// Corrects mistakes of a handler: an upgrade without a request for it, a final response with an interim
+/// status, and a successful CONNECT without a tunnel.
 #[inline]
 pub(crate) fn settle(response: &mut Response, facts: &RequestFacts) {
     if response.has_tunnel() {

@@ -1,4 +1,4 @@
-//! Drives connections of each version of HTTP.
+//! Drives connections of all HTTP versions.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::http2;
 use crate::record::TakeRecord;
 use crate::spoken::{Spoken, recognise};
 
-/// Drives the connections of one worker over any transport, once they are accepted.
+/// Drives the accepted connections of one worker over any transport.
 #[derive(Clone)]
 pub struct ConnectionDriver {
     service: Rc<Service>,
 }
 
 impl ConnectionDriver {
-    /// Answers with `handler`; gives a record of each request to `record`, if there is one.
+    /// Returns a driver that calls `handler` and passes a record of each request to `record`, if any.
     pub fn new(
         handler: Arc<dyn Handler>,
         config: Arc<Config>,
@@ -44,8 +44,7 @@ impl ConnectionDriver {
         Self { service: Rc::new(self.service.with_handler(handler)) }
     }
 
-    /// Drives a connection to its end. If the guard says that there are too many, its first request is
-    /// answered 503.
+    /// Drives a connection to its end. Connections over the limit get 503 for their first request.
     pub fn drive<T: Transport>(
         &self,
         transport: T,

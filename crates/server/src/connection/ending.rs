@@ -1,4 +1,4 @@
-//! The end of a connection: it closes, or becomes a tunnel.
+//! End of a connection: it closes or becomes a tunnel.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,24 +19,25 @@ pub(super) enum Ending {
     /// The connection continues.
     #[default]
     No,
-    /// It is closed at once, written or not.
+    /// The connection closes at once and drops unwritten data.
     Abort,
-    /// It is closed; if the client has sent more than was read, it is given time to read the answer first.
+    /// The connection closes. If the client has sent unread data, it changes to `Linger`.
     Close,
-    /// It is handed over.
+    /// The connection becomes a tunnel.
     HandOver(Box<HandOver>),
     /// The connection closes after the client had time to read the answer. A close with unread bytes makes
     /// the kernel send a reset, which can destroy the answer (RFC 9112 §9.6).
     Linger,
-    /// It is broken off: the answer ends where the connection does, and must not look complete.
+    /// The connection is reset, because the end of the connection marks the end of the response. So the
+    /// response does not look complete.
     Reset,
-    /// The client has the time it is given.
+    /// The client has until this time to read the response.
     Lingering { until: Duration, left_bytes: usize },
 }
 
 /// The next step after an answer.
 pub(super) struct AfterAnswer {
-    /// The connection goes on.
+    /// The connection continues.
     pub(super) is_persistent: bool,
     /// `true` if the client may be sending more, because it has not asked for the end of the connection.
     /// Otherwise, the connection only looks for bytes that it has sent anyway.
@@ -46,7 +47,7 @@ pub(super) struct AfterAnswer {
 }
 
 impl Ending {
-    /// Returns `true` if the end has begun: the connection parses and answers nothing more.
+    /// Returns `true` if the end has begun. Then the connection parses no further requests.
     pub(super) const fn is_due(&self) -> bool {
         !matches!(self, Self::No)
     }
@@ -59,7 +60,7 @@ pub(super) struct HandOver {
     pub(super) record: Option<Box<TailRecord>>,
 }
 
-/// A connection that was handed over.
+/// A connection that has become a tunnel.
 pub(super) struct HandedOver {
     state: State,
     trace: Rc<TunnelTrace>,
@@ -78,7 +79,7 @@ enum State {
 }
 
 impl HandedOver {
-    /// Hands `transport` over; `early` is what was read of it already.
+    /// Starts the tunnel on `transport`. The bytes `early` were already read.
     pub(super) fn new(
         over: HandOver,
         transport: impl Transport,
@@ -93,7 +94,7 @@ impl HandedOver {
         Self { state: State::Runs(running), trace, record, service, info, _guard: guard }
     }
 
-    /// Ready when nothing is left to do.
+    /// Polls the tunnel. Ready at its end.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.state {
@@ -119,7 +120,7 @@ impl HandedOver {
                     if self.service.worker.clock().now() < *until {
                         return Poll::Pending;
                     }
-                    // Otherwise the kernel would go on waiting where we have given up.
+                    // Without this, the kernel would keep trying to send the data.
                     transport.discard_unsent();
                     self.record(false);
                     return Poll::Ready(());
@@ -128,8 +129,8 @@ impl HandedOver {
         }
     }
 
-    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its
-    /// end.
+    /// Records the request of the tunnel with its byte counts. `is_at_end` is `true` if the tunnel ended
+    /// normally.
     fn record(&mut self, is_at_end: bool) {
         if let Some(record) = self.record.take() {
             let TailRecord { log, mut outcome } = *record;

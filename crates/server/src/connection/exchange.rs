@@ -1,4 +1,4 @@
-//! A request that is not answered yet.
+//! A request without a response so far.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
@@ -10,11 +10,11 @@ use super::log::Log;
 use crate::handler::{Answer, Later};
 use crate::response::{InterimResponse, InterimSlot, Response};
 
-/// A request in the queue of answers, without its bytes.
+/// A request in the queue, without its bytes.
 pub(super) struct Exchange {
     pub(super) facts: RequestFacts,
     pub(super) answer: Answer,
-    /// Interim responses that are to be written before the answer.
+    /// Interim responses to write before the final response.
     pub(super) interim: Vec<InterimResponse>,
     /// Data for the record. `None` if the server records no requests.
     pub(super) log: Option<Box<Log>>,
@@ -23,12 +23,12 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns an answer to bytes that are not a request.
+    /// Returns an error response for bytes that are not a request.
     pub(super) fn refusal(response: Response, log: Option<Box<Log>>) -> Self {
         Self { facts: REFUSED, answer: Answer::Now(response), interim: Vec::new(), log, is_safe: false }
     }
 
-    /// Asks for the answer once more.
+    /// Polls the handler's future.
     pub(super) fn poll(&mut self, slot: &InterimSlot, cx: &mut Context<'_>) {
         if let Answer::Later(later) = &mut self.answer
             && let Poll::Ready(response) = poll_later(later, slot, &mut self.interim, cx)
@@ -38,7 +38,7 @@ impl Exchange {
     }
 }
 
-/// Polls the future of an answer. A panic becomes a 500 response. Interim responses of the future go behind
+/// Polls the future of a response. A panic becomes a 500 response. Interim responses are appended to
 /// `interim`.
 pub(crate) fn poll_later(
     later: &mut Later,
@@ -53,10 +53,10 @@ pub(crate) fn poll_later(
 /// Returns the response for a handler that has panicked. The panic hook has printed the message.
 #[cold]
 pub(crate) fn panicked() -> Response {
-    Response::text("something went wrong here\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
+    Response::text("internal error\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Bytes that are not a request get an answer in HTTP/1.1, and the connection closes.
+/// Bytes that are not a request get an HTTP/1.1 response, and the connection closes.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http11,
     response_to: ResponseTo::Other,

@@ -1,4 +1,4 @@
-//! A connection of HTTP/1.1: its state, its turns, its timers and its end.
+//! An HTTP/1.1 connection: its state, its poll iterations, its timers and its end.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -30,28 +30,30 @@ pub(super) struct Connection<T> {
     pub(super) service: Rc<Service>,
     pub(super) info: ConnectionInfo,
 
-    // requests in
+    // requests
     pub(super) http1: ServerConnection,
     /// Bytes that were received but not parsed in the last poll iteration.
     pub(super) unparsed: PooledBuffer,
     pub(super) input: Input,
     /// `true` if reading stopped in the middle of a request, so the client may still be sending.
     pub(super) is_abandoned: bool,
-    /// The content of the request that was parsed last, while it arrives.
+    /// The body of the last parsed request, while it arrives.
     pub(super) incoming: Option<IncomingContent>,
 
-    // answers out
-    /// Requests that are not answered yet, in their order.
+    // responses
+    /// Requests without a response, in order.
     pub(super) exchanges: VecDeque<Exchange>,
-    /// Something has happened since they were asked that their handlers may have waited for.
+    /// The handlers must be polled again, because they may have waited for one of the latest events.
     pub(super) is_news_to_handlers: bool,
-    /// The answer that is being streamed.
+    /// The response that is being streamed.
     pub(super) streaming: Option<Box<Streaming>>,
     pub(super) output: Output,
-    /// The answer with the large content at the end of the output. `None` if the server records no requests.
+    /// Record of the response with the large body at the end of the output. `None` if the server records no
+    /// requests.
     pub(super) tail_record: Option<Box<TailRecord>>,
 
-    /// The state after the written answers have reached the client; nothing more is parsed.
+    /// State of the connection after the output is written. If an end has begun, no further requests are
+    /// parsed.
     pub(super) ending: Ending,
     pub(super) timers: Timers,
     pub(super) deadline: Deadline,
@@ -62,18 +64,18 @@ pub(super) struct Connection<T> {
 /// The last result of reading from the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Input {
-    /// The last result no longer holds: there may be something to read.
+    /// The last result is outdated: there may be data to read.
     Unknown,
-    /// There is nothing yet, and it will wake this task when there is.
+    /// No data is available. The transport wakes this task when data arrives.
     Awaited,
-    /// The client sends nothing more.
+    /// The client has closed its sending side.
     Ended,
 }
 
 /// Result of a step of a poll iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Something moved: the other steps may have something to do now.
+    /// Some progress was made, so other steps may be possible now.
     Moved,
     /// No progress; the task is woken when progress is possible.
     Waits,
@@ -109,15 +111,15 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Takes a turn, and another, until nothing moves. Ready when the connection is at its end, with what it
-    /// is handed over to.
+    /// Runs iterations until there is no progress. Ready at the end of the connection, with its tunnel if it
+    /// becomes one.
     fn poll_turns(
         &mut self,
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
         now: Duration,
     ) -> Poll<io::Result<Option<Box<HandOver>>>> {
-        // Whatever woke this task may have been meant for them.
+        // The wakeup may have been for any of the handlers.
         self.is_news_to_handlers = true;
         for _ in 0..TURNS_MAX {
             let answered = self.poll_answers(cx, now);
@@ -139,12 +141,12 @@ impl<T: Transport> Connection<T> {
             }
             self.timers.moved_at = now;
         }
-        // Others want their turn too.
+        // Yields to other connections.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Writes what is there. Ready if that is everything; and whether anything was written.
+    /// Writes the output. Ready if all of it is written. The `Step` tells if any bytes were written.
     #[inline]
     fn poll_output(&mut self, cx: &mut Context<'_>) -> io::Result<(Poll<()>, Step)> {
         if self.output.is_empty() {
@@ -161,7 +163,7 @@ impl<T: Transport> Connection<T> {
         Ok((outcome, if has_moved { Step::Moved } else { Step::Waits }))
     }
 
-    /// Drives the connection. Ready at its end, with what it is handed over to.
+    /// Drives the connection. Ready at its end, with its tunnel if it becomes one.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<HandOver>>> {
         self.deadline.set_waker(cx.waker());
         let service = self.service.clone();
@@ -178,7 +180,7 @@ impl<T: Transport> Connection<T> {
             }
             Poll::Ready(end) => {
                 self.record_unanswered();
-                // A failed connection is not reported: the client is gone.
+                // Errors of the connection are not reported, because the client has left.
                 Poll::Ready(end.unwrap_or_default())
             }
         }
@@ -186,14 +188,15 @@ impl<T: Transport> Connection<T> {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Ends the connection after the written bytes, as `ending` describes. Nothing more is answered.
+    /// Ends the connection after the pending output, as `ending` describes. Later requests get no response.
     pub(super) fn end_after_output(&mut self, ending: Ending) {
         if !self.ending.is_due() {
             self.ending = ending;
         }
     }
 
-    /// The output is written: goes on with the ending. Ready when the connection can be dropped.
+    /// Continues the end of the connection after the output is written. Ready when the connection can be
+    /// dropped.
     fn poll_ending(
         &mut self,
         cx: &mut Context<'_>,
@@ -212,7 +215,7 @@ impl<T: Transport> Connection<T> {
                         self.ending = Ending::Linger;
                         continue;
                     }
-                    // As long as the client has not taken it all, it counts as one.
+                    // The connection counts as open until the client has received all data.
                     ready!(self.transport.poll_close(cx))?;
                     return Poll::Ready(Ok(None));
                 }
@@ -237,8 +240,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Returns `true` if the client has sent more than the connection has parsed. Asks the system only if the
-    /// socket has just become readable.
+    /// Returns `true` if the client has sent more than the connection has parsed. Reads from the socket only
+    /// if it has become readable.
     fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
         if self.is_input_ended() {
             return Ok(false);
@@ -252,10 +255,10 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The time of the drain is over, or the connection has ended already.
+    /// Called when the connection ends or the drain cuts it off.
     fn cut_off(&mut self) {
         if self.output.ends_with_connection && (self.streaming.is_some() || !self.output.is_empty()) {
-            // To close it, even without a word, would say that the answer is complete.
+            // A normal close would make the partial response look complete.
             self.transport.discard_unsent();
         }
         self.record_unanswered();
@@ -263,7 +266,7 @@ impl<T: Transport> Connection<T> {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Acts on the timers that have run out.
+    /// Handles expired timers.
     #[inline]
     fn handle_deadline(&mut self, cx: &mut Context<'_>, now: Duration) {
         if self.timers.next().is_some_and(|at| at <= now) {
@@ -274,7 +277,7 @@ impl<T: Transport> Connection<T> {
     #[cold]
     fn handle_overdue(&mut self, cx: &mut Context<'_>, now: Duration) {
         if self.timers.write.is_some_and(|at| at <= now) {
-            // Otherwise the kernel would go on waiting where we have given up.
+            // Without this, the kernel would keep trying to send the data.
             self.transport.discard_unsent();
             self.ending = Ending::Abort;
             return;
@@ -285,11 +288,11 @@ impl<T: Transport> Connection<T> {
             }
             Some((ReadTimer::Content, _)) => self.fail_incoming(ContentError::TimedOut),
             Some((ReadTimer::HalfClosed, _)) if self.is_ended_by_connection() => {
-                // To close it, even without a word, would say that the answer is complete.
+                // A normal close would make the partial response look complete.
                 self.ending = Ending::Reset;
             }
             Some((_, _)) => {
-                // A client that still takes what was written before has the time that it is given for that.
+                // If the client is still reading earlier data, the write timeout applies to it.
                 let is_sent = self.transport.poll_close(cx).is_ready();
                 self.ending = if is_sent { Ending::Abort } else { Ending::Close };
             }
@@ -297,12 +300,12 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Returns `true` if the end of the connection would end the current answer.
+    /// Returns `true` if the end of the connection marks the end of the current response.
     fn is_ended_by_connection(&self) -> bool {
         self.streaming.as_ref().is_some_and(|streaming| streaming.ends_with_connection())
     }
 
-    /// Sets the timers for what the connection waits for now.
+    /// Sets the timers for the current state of the connection.
     #[inline]
     fn set_deadline(&mut self, now: Duration) {
         let timeouts = self.service.config.timeouts;
@@ -328,7 +331,7 @@ impl<T: Transport> Connection<T> {
             return Some((ReadTimer::Linger, until));
         }
         if self.ending.is_due() {
-            // The timer of writing covers the rest of the output.
+            // The write timer covers the remaining output.
             return None;
         }
         if let Some(incoming) = &self.incoming {
@@ -345,7 +348,7 @@ impl<T: Transport> Connection<T> {
             return Some((ReadTimer::HeaderSection, since + patience(&self.guard, timeouts.header_section)));
         }
         if !self.output.is_empty() {
-            // It is not idle: the client is to take what is written.
+            // The connection is not idle while the client reads the output.
             return None;
         }
         if self.guard.is_draining() {
@@ -355,19 +358,19 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Drives a connection to its end, and what it is handed over to. Not `async`: that would keep room for the
-/// connection twice.
+/// Drives a connection, or its tunnel, to the end. This function is not `async`, because the future would
+/// then need the memory for the connection twice.
 pub(super) fn drive<T: Transport>(connection: Connection<T>) -> impl Future<Output = ()> {
     let mut driven = Driven(State::Connection(connection));
     poll_fn(move |cx| driven.poll(cx))
 }
 
-/// A connection, or what it was handed over to.
+/// A connection, or the tunnel that it has become.
 struct Driven<T: Transport>(State<T>);
 
 #[expect(
     clippy::large_enum_variant,
-    reason = "most are connections to their end; a box would be one more for each"
+    reason = "most values are connections, and a box would cost each of them an allocation"
 )]
 enum State<T> {
     Connection(Connection<T>),
@@ -402,12 +405,12 @@ impl<T: Transport> Drop for Driven<T> {
     }
 }
 
-/// Maximum number of iterations of one connection in a poll, so that others make progress. Each iteration may
-/// read and write a whole buffer.
+/// Maximum number of iterations of one connection in a poll. Then other connections make progress. Each
+/// iteration may read and write a whole buffer.
 const TURNS_MAX: usize = 8;
 
-/// Maximum number of bytes that a client may still send while it has time to read.
+/// Maximum number of bytes that a client may still send while it reads the last response.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 
-/// Long enough for the reactor to report what has arrived.
+/// Long enough for the reactor to report data that has already arrived.
 const DRAIN_IDLE: Duration = Duration::from_millis(150);

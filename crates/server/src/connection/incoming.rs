@@ -1,4 +1,4 @@
-//! The content of a request while it arrives.
+//! Request bodies that are still arriving.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -8,23 +8,24 @@ use thruway_net::Pipe;
 use crate::config::Timeouts;
 use crate::request::{ContentError, ContentSender};
 
-/// Destination of arriving content, with its arrival times.
+/// Destination of an arriving body, with its arrival times.
 pub(crate) struct IncomingContent {
     target: Target,
     /// The client waits for `100 (Continue)`.
     pub(crate) owes_continue: bool,
     /// Number of bytes in the last read.
     last_bytes: usize,
-    /// Time up to which the client has sent enough, never in the future: see [`pay`](Self::pay).
+    /// Time until which the received bytes suffice at the minimum rate. Never in the future: see
+    /// [`pay`](Self::pay).
     paid_until: Duration,
     /// Time since which the server has not read, because the handler is slow.
     paused_since: Option<Duration>,
 }
 
 enum Target {
-    /// The handler.
+    /// The handler reads the body.
     Handler(ContentSender),
-    /// No handler reads the content: the connection discards up to `left` bytes, so that it can continue.
+    /// No handler reads the body. The connection discards up to `left` bytes, so that it can be reused.
     Nobody { left: u64 },
 }
 
@@ -39,10 +40,10 @@ impl IncomingContent {
         }
     }
 
-    /// Takes a piece of content.
+    /// Destination of received data.
     ///
     /// # Errors
-    /// Receives content. Fails if no handler reads it and it exceeds the bytes to discard.
+    /// Receives a part of the body. Fails if no handler reads it and it exceeds the bytes to discard.
     pub(crate) fn receive(
         &mut self,
         content: &[u8],
@@ -59,12 +60,12 @@ impl IncomingContent {
         Ok(())
     }
 
-    /// Returns `true` if the next content should go into a pipe: it arrives fast, and the reader takes pipes.
+    /// Returns `true` if the next data should go into a pipe: it arrives fast, and the reader accepts pipes.
     pub(super) fn wants_pipe(&self) -> bool {
         self.last_bytes >= BULK_BYTES && self.sender().is_some_and(ContentSender::wants_pipe)
     }
 
-    /// Takes content in a pipe.
+    /// Receives data in a pipe.
     pub(super) fn receive_pipe(&mut self, pipe: Pipe, timeouts: &Timeouts, now: Duration) {
         self.pay(pipe.len(), timeouts, now);
         if let Some(sender) = self.sender() {
@@ -72,11 +73,10 @@ impl IncomingContent {
         }
     }
 
-    /// Counts bytes that have arrived: at the minimum rate, they take a certain time, and the deadline moves
-    /// by that.
+    /// Counts received bytes. Each byte moves the deadline by the time that it takes at the minimum rate.
     ///
-    /// This is a token bucket. It never holds more than the timeout, because otherwise a client that sends a
-    /// few megabytes at once could then keep them in memory for hours.
+    /// This is a token bucket. It never holds more than the timeout. Otherwise, a client could send a few
+    /// megabytes at once and then keep them in memory for hours.
     fn pay(&mut self, bytes: usize, timeouts: &Timeouts, now: Duration) {
         self.last_bytes = bytes;
         let nanoseconds =
@@ -84,14 +84,14 @@ impl IncomingContent {
         self.paid_until = now.min(self.paid_until + Duration::from_nanos(nanoseconds));
     }
 
-    /// The content will never be complete.
+    /// Ends the body with an error.
     pub(crate) fn fail(&self, error: ContentError) {
         if let Target::Handler(sender) = &self.target {
             sender.fail(error);
         }
     }
 
-    /// The handler's end, if it has one.
+    /// Returns the channel to the handler, if the handler reads the body.
     pub(crate) const fn sender(&self) -> Option<&ContentSender> {
         match &self.target {
             Target::Handler(sender) => Some(sender),
@@ -99,19 +99,19 @@ impl IncomingContent {
         }
     }
 
-    /// Discards the rest of the content, at most `left` bytes.
+    /// Discards the rest of the body, at most `left` bytes.
     pub(crate) fn discard(&mut self, left: u64) {
         self.target = Target::Nobody { left };
         self.owes_continue = false;
     }
 
-    /// Returns `true` if the handler has dropped the content.
+    /// Returns `true` if the handler has dropped the body.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.sender().is_none_or(ContentSender::is_abandoned)
     }
 
     /// Returns `true` if `100 (Continue)` must be sent now: the client waits for it, and the handler waits
-    /// for content.
+    /// for the body.
     pub(crate) fn take_continue(&mut self, now: Duration) -> bool {
         let is_due = self.owes_continue && self.sender().is_some_and(ContentSender::is_wanted);
         if is_due {
@@ -137,7 +137,7 @@ impl IncomingContent {
                 self.paused_since.get_or_insert(now);
             }
             Poll::Ready(_) => {
-                // The time in which we did not read is not the client's.
+                // The client is not charged for the time in which the server did not read.
                 self.paid_until +=
                     self.paused_since.take().map_or(Duration::ZERO, |since| now.saturating_sub(since));
             }
@@ -145,7 +145,8 @@ impl IncomingContent {
         room
     }
 
-    /// When to give up; never while the client is right to wait for us.
+    /// Returns the time at which the body times out. `None` while the client has reason to wait for the
+    /// server.
     pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
         let is_client_due = self.paused_since.is_none() && !self.owes_continue;
         is_client_due.then(|| self.paid_until + timeouts.content)
@@ -154,9 +155,9 @@ impl IncomingContent {
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Less at a time is not worth the system calls of a pipe.
+/// For less data, the system calls of a pipe cost more than a copy.
 const BULK_BYTES: usize = 16 << 10;
 
-/// The unread content exceeds the bytes to discard.
+/// The unread body exceeds the bytes to discard.
 #[derive(Debug)]
 pub(crate) struct TooMuchToDiscard;

@@ -1,4 +1,4 @@
-//! Requests in: read, parse, call the handler.
+//! Reads and parses requests, and calls the handler.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ use crate::request::{ContentError, Request, RequestContent};
 use crate::response::Response;
 
 impl<T: Transport> Connection<T> {
-    /// Puts what the last turn left unparsed into the buffers of the worker.
+    /// Copies the unparsed bytes of the last iteration into the buffers of the worker.
     #[inline]
     pub(super) fn take_buffers(&mut self, buffers: &mut Buffers) {
         buffers.parsed = 0;
@@ -31,7 +31,7 @@ impl<T: Transport> Connection<T> {
         self.output.take_buffer(&mut buffers.output);
     }
 
-    /// Copies out what is left in the buffers of the worker.
+    /// Copies the unparsed bytes out of the buffers of the worker.
     #[inline]
     pub(super) fn give_buffers_back(&mut self, buffers: &mut Buffers) {
         let left = buffers.unparsed();
@@ -49,13 +49,13 @@ impl<T: Transport> Connection<T> {
         self.output.give_buffer_back(&mut buffers.output);
     }
 
-    /// Returns `true` if the client sends nothing more.
+    /// Returns `true` if the client has closed its sending side.
     #[inline]
     pub(super) fn is_input_ended(&self) -> bool {
         self.input == Input::Ended
     }
 
-    /// Parses what is there, or else reads.
+    /// Parses available bytes. If there are none, reads.
     pub(super) fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
@@ -87,7 +87,7 @@ impl<T: Transport> Connection<T> {
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
             Poll::Pending => {
                 buffers.is_dry = true;
-                // Without a budget, tokio has the task come again, and registers nothing.
+                // Without a budget, tokio wakes the task again and does not register the socket.
                 if has_budget_remaining() {
                     self.input = Input::Awaited;
                 }
@@ -102,7 +102,7 @@ impl<T: Transport> Connection<T> {
         Ok(Step::Moved)
     }
 
-    /// Moves content into a pipe if nothing else comes next, it is large, and the reader takes pipes.
+    /// Moves a large body into a pipe if the reader accepts pipes.
     fn poll_fill_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -132,8 +132,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Returns the number of bytes to read: as many as fit if they can be parsed at once, otherwise a few, so
-    /// that a failed connection is noticed.
+    /// Returns the number of bytes to read. If nothing can be parsed now, a small read detects a failed
+    /// connection.
     fn room_to_read(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
         match parsed {
             _ if self.is_input_ended() => None,
@@ -146,7 +146,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Parses requests and content and hands them on, as far as they have arrived and may go.
+    /// Parses requests and bodies and passes them on, as far as limits allow.
     #[inline]
     fn parse(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> Parsed {
         let mut outcome = Parsed::NeedsMore;
@@ -154,7 +154,7 @@ impl<T: Transport> Connection<T> {
             if !self.may_parse(cx, buffers, now) {
                 return if outcome == Parsed::Some { outcome } else { Parsed::MustWait };
             }
-            // The end of content is an event without bytes.
+            // The end of a body is an event without bytes.
             let may_be_more = buffers.parsed != buffers.filled || self.incoming.is_some();
             if !may_be_more || !self.parse_one(cx, buffers, now) {
                 return outcome;
@@ -163,8 +163,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Returns `true` if there is capacity for the next event: for content in the window of the handler, for
-    /// a request in the queue of answers.
+    /// Returns `true` if there is capacity for the next event: window space for a body, or a place in the
+    /// queue for a request.
     #[inline]
     fn may_parse(&mut self, cx: &mut Context<'_>, buffers: &Buffers, now: Duration) -> bool {
         let config = &self.service.config;
@@ -184,7 +184,7 @@ impl<T: Transport> Connection<T> {
             && is_safe_or_unknown(buffers.unparsed())
     }
 
-    /// Parses one event and hands it on. False if it has not wholly arrived.
+    /// Parses one event and passes it on. Returns `false` if the event is incomplete.
     #[inline]
     fn parse_one(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> bool {
         let Buffers { input, parsed, filled, index, .. } = buffers;
@@ -221,8 +221,8 @@ impl<T: Transport> Connection<T> {
         true
     }
 
-    /// Calls the handler. `after_head` is what has arrived behind the head; returns how much of it was the
-    /// request's content, all of which was there.
+    /// Calls the handler. `after_head` are the bytes that arrived after the head. Returns the number of these
+    /// bytes that are the complete body.
     #[inline]
     fn handle_request(
         &mut self,
@@ -248,10 +248,10 @@ impl<T: Transport> Connection<T> {
         }
         let started = self.service.record_start();
         let logged = started.map(|started| Logged::Parsed { head, started });
-        // A place for the answer: it is written here and not returned, which would copy it (decision 0008).
+        // The handler writes its answer here. Returning it would copy it (decision 0008).
         let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
         self.call_handler(&mut request, &mut answer);
-        // Content that the handler has not taken is discarded from here on.
+        // Discards the rest of a body that the handler has not taken.
         drop(request);
         let mut interim = Vec::new();
         if let Answer::Later(later) = &mut answer
@@ -279,7 +279,7 @@ impl<T: Transport> Connection<T> {
         whole.map_or(0, <[u8]>::len)
     }
 
-    /// The content of a request of which not all has arrived.
+    /// Prepares for a body that has not completely arrived.
     fn expect_content(&mut self, facts: &RequestFacts, now: Duration) -> RequestContent {
         let (sender, content) = RequestContent::arriving(facts.body_length.octets());
         self.incoming = Some(IncomingContent::new(sender, facts.expects_continue, now));
@@ -314,13 +314,13 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Notes that content has arrived. The client is making progress, even if it does not read.
+    /// Notes that a part of the body has arrived. The client makes progress, even if it does not read.
     fn note_content(&mut self) {
         self.is_news_to_handlers = true;
         self.timers.stalled_since = None;
     }
 
-    /// The client sends nothing more, and all that it sent has been parsed.
+    /// Handles the end of the client's data, after all of it has been parsed.
     fn handle_end_of_requests(&mut self, buffers: &mut Buffers) {
         let outcome = self.http1.handle_end_of_input(buffers.unparsed());
         buffers.parsed = buffers.filled;
@@ -330,7 +330,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The client broke a rule: nothing that it sends from here on has a meaning.
+    /// Handles a protocol error. The server ignores all later bytes.
     #[cold]
     fn handle_error(&mut self, error: Error) {
         self.timers.head_since = None;
@@ -341,7 +341,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The content that is arriving will never be complete.
+    /// Ends the arriving body with an error.
     #[cold]
     pub(super) fn fail_incoming(&mut self, error: ContentError) {
         if let Some(incoming) = self.incoming.take() {
@@ -351,7 +351,7 @@ impl<T: Transport> Connection<T> {
         }
         self.abandon();
         if self.exchanges.is_empty() && self.streaming.is_none() {
-            // The request was already answered, and the rest of its content was only being discarded.
+            // The request already has its response, and the rest of its body was only discarded.
             self.end_after_output(Ending::Linger);
         }
     }
@@ -362,7 +362,8 @@ impl<T: Transport> Connection<T> {
         self.is_abandoned = true;
     }
 
-    /// Answers bytes that are not a request, after the requests before them, and ends the connection.
+    /// Sends an error response for bytes that are not a request, after the earlier responses, and ends the
+    /// connection.
     #[cold]
     pub(super) fn refuse(&mut self, status: StatusCode, reason: &'static str) {
         self.abandon();
@@ -376,31 +377,31 @@ impl<T: Transport> Connection<T> {
 /// Result of parsing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Parsed {
-    /// Something was found and handed on.
+    /// An event was parsed and passed on.
     Some,
     /// More bytes are needed.
     NeedsMore,
-    /// There is no room for what may be there.
+    /// A limit is reached, so parsing must wait.
     MustWait,
 }
 
 #[cold]
 pub(crate) fn too_many_connections() -> Response {
-    Response::text("there are too many connections\n")
+    Response::text("too many connections\n")
         .with_status(StatusCode::SERVICE_UNAVAILABLE)
         .with_field("Retry-After", "5")
         .and_close()
 }
 
-/// Returns the response to a request for a scheme or host of another connection (RFC 9110 §15.5.20). The
-/// client may repeat the request there.
+/// Returns the response to a request for a scheme or host that this connection does not serve (RFC 9110
+/// §15.5.20). The client may repeat the request on another connection.
 #[cold]
 pub(crate) fn misdirected() -> Response {
     Response::text("this scheme or host is not served on this connection\n")
         .with_status(StatusCode::MISDIRECTED_REQUEST)
 }
 
-/// Returns `true` if the next request has a safe method, or if too little of it has arrived to know.
+/// Returns `true` if the next request has a safe method, or if too few of its bytes have arrived to know.
 fn is_safe_or_unknown(unparsed: &[u8]) -> bool {
     SAFE_METHODS.iter().any(|method| {
         let length = method.len().min(unparsed.len());
@@ -408,13 +409,13 @@ fn is_safe_or_unknown(unparsed: &[u8]) -> bool {
     })
 }
 
-/// RFC 9110 §9.2.1.
+/// Safe methods of RFC 9110 §9.2.1.
 const SAFE_METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"TRACE "];
 
-/// Content of which less is left is read.
+/// Minimum remaining body size to use a pipe. Smaller rests are read.
 const PIPED_BYTES_MIN: u64 = 64 << 10;
 
-/// Enough to see the next request, little enough for ten thousand clients.
+/// Large enough for the next request, and small enough for ten thousand clients.
 const READ_AHEAD_BYTES: usize = 16 << 10;
 
 #[cfg(test)]

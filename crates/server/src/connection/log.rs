@@ -1,4 +1,4 @@
-//! The record of a request, from when it is parsed until its answer is complete.
+//! The record of a request, from parsing to the end of its response.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
 
 use crate::response::{Response, Told};
 
-/// Data of a request until it is recorded.
+/// Data of a request that is not recorded yet.
 pub(crate) struct Log {
     /// The head. `None` for bytes that are not a request.
     pub(crate) head: Option<OwnedRequestHead>,
     pub(crate) started: Duration,
 }
 
-/// A request that is to be recorded: as it was parsed, or as it was kept.
+/// A request to record, either still parsed in the buffer or copied.
 pub(crate) enum Logged<'a> {
     Parsed { head: &'a RequestHead<'a>, started: Duration },
     Kept(Box<Log>),
 }
 
-/// The record of an answer while its large content is written.
+/// Record of a response with a large body that is being written.
 pub(super) struct TailRecord {
     pub(super) log: Box<Log>,
     pub(super) outcome: Outcome,
@@ -47,14 +47,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// That of a response with so much content, all of which is there.
+    /// Returns the outcome of a response with a complete body of this length.
     pub(crate) fn of(response: &mut Response, content_bytes: u64) -> Self {
         let (status, told) = (response.status(), response.take_told());
         Self { status, content_bytes, received_bytes: None, is_complete: true, told }
     }
 }
 
-/// Status in access logs if the client did not wait for the answer; never sent. The number is that of nginx.
+/// Status in access logs if the client did not wait for the response. Never sent. nginx uses the same number.
 pub(crate) const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

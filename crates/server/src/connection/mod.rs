@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! One connection, from its first to its last byte.
 //!
 //! ```text
 //!            ┌───────────────────── a turn ─────────────────────┐
@@ -15,23 +15,23 @@ mod origin_fields;
 mod service;
 mod log;
 
-// requests in
+// requests
 mod incoming;
 mod input;
 
-// answers out
+// responses
 mod exchange;
 mod answers;
 mod streaming;
 mod output;
 
-// one connection, from its first byte to its end
+// state and end of a connection
 mod ending;
 mod timers;
 mod http1;
 mod driver;
 
-// shared with connections of other versions
+// shared with HTTP/2
 pub(crate) use answers::settle;
 pub use driver::ConnectionDriver;
 pub(crate) use exchange::{panicked, poll_later};

@@ -1,4 +1,4 @@
-//! The fields that every answer has: `Server` and `Date` (RFC 9110 §10.2.4 and §6.6.1).
+//! The fields of every response: `Server` and `Date` (RFC 9110 §10.2.4 and §6.6.1).
 
 use std::cell::{OnceCell, RefCell};
 use std::io::Write;
@@ -11,13 +11,13 @@ use thruway_net::Clock;
 
 use crate::response::Marks;
 
-/// The two lines as they are written, renewed once a second.
+/// Both lines in their final form, updated once per second.
 #[derive(Debug)]
 pub(crate) struct OriginFields {
     lines: Vec<u8>,
-    /// The value of the date line alone, for versions that do not write lines.
+    /// The date value alone, for HTTP/2.
     date: OnceCell<HeaderValue>,
-    /// Header sections that were made with this date, by the lines that were written out for them.
+    /// Header sections with the current date, by the field lines from which they were made.
     sections: RefCell<Vec<(&'static str, HeaderMap)>>,
     renewed_at: Option<Duration>,
 }
@@ -32,7 +32,7 @@ impl OriginFields {
         }
     }
 
-    /// Renews the date if it shows another second than it did.
+    /// Updates the date if the second has changed.
     #[inline]
     pub(crate) fn renew(&mut self, clock: &Clock, now: Duration) {
         if self.renewed_at.is_none_or(|at| now.saturating_sub(at) >= RENEWED_EVERY) {
@@ -41,19 +41,19 @@ impl OriginFields {
         }
     }
 
-    /// The values of `Server` and `Date`.
+    /// Returns the values of `Server` and `Date`.
     pub(crate) fn values(&self) -> (HeaderValue, HeaderValue) {
         let date = self.date.get_or_init(|| {
             let written = self.lines[SERVER_LINE.len()..].strip_prefix(b"Date: ");
             let date = written.and_then(|date| date.strip_suffix(b"\r\n")).unwrap_or_default();
-            // A date has nothing in it that a value may not.
+            // A date contains only valid characters.
             HeaderValue::from_bytes(date).unwrap_or_else(|_| HeaderValue::from_static(""))
         });
         (HeaderValue::from_static(SERVER), date.clone())
     }
 
-    /// The header section that `make` makes of `lines` and these fields; one that was made already is used
-    /// again.
+    /// Returns the header section for `lines` and these fields. Calls `make` only if the section is not in
+    /// the cache.
     pub(crate) fn section(&self, lines: &'static str, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
         let mut sections = self.sections.borrow_mut();
         if let Some((_, section)) = sections.iter().find(|(of, _)| ptr::eq(*of, lines)) {
@@ -66,7 +66,7 @@ impl OriginFields {
         section
     }
 
-    /// Returns the lines that a response with `marks` does not have.
+    /// Returns the lines that a response with `marks` does not set itself.
     #[inline]
     pub(crate) fn lines_beside(&self, marks: Marks) -> &[u8] {
         let (server, date) = self.lines.split_at(SERVER_LINE.len().min(self.lines.len()));
@@ -82,7 +82,7 @@ impl OriginFields {
     fn write(&mut self, clock: &Clock) {
         self.lines.clear();
         self.lines.extend_from_slice(SERVER_LINE);
-        // Into a vector, writing cannot fail.
+        // Writing to a vector cannot fail.
         let _ = write!(self.lines, "Date: {}\r\n", HttpDate::from(clock.time_of_day()));
         self.date.take();
         self.sections.get_mut().clear();
@@ -92,8 +92,9 @@ impl OriginFields {
 const SERVER_LINE: &[u8] = b"Server: thruway\r\n";
 const SERVER: &str = "thruway";
 
-/// Programs write out few: the types of what they answer with.
+/// Programs write only a few distinct constant sections, one per type of response.
 const SECTIONS_MAX: usize = 8;
 
-/// A date may be this much behind: a second, less what the clock is inexact.
+/// Update interval of the date, with a margin for the resolution of the clock. The date is at most a second
+/// old.
 const RENEWED_EVERY: Duration = Duration::from_millis(500);

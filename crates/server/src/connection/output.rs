@@ -8,18 +8,18 @@ use thruway_net::{Pipe, PooledBuffer, Transport};
 
 use crate::response::FileRange;
 
-/// The bytes to write, and at most one large piece behind them that is not copied.
+/// Bytes to write, and at most one large piece after them that is not copied.
 #[derive(Default)]
 pub(super) struct Output {
     octets: PooledBuffer,
     /// Number of bytes that are written.
     written: usize,
     tail: Tail,
-    /// `true` if only the end of the connection ends the last answer.
+    /// `true` if the end of the connection marks the end of the last response.
     pub(super) ends_with_connection: bool,
 }
 
-/// A piece behind the bytes. Nothing can be added before it is written.
+/// A large piece after the bytes. Until it is written, no data can be added.
 #[derive(Default)]
 pub(super) enum Tail {
     #[default]
@@ -37,7 +37,7 @@ impl Output {
         &mut self.octets
     }
 
-    /// Adds `tail` behind the bytes.
+    /// Adds `tail` after the bytes.
     pub(super) fn set_tail(&mut self, tail: Tail) {
         debug_assert!(!self.has_tail(), "the tail must be written first");
         self.tail = tail;
@@ -55,7 +55,7 @@ impl Output {
         !self.has_tail() && self.octets.len() - self.written < bytes_max
     }
 
-    /// Returns `true` if a large piece waits behind the bytes.
+    /// Returns `true` if a large piece waits after the bytes.
     pub(super) const fn has_tail(&self) -> bool {
         !matches!(self.tail, Tail::None)
     }
@@ -70,7 +70,7 @@ impl Output {
         }
     }
 
-    /// Uses `shared` as long as nothing waits from an earlier turn.
+    /// Uses the `shared` buffer unless bytes are pending from an earlier iteration.
     #[inline]
     pub(super) fn take_buffer(&mut self, shared: &mut PooledBuffer) {
         if self.octets.capacity() == 0 {
@@ -78,7 +78,7 @@ impl Output {
         }
     }
 
-    /// Gives the buffer back to `shared`, and keeps a copy of what waits.
+    /// Returns the buffer to `shared` and keeps a copy of pending bytes.
     #[inline]
     pub(super) fn give_buffer_back(&mut self, shared: &mut PooledBuffer) {
         if shared.capacity() > 0 {
@@ -97,8 +97,8 @@ impl Output {
         self.written = 0;
     }
 
-    /// Writes until everything is written, or as much as is fair. `has_moved` says whether anything was; if
-    /// not, the task is woken when more can be.
+    /// Writes until all is written or the fair share is used up. Sets `has_moved` if any bytes were written.
+    /// Otherwise, the task is woken when the transport accepts data.
     #[inline]
     pub(super) fn poll_write<T: Transport>(
         &mut self,
@@ -149,7 +149,7 @@ impl Output {
                 range.length -= of_tail as u64;
                 range.length == 0
             }
-            // It knows itself how much is in it.
+            // The pipe tracks its own length.
             Tail::Piped(pipe) => pipe.is_empty(),
         };
         if is_tail_written {
@@ -158,7 +158,8 @@ impl Output {
     }
 }
 
-/// A file that has become shorter than it was is an error: the answer cannot be completed.
+/// Sends a part of a file. If the file has become shorter, this is an error, because the response cannot be
+/// completed.
 fn poll_send_file<T: Transport>(
     cx: &mut Context<'_>,
     transport: &mut T,
@@ -174,8 +175,9 @@ fn poll_send_file<T: Transport>(
 /// Maximum number of bytes of a file in one system call.
 const SEND_FILE_BYTES_MAX: usize = 256 << 10;
 
-/// Maximum number of bytes that one poll iteration writes, so that other connections make progress.
+/// Maximum number of bytes that one iteration writes. Then other connections make progress.
 const FAIR_BYTES: usize = 256 << 10;
 
-/// Larger content is written from where it is; up to this size one more copy is cheaper than one more slice.
+/// Maximum size of a body that is copied into the output. A copy of this size is cheaper than another slice.
+/// Larger bodies are written without a copy.
 pub(super) const COPY_BYTES_MAX: usize = 16 << 10;

@@ -24,19 +24,19 @@ pub(crate) struct Service {
     pub(crate) worker: Rc<Worker>,
     pub(super) buffers: RefCell<Buffers>,
     pub(crate) origin_fields: RefCell<OriginFields>,
-    /// Destination of interim responses while the future of an answer is polled.
+    /// Destination of interim responses while a handler's future is polled.
     pub(crate) interim_slot: InterimSlot,
     /// Receiver of records, if any.
     record: Option<Rc<RefCell<TakeRecord>>>,
 }
 
-/// The buffers that a connection uses while it is polled, and only then.
+/// Buffers that a connection uses only while it is polled.
 pub(super) struct Buffers {
     /// Input buffer; `input[parsed..filled]` is not parsed yet.
     pub(super) input: Box<[u8]>,
     pub(super) parsed: usize,
     pub(super) filled: usize,
-    /// The client has sent nothing more: there is no need to read again before the task is woken.
+    /// `true` if the socket has no more data. A read makes sense only after the next wakeup.
     pub(super) is_dry: bool,
     /// Positions of the field lines of the current request.
     pub(super) index: HeadIndex,
@@ -70,7 +70,7 @@ impl Service {
         Self { record: self.record.clone(), ..other }
     }
 
-    /// The time of this turn.
+    /// Starts a poll iteration and returns its time.
     #[inline]
     pub(crate) fn begin_turn(&self) -> Duration {
         let clock = self.worker.clock();
@@ -79,24 +79,24 @@ impl Service {
         now
     }
 
-    /// Lends the input buffer to `act`. Its content is undefined.
+    /// Lends the input buffer to `act`. Its contents are undefined.
     pub(crate) fn with_input<R>(&self, act: impl FnOnce(&mut [u8]) -> R) -> R {
         act(&mut self.buffers.borrow_mut().input)
     }
 
-    /// The exact time, if records are taken.
+    /// Returns the exact time if the server records requests.
     #[inline]
     pub(crate) fn record_start(&self) -> Option<Duration> {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
-    /// Returns the status for the record of a request without an answer: its client has left, or the drain
+    /// Returns the status for the record of a request without a response: the client has left, or the drain
     /// has cut it off.
     pub(crate) fn unanswered(&self) -> StatusCode {
         if self.worker.is_cut_off() { StatusCode::SERVICE_UNAVAILABLE } else { CLIENT_CLOSED_REQUEST }
     }
 
-    /// Records how a request was answered.
+    /// Records a request and its outcome.
     pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
         let Outcome { status, content_bytes, received_bytes, is_complete, told } = outcome;
@@ -130,7 +130,7 @@ impl Service {
 
 impl Buffers {
     fn new(config: &Config) -> Self {
-        // A head must fit, and something must be readable behind it.
+        // The buffer must hold a head and at least one more byte.
         let limits = &config.limits;
         let head_bytes_max = limits.request_target_bytes as usize + limits.header_section_bytes as usize;
         let trailer_bytes_max = limits.trailer_section_bytes as usize + limits.chunk_extension_bytes as usize;
@@ -150,7 +150,7 @@ impl Buffers {
         &self.input[self.parsed..self.filled]
     }
 
-    /// Moves what is still to be parsed to the start, so that there is room behind it.
+    /// Moves the unparsed bytes to the start of the buffer, to make space after them.
     pub(super) fn make_room(&mut self) {
         if self.parsed > 0 {
             self.input.copy_within(self.parsed..self.filled, 0);
@@ -160,6 +160,6 @@ impl Buffers {
     }
 }
 
-/// The most that one read takes. Larger reads save system calls where requests are pipelined deeply or
-/// content is large; one such buffer serves all connections of a worker.
+/// Size of the input buffer, and so of the largest read. Large reads save system calls for deep pipelines and
+/// large bodies. All connections of a worker share one buffer.
 const INPUT_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! An answer with content that arrives piece by piece.
+//! A response with a body that arrives in pieces.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use super::output::{COPY_BYTES_MAX, Output, Tail};
 use crate::request::ContentError;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece, Told};
 
-/// The answer that is being written.
+/// The response that is being written.
 pub(super) struct Streaming {
     pub(super) content: Pin<Box<dyn ContentStream>>,
     framing: Framing,
@@ -24,7 +24,7 @@ pub(super) struct Streaming {
     pub(super) status: StatusCode,
     /// Number of content bytes in the output so far.
     pub(super) sent_bytes: u64,
-    /// A drain has ended the content.
+    /// A drain has ended the body early.
     pub(super) is_cut_short: bool,
     pub(super) after: AfterAnswer,
     pub(super) record: StreamRecord,
@@ -41,7 +41,7 @@ enum Framing {
     Octets {
         remaining: u64,
     },
-    /// Chunks; the line end of the last one may be owed, because nothing can be put behind a large piece at
+    /// Chunks. The line end of the last chunk may be pending, because no bytes can follow a large piece at
     /// once.
     Chunked {
         owes_end: bool,
@@ -82,12 +82,12 @@ impl Streaming {
         }
     }
 
-    /// Returns `true` if only the end of the connection ends the content.
+    /// Returns `true` if the end of the connection marks the end of the body.
     pub(super) const fn ends_with_connection(&self) -> bool {
         matches!(self.framing, Framing::UntilClose)
     }
 
-    /// Returns the next item, in a pipe if the stream and the socket of the client support it.
+    /// Returns the next item, in a pipe if the stream and the client's socket support it.
     fn poll_pipe_or_next(
         &mut self,
         splices: bool,
@@ -107,7 +107,7 @@ impl Streaming {
             .unwrap_or_else(|_| Some(Poll::Ready(Err(PANICKED.into()))))
     }
 
-    /// The next piece, or in a drain what that leaves of the stream.
+    /// Returns the next item, or during a drain the last bytes of the stream.
     pub(super) fn poll_next_or_drain(
         &mut self,
         is_draining: bool,
@@ -127,16 +127,16 @@ impl Streaming {
         }
     }
 
-    /// Counts content, which must not be more than was announced.
+    /// Counts body bytes. Fails if they exceed the announced length.
     fn count(&mut self, length: u64) -> Result<(), BoxError> {
         self.sent_bytes += length;
         if let Framing::Octets { remaining } = &mut self.framing {
-            *remaining = remaining.checked_sub(length).ok_or("there is more content than was announced")?;
+            *remaining = remaining.checked_sub(length).ok_or("the body exceeds its announced length")?;
         }
         Ok(())
     }
 
-    /// Content in a pipe needs no frame: only such as has a length comes in pipes.
+    /// Writes a pipe. It needs no framing, because only bodies with a known length use pipes.
     pub(super) fn write_pipe(&mut self, pipe: Pipe, output: &mut Output) -> Result<(), BoxError> {
         self.count(pipe.len() as u64)?;
         if !pipe.is_empty() {
@@ -145,7 +145,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// Frames a piece of content.
+    /// Frames a piece of the body.
     pub(super) fn write(&mut self, data: Bytes, output: &mut Output) -> Result<(), BoxError> {
         let length = data.len() as u64;
         self.count(length)?;
@@ -171,11 +171,11 @@ impl Streaming {
         Ok(())
     }
 
-    /// Frames the end of the content.
+    /// Frames the end of the body.
     pub(super) fn write_end(&self, output: &mut Output) -> Result<(), BoxError> {
         match self.framing {
             Framing::Octets { remaining: 0 } | Framing::UntilClose => Ok(()),
-            Framing::Octets { .. } => Err("there is less content than was announced".into()),
+            Framing::Octets { .. } => Err("the body is shorter than its announced length".into()),
             Framing::Chunked { owes_end } => {
                 if owes_end {
                     write_chunk_end(output.octets());
@@ -187,7 +187,7 @@ impl Streaming {
     }
 }
 
-/// The next piece of `content`. A panic of the handler's stream is an error of it.
+/// Polls for the next piece of `content`. A panic of the stream becomes an error.
 pub(crate) fn poll_piece(
     content: &mut Pin<Box<dyn ContentStream>>,
     cx: &mut Context<'_>,
@@ -196,7 +196,7 @@ pub(crate) fn poll_piece(
         .unwrap_or_else(|_| Poll::Ready(Some(Err(PANICKED.into()))))
 }
 
-/// Lets `content` go on with what needs no room. A panic of the handler's stream is an error of it.
+/// Calls `poll_meanwhile` of `content`. A panic of the stream becomes an error.
 pub(crate) fn poll_meanwhile(
     content: &mut Pin<Box<dyn ContentStream>>,
     cx: &mut Context<'_>,
@@ -205,18 +205,18 @@ pub(crate) fn poll_meanwhile(
         .unwrap_or_else(|_| Err(PANICKED.into()))
 }
 
-/// Logs why the body of a response is not complete.
+/// Logs the reason for an incomplete response body.
 pub(crate) fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
     static LIMIT: LogLimit = LogLimit::new();
     if is_client_fault(error) {
-        tracing::debug!(%error, "the body of a response failed because that of the request did");
+        tracing::debug!(%error, "response body failed because the request body failed");
     } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(%error, suppressed, "the body of a response failed");
+        tracing::error!(%error, suppressed, "response body failed");
     }
 }
 
-/// `true` if `error` was caused by the body of the request. Handlers that pass this body on wrap its errors,
-/// as axum and the gateway do, so all sources are looked at.
+/// `true` if `error` was caused by the request body. Handlers that forward this body wrap its errors, as axum
+/// and the gateway do. So this function checks all sources.
 pub(crate) fn is_client_fault(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {

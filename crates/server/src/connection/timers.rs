@@ -1,20 +1,20 @@
 //! Timers for a client.
 //!
-//! At the end of a turn it is clear what the connection waits for; that sets the timers. At the start of the
-//! next one they are looked at. Nothing is registered anywhere meanwhile: see `thruway_net::Deadlines`.
+//! At the end of an iteration, the connection sets the timers for its current state. The next iteration
+//! checks them. This needs no registration: see `thruway_net::Deadlines`.
 
 use std::time::Duration;
 
 use thruway_net::ConnectionGuard;
 
-/// When the connection stops waiting.
+/// Times at which the connection stops waiting.
 #[derive(Debug)]
 pub(super) struct Timers {
     /// Timer for reading, with its start.
     pub(super) read: Option<(ReadTimer, Duration)>,
-    /// Timer for the client to take the output.
+    /// Timer for writing.
     pub(super) write: Option<Duration>,
-    /// When anything moved last.
+    /// Time of the last progress.
     pub(super) moved_at: Duration,
     /// Time of the first byte of the request with an incomplete head.
     pub(super) head_since: Option<Duration>,
@@ -25,18 +25,19 @@ pub(super) struct Timers {
 /// Reason for a read timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadTimer {
-    /// When to give up the content of a request.
+    /// Timeout of a request body.
     Content,
-    /// When to close a connection that has nothing to do while the server drains: soon, but not before what
-    /// has arrived was looked at.
+    /// End of a connection without requests during a drain. The delay is short, but data that has already
+    /// arrived is still handled.
     DrainIdle,
-    /// When to take a client for gone that has closed its sending side and awaits an answer.
+    /// Timeout of a client that has closed its sending side and waits for a response. Such a client has
+    /// probably left.
     HalfClosed,
-    /// When to give up the header section of a request.
+    /// Timeout of the header section of a request.
     HeaderSection,
-    /// When to close a connection without requests.
+    /// Timeout of a connection without requests.
     Idle,
-    /// Time to close a connection after its last answer.
+    /// End of the time after the last response.
     Linger,
 }
 
@@ -45,7 +46,7 @@ impl Timers {
         Self { read: None, write: None, moved_at: now, head_since: None, stalled_since: None }
     }
 
-    /// The first of the timers.
+    /// Returns the time of the first timer.
     pub(super) fn next(&self) -> Option<Duration> {
         let read = self.read.map(|(_, at)| at);
         match (read, self.write) {

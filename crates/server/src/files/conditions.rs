@@ -1,8 +1,8 @@
-//! Conditional requests (RFC 9110 §13): fields of a GET or HEAD and validators of a representation → a
-//! verdict.
+//! Conditional requests (RFC 9110 §13): evaluates the fields of a GET or HEAD against the validators of a
+//! representation.
 //!
-//! Pure: that there is a representation at all, and that it would be sent without the fields, the caller
-//! knows (§13.2.1).
+//! This code has no side effects. The caller must check that the representation exists and that the response
+//! would otherwise be 200 (§13.2.1).
 
 use std::time::{Duration, SystemTime};
 
@@ -23,15 +23,15 @@ pub(super) struct Validators {
 /// Result of the preconditions of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// The request is answered as if it had no preconditions.
+    /// The preconditions allow the normal response.
     Proceed,
     /// 304: the client has this representation.
     NotModified,
-    /// 412: the representation is not the one that the client means.
+    /// 412: the client means another representation.
     PreconditionFailed,
 }
 
-/// The precedence of preconditions, steps 1 to 4 (RFC 9110 §13.2.2).
+/// Evaluates preconditions in the order of RFC 9110 §13.2.2, steps 1 to 4.
 pub(super) fn evaluate(fields: FieldLines<'_>, validators: &Validators) -> Verdict {
     let precondition = if_match(fields, validators).or_else(|| if_unmodified_since(fields, validators));
     if precondition == Some(false) {
@@ -43,23 +43,24 @@ pub(super) fn evaluate(fields: FieldLines<'_>, validators: &Validators) -> Verdi
     }
 }
 
-/// `If-Match` (RFC 9110 §13.1.1): strong comparison. `None` if there is no such field, here as below.
+/// Evaluates `If-Match` (RFC 9110 §13.1.1) with strong comparison. Like the functions below, returns `None`
+/// if the field is missing.
 fn if_match(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
     matches_any(fields, "if-match", |tag| tag.equals_strongly(validators.tag()))
 }
 
-/// `If-None-Match` (RFC 9110 §13.1.2): weak comparison.
+/// Evaluates `If-None-Match` (RFC 9110 §13.1.2) with weak comparison.
 fn if_none_match(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
     matches_any(fields, "if-none-match", |tag| tag.equals_weakly(validators.tag())).map(|matches| !matches)
 }
 
-/// `If-Modified-Since` (RFC 9110 §13.1.3).
+/// Evaluates `If-Modified-Since` (RFC 9110 §13.1.3).
 fn if_modified_since(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
     let (date, last_modified) = (only_date(fields, "if-modified-since")?, validators.last_modified?);
     Some(last_modified > date)
 }
 
-/// `If-Unmodified-Since` (RFC 9110 §13.1.4).
+/// Evaluates `If-Unmodified-Since` (RFC 9110 §13.1.4).
 fn if_unmodified_since(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
     let (date, last_modified) = (only_date(fields, "if-unmodified-since")?, validators.last_modified?);
     Some(last_modified <= date)
@@ -111,9 +112,9 @@ impl Validators {
     }
 }
 
-/// The value of `Last-Modified` for a file that was modified at `modified` (RFC 9110 §8.8.2.1): whole
-/// seconds, and not later than `now`. `None` outside of the years 1970 to 9999, which is all that a date can
-/// show.
+/// Returns the value of `Last-Modified` for a file with the modification time `modified` (RFC 9110 §8.8.2.1):
+/// whole seconds, and not later than `now`. `None` before 1970 and after 9999, because HTTP dates cannot
+/// express these years.
 pub(super) fn last_modified(modified: SystemTime, now: SystemTime) -> Option<SystemTime> {
     let since_epoch = modified.min(now).duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let seconds = Some(since_epoch.as_secs()).filter(|seconds| *seconds < YEAR_10000)?;

@@ -1,4 +1,4 @@
-//! The media type of a file, by its name's extension.
+//! The media type of a file, from the extension of its name.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) fn of_path(path: &[u8]) -> Cow<'static, str> {
     match mime_guess::from_path(OsStr::from_bytes(path)).first_raw() {
         None => UNKNOWN.into(),
-        // RFC 9239 §6: that name is obsolete, and modules have the same type as scripts.
+        // `application/javascript` is obsolete, and modules have the same type as scripts (RFC 9239 §6).
         Some("application/javascript" | "text/javascript") => SCRIPT.into(),
-        // RFC 7303 §3.2: a charset here would outweigh the declaration in the document.
+        // A charset here would take precedence over the declaration in the document (RFC 7303 §3.2).
         Some(xml @ "text/xml") => xml.into(),
         Some(text) if text.starts_with("text/") => format!("{text}; charset=utf-8").into(),
         Some(other) => other.into(),

@@ -13,12 +13,12 @@ pub(super) struct EntityTag<'a> {
 }
 
 impl<'a> EntityTag<'a> {
-    /// The strong tag `opaque_tag`, which has its quotes.
+    /// Creates the strong tag `opaque_tag`, which includes its quotes.
     pub(super) const fn strong(opaque_tag: &'a [u8]) -> Self {
         Self { is_weak: false, opaque_tag }
     }
 
-    /// The tag that `value` is, if it is one and no more.
+    /// Parses `value`, which must be exactly one tag.
     pub(super) fn parse(value: &'a [u8]) -> Option<Self> {
         match Self::take(value)? {
             (tag, b"") => Some(tag),
@@ -26,8 +26,8 @@ impl<'a> EntityTag<'a> {
         }
     }
 
-    /// The tag at the start of `octets`, and what follows it. A backslash has no meaning in it, other than in
-    /// quoted strings.
+    /// Splits `octets` after the tag at its start. Unlike in quoted strings, a backslash has no special
+    /// meaning.
     fn take(octets: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (is_weak, tag) = match octets.strip_prefix(b"W/") {
             Some(tag) => (true, tag),
@@ -42,18 +42,18 @@ impl<'a> EntityTag<'a> {
         Some((Self { is_weak, opaque_tag }, rest))
     }
 
-    /// Strong comparison (RFC 9110 §8.8.3.2): the same, and both strong.
+    /// Strong comparison (RFC 9110 §8.8.3.2): equal, and both strong.
     pub(super) fn equals_strongly(self, other: Self) -> bool {
         !self.is_weak && !other.is_weak && self.opaque_tag == other.opaque_tag
     }
 
-    /// Weak comparison (RFC 9110 §8.8.3.2): the same, weak or not.
+    /// Weak comparison (RFC 9110 §8.8.3.2): equal, strong or weak.
     pub(super) fn equals_weakly(self, other: Self) -> bool {
         self.opaque_tag == other.opaque_tag
     }
 }
 
-/// The tags of the list `value`; members that are not tags are passed over: they match nothing.
+/// Returns the tags of the list `value`. Skips members that are not tags, because they match nothing.
 pub(super) fn members(value: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
     let mut rest = value;
     iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The files of a directory, served.
+//! Serves the files of a directory.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -9,14 +9,14 @@
 //! # }
 //! ```
 //!
-//! No directory is listed, nothing is written, and no file is kept open or in memory between requests.
+//! The handler lists no directories, writes nothing, and keeps no files open or in memory between requests.
 
-// a path to a file
+// from a path to a file
 mod path;
 mod open;
 mod walk;
 
-// a file to a representation
+// from a file to a representation
 mod content_type;
 mod representation;
 
@@ -25,7 +25,7 @@ mod entity_tag;
 mod conditions;
 mod ranges;
 
-// out
+// response
 mod respond;
 mod multipart;
 
@@ -45,26 +45,25 @@ use respond::Policy;
 
 /// Serves the files of a directory to GET and HEAD, by the [path](Request::mounted_path) below its mount.
 ///
-/// - **Nothing outside of the directory** is reachable: neither with `..`, nor with encoded slashes, nor with
-///   symbolic links, nor by replacing files during the lookup. Only regular files are served. Forbidden files
-///   get 404 like missing ones; 403 is for files that the process cannot read.
-/// - **Directories** are answered with their [index](Self::index), after a redirect (301) to the path with a
-///   slash.
+/// - **Access** ends at the directory: neither `..`, encoded slashes, symbolic links, nor files replaced
+///   during the lookup lead out of it. Only regular files are served. Forbidden files get 404 like missing
+///   ones; files that the process cannot read get 403.
+/// - **Directories** get their [index](Self::index), after a redirect (301) to the path with a slash.
 /// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`)
-///   follow RFC 9110 §13. The entity tag consists of the modification time and the size, so a change that
-///   keeps both is not noticed, for example if a packer gives all files the same time.
-/// - **Ranges** follow RFC 9110 §14. Ranges that overlap become one, more than 64 are passed over, and so are
-///   several of an encoded file: then the whole is sent.
-/// - **Encoded siblings**: see [`precompressed`](Self::precompressed).
-/// - `Content-Type` follows from the extension, and text is said to be UTF-8 unless it is XML.
-///   `X-Content-Type-Options: nosniff` keeps browsers from taking a file for anything else, as with files
-///   that users have uploaded.
+///   follow RFC 9110 §13. The entity tag consists of the modification time and the size. So it does not
+///   change if both stay the same, for example if a packer gives all files the same time.
+/// - **Ranges** follow RFC 9110 §14. Overlapping ranges are merged. The whole file is sent for more than 64
+///   ranges, and for several ranges of an encoded file.
+/// - **Encoded files**: see [`precompressed`](Self::precompressed).
+/// - `Content-Type` depends on the extension. Text has the charset UTF-8, except XML.
+///   `X-Content-Type-Options: nosniff` prevents browsers from guessing another type, for example for uploaded
+///   files.
 ///
-/// Files up to 32 KiB are read and sent together with the head, larger ones by `sendfile`. This happens on
-/// the worker's thread: on a disk that answers slowly, the other connections of the worker wait.
+/// Files up to 32 KiB are read and sent together with the head, larger ones with `sendfile`. This happens on
+/// the worker's thread: on a slow disk, the other connections of the worker wait.
 ///
-/// The directory is opened once, here: if another is put in its place later, say by renaming a symbolic link,
-/// the old one is served until the `Files` are made anew.
+/// The directory is opened once, in [`new`](Self::new). If the path later refers to another directory, for
+/// example because a symbolic link was changed, the old directory is served until a new `Files` is created.
 #[derive(Debug)]
 pub struct Files {
     root: Root,
@@ -75,10 +74,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files of the directory `root`, which may be a symbolic link itself.
+    /// Serves the files of the directory `root`, which may be a symbolic link.
     ///
     /// # Errors
-    /// `root` is no directory, or cannot be opened.
+    /// `root` is not a directory, or cannot be opened.
     pub fn new(root: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self {
             root: Root::open(root.as_ref())?,
@@ -89,7 +88,7 @@ impl Files {
         })
     }
 
-    /// The name of the file that answers for its directory. Default `index.html`.
+    /// Sets the name of the file that is served for its directory. Default `index.html`.
     #[must_use]
     pub fn index(mut self, name: impl Into<String>) -> Self {
         self.index = name.into();
@@ -108,7 +107,7 @@ impl Files {
     }
 
     /// Tells that an outer layer [compresses](crate::layers::Compression) files without an encoded version.
-    /// Default `false`. If `true`, clients that do not accept the unencoded file get it instead of 406,
+    /// Default `false`. If `true`, clients that do not accept the unencoded file get the file instead of 406,
     /// because the layer encodes it.
     #[must_use]
     pub const fn encoded_above(mut self, is_encoded: bool) -> Self {
@@ -125,22 +124,22 @@ impl Files {
     }
 
     /// Follows symbolic links that stay within the directory. Default `true`. Links that leave the directory
-    /// are never followed, and absolute links count as such.
+    /// are never followed. Absolute links count as leaving it.
     #[must_use]
     pub const fn symlinks(mut self, are_followed: bool) -> Self {
         self.root.follows_symlinks = are_followed;
         self
     }
 
-    /// The value of `Cache-Control`. Default none: a cache then guesses from `Last-Modified` how long it may
-    /// keep a file (RFC 9111 §4.2.2).
+    /// Sets the value of `Cache-Control`. Default: none. Then a cache guesses from `Last-Modified` how long
+    /// it may keep a file (RFC 9111 §4.2.2).
     ///
     /// # Panics
-    /// `value` is no [`FieldValue`].
+    /// `value` is not a [`FieldValue`].
     #[must_use]
     pub fn cache_control(mut self, value: impl Into<String>) -> Self {
         let value = value.into();
-        assert!(FieldValue::new(value.as_bytes()).is_ok(), "`{}` is no field value", value.escape_debug());
+        assert!(FieldValue::new(value.as_bytes()).is_ok(), "invalid header value `{}`", value.escape_debug());
         self.policy.cache_control = Some(value);
         self
     }
@@ -161,7 +160,8 @@ impl Files {
         let Some(mut path) = path::below_root(request.mounted_path(), self.serves_hidden) else {
             return respond::not_found();
         };
-        // Not that of the mounted path: the mount itself, without a slash, is a directory as any other.
+        // Use the whole path: the mounted path does not show if the mount point itself was requested with a
+        // slash.
         let is_of_directory = request.path().ends_with('/');
         if is_of_directory {
             append_name(&mut path, &self.index);
@@ -174,7 +174,7 @@ impl Files {
         }
     }
 
-    /// Responds with the file at `path`, as it is or encoded.
+    /// Responds with the file at `path`, encoded or not.
     fn respond_with(&self, request: &Request<'_>, path: Vec<u8>, original: OpenFile) -> Response {
         let content_type = content_type::of_path(&path);
         match self.choose(request, path, original) {
@@ -188,7 +188,8 @@ impl Files {
         }
     }
 
-    /// The best of the file and its siblings that the client accepts; `None` if it accepts none of them.
+    /// Returns the file or encoded version that the client prefers. `None` if the client accepts none of
+    /// them.
     fn choose(
         &self,
         request: &Request<'_>,
@@ -207,7 +208,7 @@ impl Files {
         Ok(self.is_encoded_above.then_some((original, None)))
     }
 
-    /// The sibling of the file at `path` with `coding`, if it is there and may be served.
+    /// Returns the version of the file at `path` with `coding`, if it exists and may be served.
     fn find_sibling(
         &self,
         path: &mut Vec<u8>,
@@ -221,7 +222,7 @@ impl Files {
         match found {
             Ok(Found::File(file)) if is_fresh(&file.metadata, &original.metadata) => Ok(Some(file)),
             Err(error @ (Errno::MFILE | Errno::NFILE)) => Err(error),
-            // Whatever is wrong with a sibling, there is the original.
+            // If an encoded version cannot be used, the original is served.
             Ok(_) | Err(_) => Ok(None),
         }
     }

@@ -1,4 +1,4 @@
-//! Several parts of a file as one content: `multipart/byteranges` (RFC 9110 §14.6).
+//! Several parts of a file in one body: `multipart/byteranges` (RFC 9110 §14.6).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ use super::ranges::ByteRange;
 use super::representation::Representation;
 use crate::response::{BoxError, ContentStream, Piece};
 
-/// Parts of a file with a head before each, read as they are sent.
+/// Parts of a file with a head before each. They are read while they are sent.
 #[derive(Debug)]
 pub(super) struct Multipart {
     file: File,
@@ -28,7 +28,7 @@ enum Segment {
 }
 
 impl Multipart {
-    /// `ranges` of `representation`, and the value of `Content-Type` for them.
+    /// Returns `ranges` of `representation`, and the value of `Content-Type` for them.
     pub(super) fn new(representation: Representation, ranges: &[ByteRange]) -> (Self, String) {
         let boundary = new_boundary();
         let Representation { file, length, content_type, .. } = representation;
@@ -53,7 +53,7 @@ impl Multipart {
             self.segments.push_front(Segment::Part(ByteRange { first: range.first + length, ..range }));
         }
         let mut octets = vec![0; usize::try_from(length)?];
-        // A file that has become shorter is an error here, and the answer stays incomplete.
+        // If the file has become shorter, this is an error, and the response stays incomplete.
         self.file.read_exact_at(&mut octets, range.first)?;
         Ok(octets.into())
     }
@@ -83,7 +83,7 @@ impl Segment {
     }
 }
 
-/// Returns a random boundary that a file cannot contain on purpose (RFC 2046 §5.1.1).
+/// Returns a random boundary, which the author of a file cannot predict (RFC 2046 §5.1.1).
 fn new_boundary() -> String {
     unguessable_id().into()
 }

@@ -1,7 +1,7 @@
-//! Opens files below a directory, and none elsewhere.
+//! Opens files below a directory, but none outside of it.
 //!
-//! The kernel resolves the whole path and never leaves the directory (`openat2`), so an attacker cannot
-//! replace a part of the path between check and use. This module knows nothing of HTTP.
+//! The kernel resolves the whole path and never leaves the directory (`openat2`). So an attacker cannot
+//! replace a part of the path between check and use. This module is independent of HTTP.
 
 use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::walk;
 
-/// A directory, open, and how paths are looked up in it.
+/// An open directory and its lookup method.
 #[derive(Debug)]
 pub(super) struct Root {
     directory: OwnedFd,
@@ -20,12 +20,12 @@ pub(super) struct Root {
     pub(super) follows_symlinks: bool,
 }
 
-/// Implementation of the lookup.
+/// Lookup method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lookup {
-    /// The kernel, with `openat2`: Linux 5.6.
+    /// The kernel resolves the path with `openat2` (Linux 5.6).
     Kernel,
-    /// We, one name after the other, where `openat2` is unknown or forbidden.
+    /// This crate resolves the path name by name. For systems where `openat2` is missing or forbidden.
     Walk,
 }
 
@@ -34,11 +34,11 @@ pub(super) enum Lookup {
 pub(super) enum Found {
     Directory,
     File(OpenFile),
-    /// A device, a FIFO or a socket: nothing to be read by strangers.
+    /// A device, a FIFO or a socket. These must not be served.
     Other,
 }
 
-/// A regular file, and what was known of it when it was opened.
+/// A regular file, with its metadata when it was opened.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) file: File,
@@ -46,7 +46,7 @@ pub(super) struct OpenFile {
 }
 
 impl Root {
-    /// The directory at `path`, wherever that leads.
+    /// Opens the directory at `path`, which may be a symbolic link to any place.
     pub(super) fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut root = Self {
@@ -54,7 +54,7 @@ impl Root {
             lookup: Lookup::Kernel,
             follows_symlinks: true,
         };
-        // Old kernels do not know the call, and some sandboxes refuse what they do not know.
+        // Old kernels lack the call, and some sandboxes forbid calls that they do not know.
         if matches!(root.open_beneath(b"."), Err(Errno::NOSYS | Errno::PERM)) {
             tracing::debug!("`openat2` is not allowed here: paths are looked up name by name");
             root.lookup = Lookup::Walk;
@@ -62,7 +62,7 @@ impl Root {
         Ok(root)
     }
 
-    /// Returns the same directory with another lookup.
+    /// Returns the same directory with another lookup method.
     #[cfg(test)]
     pub(super) const fn with_lookup(mut self, lookup: Lookup) -> Self {
         self.lookup = lookup;
@@ -91,7 +91,7 @@ impl Root {
         let mut outcome = Err(Errno::AGAIN);
         for _ in 0..TRIES_MAX {
             outcome = openat2(&self.directory, path, walk::OPEN_FLAGS, Mode::empty(), resolve);
-            // The kernel gives up when a directory is moved while it climbs `..` in a symbolic link.
+            // The kernel returns `EAGAIN` if a directory is moved while the kernel resolves `..`.
             if !matches!(outcome, Err(Errno::AGAIN | Errno::INTR)) {
                 break;
             }

@@ -1,14 +1,14 @@
-//! From the path of a request to the name of a file below the root. Pure: nothing here asks whether the file
-//! is there.
+//! Converts the path of a request to the name of a file below the root. Has no side effects and does not
+//! access the file system.
 
 use percent_encoding::percent_decode_str;
 
-/// The path relative to the root that `mounted_path` means, decoded once; `None` if it means nothing that may
-/// be served. Empty segments do not count, as with nginx.
+/// Returns the path relative to the root for `mounted_path`. Decodes percent-encoding once. Empty segments
+/// are ignored, as with nginx.
 ///
-/// Refused are segments that would mean something else to the file system than they do in a URI: `.` and `..`
-/// (a client removes them itself, RFC 3986 §5.2.4), a slash, a backslash or NUL that was encoded, and, unless
-/// `serves_hidden`, names that begin with a dot.
+/// `None` if a segment has a special meaning in the file system. These are `.` and `..` (clients resolve
+/// them, RFC 3986 §5.2.4), and segments with an encoded slash, backslash or NUL. Also `None` for names with a
+/// leading dot, unless `serves_hidden`.
 pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(mounted_path.len() + ROOM_FOR_INDEX_AND_SUFFIX);
     for segment in mounted_path.split('/').filter(|segment| !segment.is_empty()) {
@@ -24,7 +24,7 @@ pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<
     Some(path)
 }
 
-/// Decodes percent-encoding (RFC 3986 §2.1). Decodes once; the result is a name, whatever it looks like.
+/// Decodes percent-encoding once (RFC 3986 §2.1). The result is a name, even if it looks encoded.
 fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
     let is_encoded =
         |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
@@ -43,7 +43,7 @@ fn is_name(name: &[u8], serves_hidden: bool) -> bool {
     }
 }
 
-/// Length of the most frequent suffix: `/index.html.zst`.
+/// Length of the longest common suffix: `/index.html.zst`.
 const ROOM_FOR_INDEX_AND_SUFFIX: usize = 16;
 
 #[cfg(test)]

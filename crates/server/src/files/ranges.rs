@@ -1,11 +1,11 @@
-//! Range requests (RFC 9110 §14): the value of `Range` and a length → what of the representation to send.
-//! Pure.
+//! Range requests (RFC 9110 §14): selects the bytes to send from the value of `Range` and the length. No side
+//! effects.
 
 use std::fmt;
 
 use thruway_message::list::members;
 
-/// A range of bytes, first and last included, so the length is at least 1.
+/// A range of bytes, including the first and the last. So the length is at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ByteRange {
     pub(super) first: u64,
@@ -15,27 +15,27 @@ pub(super) struct ByteRange {
 /// The bytes to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Selection {
-    /// All of it: `Range` does not count.
+    /// All bytes. `Range` is ignored.
     Whole,
     /// One part.
     Single(ByteRange),
-    /// Parts that do not overlap, in the order in which they were asked for.
+    /// Parts that do not overlap, in the requested order.
     Several(Vec<ByteRange>),
-    /// No byte: 416.
+    /// No bytes: 416.
     Unsatisfiable,
 }
 
 /// Returns the bytes of a representation of `length` bytes that `value` selects (RFC 9110 §14.2).
 ///
 /// Invalid syntax, other units, and sets of more than [`RANGES_MAX`] ranges are ignored. Overlapping ranges
-/// become one (§15.3.7.2), so no byte is sent twice and the response is never larger than the representation.
+/// are merged (§15.3.7.2), so no byte is sent twice and the response is never larger than the representation.
 pub(super) fn select(value: &[u8], length: u64) -> Selection {
     let Some(specs) = parse(value) else { return Selection::Whole };
     let mut ranges = Vec::new();
     for spec in specs {
         match spec {
-            // The range is satisfiable and selects everything, but `Content-Range` cannot express an empty
-            // range.
+            // The range is satisfiable and selects all of an empty file, but `Content-Range` cannot express
+            // an empty range.
             RangeSpec::Suffix { length: 1.. } if length == 0 => return Selection::Whole,
             spec => ranges.extend(spec.of(length)),
         }
@@ -47,14 +47,14 @@ pub(super) fn select(value: &[u8], length: u64) -> Selection {
     }
 }
 
-/// `range-spec` of the unit `bytes` (RFC 9110 §14.1.2).
+/// A `range-spec` of the unit `bytes` (RFC 9110 §14.1.2).
 #[derive(Clone, Copy)]
 enum RangeSpec {
     Int { first: u64, last: u64 },
     Suffix { length: u64 },
 }
 
-/// The `range-set` of a `ranges-specifier` with the unit `bytes`, if it is not too long.
+/// Parses a `ranges-specifier` with the unit `bytes`. `None` if it is invalid or has too many ranges.
 fn parse(value: &[u8]) -> Option<Vec<RangeSpec>> {
     let equals = value.iter().position(|octet| *octet == b'=')?;
     let (unit, set) = (&value[..equals], &value[equals + 1..]);
@@ -78,7 +78,7 @@ impl RangeSpec {
         }
     }
 
-    /// Returns the selected bytes of `length` bytes. `None` if there are none.
+    /// Returns the range within `length` bytes. `None` if it selects none of them.
     fn of(self, length: u64) -> Option<ByteRange> {
         let end = length.checked_sub(1)?;
         match self {
@@ -91,7 +91,7 @@ impl RangeSpec {
     }
 }
 
-/// `1*DIGIT`. A number too large for us is larger than every file.
+/// Parses `1*DIGIT`. A number that does not fit is larger than every file.
 fn parse_position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -100,12 +100,12 @@ fn parse_position(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, append))
 }
 
-/// Makes one of the ranges that overlap, in the place of the first of them (RFC 9110 §15.3.7.2).
+/// Merges overlapping ranges, at the place of the first of them (RFC 9110 §15.3.7.2).
 fn coalesce(ranges: &mut Vec<ByteRange>) -> &[ByteRange] {
     let mut i = 0;
     while i < ranges.len() {
         match (i + 1..ranges.len()).find(|other| ranges[i].overlaps(ranges[*other])) {
-            // The larger range may overlap some that the smaller did not.
+            // The merged range may overlap ranges that its parts did not.
             Some(other) => ranges[i] = ranges[i].with(ranges.remove(other)),
             None => i += 1,
         }
@@ -135,8 +135,8 @@ impl fmt::Display for ByteRange {
     }
 }
 
-/// Maximum number of ranges. Each part costs a head and a read, also if it is small. Document viewers ask for
-/// a few dozen.
+/// Maximum number of ranges. Each part costs a head and a read, even a small one. Document viewers request a
+/// few dozen.
 const RANGES_MAX: usize = 64;
 
 #[cfg(test)]

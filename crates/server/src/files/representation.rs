@@ -25,7 +25,8 @@ pub(super) struct Representation {
 }
 
 impl Representation {
-    /// A file of the type `content_type`, encoded with `coding`, as seen at `now`.
+    /// Creates the representation for a file of the type `content_type` with the coding `coding`, at the time
+    /// `now`.
     pub(super) fn new(
         OpenFile { file, metadata }: OpenFile,
         content_type: Cow<'static, str>,
@@ -39,7 +40,7 @@ impl Representation {
         Self { file, length: metadata.len(), content_type, coding, validators }
     }
 
-    /// The whole content.
+    /// Returns the whole file.
     ///
     /// # Errors
     /// As [`into_part`](Self::into_part).
@@ -48,7 +49,7 @@ impl Representation {
         content(self.file, 0, length)
     }
 
-    /// The part `range` of the content.
+    /// Returns the part `range` of the file.
     ///
     /// # Errors
     /// The file cannot be read, or has become shorter since it was opened.
@@ -57,7 +58,7 @@ impl Representation {
     }
 }
 
-/// Little content is read, so that it goes out together with its head; more is left to the kernel.
+/// Reads a small file, so that it is sent together with its head. Leaves a large file to the kernel.
 fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     match usize::try_from(length) {
         Ok(length) if length <= READ_BYTES_MAX => {
@@ -70,8 +71,8 @@ fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     }
 }
 
-/// Returns a strong entity tag. A changed file has another time, exact to a tick of the kernel's clock, and
-/// mostly another size. The same bytes in another coding are another representation (RFC 9110 §8.8.3.3).
+/// Returns a strong entity tag. A changed file has another time, in steps of the kernel's clock tick, and
+/// usually another size. The same bytes in another coding are another representation (RFC 9110 §8.8.3.3).
 fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     let (seconds, nanoseconds, length) = (metadata.mtime(), metadata.mtime_nsec(), metadata.len());
     match coding {
@@ -80,8 +81,8 @@ fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     }
 }
 
-/// Returns `true` if the file `encoded` was made from the current `original`, by their times. Tools copy the
-/// time of the original, some to the second only.
+/// Returns `true` if the times show that `encoded` was made from the current `original`. Tools copy the time
+/// of the original, some only in whole seconds.
 pub(super) fn is_fresh(encoded: &Metadata, original: &Metadata) -> bool {
     match encoded.mtime_nsec() {
         0 => encoded.mtime() >= original.mtime(),
@@ -89,5 +90,5 @@ pub(super) fn is_fresh(encoded: &Metadata, original: &Metadata) -> bool {
     }
 }
 
-/// Up to here one more copy is cheaper than one more system call and one more packet.
+/// Up to this size, a copy is cheaper than another system call and packet.
 const READ_BYTES_MAX: usize = 32 << 10;

@@ -1,4 +1,4 @@
-//! From a representation and a request to a response: the order in which RFC 9110 §13.2.2 asks its questions.
+//! Makes a response from a representation and a request, in the order of RFC 9110 §13.2.2.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::representation::Representation;
 use crate::request::Request;
 use crate::response::{Content, Response};
 
-/// Settings that the responses of one [`Files`](super::Files) share.
+/// Settings for all responses of one [`Files`](super::Files).
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     pub(super) cache_control: Option<String>,
@@ -41,10 +41,10 @@ pub(super) fn respond(request: &Request<'_>, representation: Representation, pol
     }
 }
 
-/// Which part of the representation a GET asks for (RFC 9110 §14.2 and step 5 of §13.2.2).
+/// Returns the part of the representation that a GET requests (RFC 9110 §14.2 and step 5 of §13.2.2).
 ///
-/// Encoded representations are not sent in several parts: it is undefined if `Content-Encoding` would apply
-/// to the parts or to the multipart body. The whole representation is allowed instead.
+/// Encoded representations are not sent in several parts, because it is undefined if `Content-Encoding`
+/// applies to the parts or to the multipart body. The response contains the whole representation instead.
 fn selection(request: &Request<'_>, representation: &Representation) -> Selection {
     let mut values = request.field_lines().all("range");
     let (Some(value), None) = (values.next(), values.next()) else { return Selection::Whole };
@@ -57,34 +57,34 @@ fn selection(request: &Request<'_>, representation: &Representation) -> Selectio
     }
 }
 
-/// 304 with the fields that 200 would have had and that a cache needs (RFC 9110 §15.4.5): no `Last-Modified`,
-/// because there is an entity tag.
+/// Returns 304 with those fields of a 200 that a cache needs (RFC 9110 §15.4.5). It has no `Last-Modified`,
+/// because it has an entity tag.
 fn not_modified(representation: &Representation, policy: &Policy) -> Response {
     with_cache_fields(Response::new(StatusCode::NOT_MODIFIED), representation, policy)
 }
 
-/// 206 with one part (RFC 9110 §15.3.7.1).
+/// Returns 206 with one part (RFC 9110 §15.3.7.1).
 fn single_part(representation: Representation, range: ByteRange, policy: &Policy) -> Response {
-    // All fields, even if `If-Range` says that the client has them: some look at those of each response.
+    // All fields, even if `If-Range` shows that the client has them: some clients use those of each response.
     let response = described(&representation, policy)
         .with_status(StatusCode::PARTIAL_CONTENT)
         .with_field("Content-Range", format!("bytes {range}/{}", representation.length));
     with_content(response, representation.into_part(range))
 }
 
-/// Returns 206 with several parts (RFC 9110 §15.3.7.2). Each part has its range and the type of the content.
+/// Returns 206 with several parts (RFC 9110 §15.3.7.2). Each part has its range and the media type.
 fn several_parts(representation: Representation, ranges: &[ByteRange], policy: &Policy) -> Response {
     let response = with_metadata(&representation, policy).with_status(StatusCode::PARTIAL_CONTENT);
     let (multipart, content_type) = Multipart::new(representation, ranges);
     response.with_field("Content-Type", content_type).with_content(Content::from_content_stream(multipart))
 }
 
-/// 416 with the length there is (RFC 9110 §15.5.17).
+/// Returns 416 with the length of the representation (RFC 9110 §15.5.17).
 fn unsatisfiable(length: u64) -> Response {
     Response::new(StatusCode::RANGE_NOT_SATISFIABLE).with_field("Content-Range", format!("bytes */{length}"))
 }
 
-/// 200 with all that is known of the representation, before its content.
+/// Returns 200 with all metadata, but without a body.
 fn described(representation: &Representation, policy: &Policy) -> Response {
     let response =
         with_metadata(representation, policy).with_field("Content-Type", &*representation.content_type);
@@ -94,7 +94,7 @@ fn described(representation: &Representation, policy: &Policy) -> Response {
     }
 }
 
-/// 200 with what is true of all of the representation's parts too.
+/// Returns 200 with the metadata that also applies to each part.
 fn with_metadata(representation: &Representation, policy: &Policy) -> Response {
     let response = with_cache_fields(Response::ok(SAME_FOR_ALL, Content::empty()), representation, policy);
     match representation.validators.last_modified {
@@ -114,7 +114,7 @@ fn with_cache_fields(response: Response, representation: &Representation, policy
     }
 }
 
-/// A file that cannot be read, or that has become shorter, is answered before anything was promised.
+/// Adds the body. If the file cannot be read or has become shorter, returns an error response.
 fn with_content(response: Response, content: io::Result<Content>) -> Response {
     match content {
         Ok(content) => response.with_content(content),
@@ -138,7 +138,7 @@ pub(super) fn unopened(error: Errno) -> Response {
         | Errno::NXIO
         | Errno::NODEV => not_found(),
         Errno::ACCESS | Errno::PERM => Response::new(StatusCode::FORBIDDEN),
-        // No descriptors are left, or something always comes between: it may be better in a moment.
+        // No descriptors are left, or the lookup was interrupted repeatedly. A later attempt may succeed.
         Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::INTR => {
             Response::new(StatusCode::SERVICE_UNAVAILABLE)
         }
@@ -161,13 +161,12 @@ pub(super) fn not_found() -> Response {
     Response::text("not found\n").with_status(StatusCode::NOT_FOUND)
 }
 
-/// 406: the client accepts none of the codings that there are, and not the file as it is either (RFC 9110
-/// §12.5.3).
+/// Returns 406: the client accepts neither the available codings nor the unencoded file (RFC 9110 §12.5.3).
 pub(super) fn not_acceptable() -> Response {
     Response::new(StatusCode::NOT_ACCEPTABLE).with_field("Vary", "Accept-Encoding")
 }
 
-/// The response to methods other than GET and HEAD.
+/// Returns the response to methods other than GET and HEAD.
 pub(super) fn without_method(method: Method<'_>) -> Response {
     let status = match method {
         Method::Options => StatusCode::NO_CONTENT,
@@ -176,10 +175,11 @@ pub(super) fn without_method(method: Method<'_>) -> Response {
     Response::new(status).with_field("Allow", "GET, HEAD, OPTIONS")
 }
 
-/// To the same path with a slash behind it: 301, as nginx, because links in the page are relative to that.
+/// Redirects to the same path with a trailing slash. The status is 301, as with nginx: relative links in the
+/// page need the slash.
 ///
-/// The path begins with one slash: with two, `Location` would name another host (RFC 3986 §4.2). Neither can
-/// a backslash do that, which browsers take for a slash: no directory was found by a path with one.
+/// The path of `Location` begins with exactly one slash, because two would name another host (RFC 3986 §4.2).
+/// Browsers treat a backslash as a slash, but no directory is found by a path that contains one.
 pub(super) fn to_directory(request: &Request<'_>) -> Response {
     let path = request.path().trim_start_matches('/');
     let location = match request.query_string() {

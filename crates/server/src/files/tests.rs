@@ -1,4 +1,4 @@
-//! The handler, called as a connection calls it, without one.
+//! Calls the handler as a connection does, but without a connection.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
@@ -26,7 +26,7 @@ mod conditions_and_ranges;
 mod finding;
 mod negotiation;
 
-/// Calls `read` with field lines as a parser would give them.
+/// Calls `read` with field lines in the form that a parser produces.
 pub(crate) fn with_fields<R>(lines: &[(&str, &str)], read: impl FnOnce(FieldLines<'_>) -> R) -> R {
     let mut octets = Vec::new();
     let mut append = |text: &str| {
@@ -47,7 +47,7 @@ pub(crate) fn with_fields<R>(lines: &[(&str, &str)], read: impl FnOnce(FieldLine
     read(FieldLines::from_parsed(&octets, &spans))
 }
 
-/// A directory to be served.
+/// A directory to serve.
 struct Site(TempDir);
 
 impl Site {
@@ -63,7 +63,7 @@ impl Site {
         self.0.path().join(path)
     }
 
-    /// Writes a file that was last modified at [`MODIFIED`].
+    /// Writes a file with the modification time [`MODIFIED`].
     fn write(&self, path: &str, content: &str) {
         fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
         fs::write(self.path(path), content).unwrap();
@@ -79,7 +79,7 @@ impl Site {
         Files::new(self.0.path()).unwrap()
     }
 
-    /// The files at `/`.
+    /// Returns a handler that serves the files at `/`.
     fn mounted(&self) -> Arc<dyn Handler> {
         Arc::new(Router::new().mount("/", self.files()))
     }
@@ -96,7 +96,7 @@ impl Seen {
         self.response.status().as_u16()
     }
 
-    /// The value of a field; empty if there is none.
+    /// Returns the value of a field, or an empty string if the field is missing.
     fn field(&self, name: &str) -> &str {
         self.response.field(name).map_or("", |value| value.as_str().unwrap())
     }
@@ -105,7 +105,7 @@ impl Seen {
         str::from_utf8(&self.content).unwrap()
     }
 
-    /// The names of all fields in order.
+    /// Returns the names of all fields in order.
     fn field_names(&self) -> Vec<&str> {
         self.response.field_lines().iter().map(|line| line.name.as_str()).collect()
     }
@@ -158,7 +158,7 @@ fn read(content: Source) -> Vec<u8> {
     }
 }
 
-/// All octets of a stream, which must be as many as it says.
+/// Reads a stream to its end. The number of bytes must match the announced length.
 fn read_stream(mut stream: Pin<Box<dyn crate::ContentStream>>) -> Result<Vec<u8>, crate::BoxError> {
     let (length, mut octets) = (stream.length(), Vec::new());
     loop {
@@ -174,6 +174,6 @@ fn read_stream(mut stream: Pin<Box<dyn crate::ContentStream>>) -> Result<Vec<u8>
     Ok(octets)
 }
 
-/// Sun, 06 Nov 1994 08:49:37 GMT and a bit.
+/// Sun, 06 Nov 1994 08:49:37 GMT and a fraction of a second.
 const MODIFIED: Duration = Duration::new(784_111_777, 123_456_789);
 const MODIFIED_DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";

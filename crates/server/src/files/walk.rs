@@ -1,16 +1,16 @@
-//! Looks up a path name by name, where the kernel has no `openat2` or it is forbidden: the portable twin of
-//! what `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS` means.
+//! Looks up a path name by name, where `openat2` is missing or forbidden. Has the same effect as
+//! `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`.
 //!
-//! Every name is opened in the directory that was opened before it, and never as a symbolic link: links are
-//! read and their targets walked like the rest of the path. The directories passed stay open, so that `..` in
-//! a link leads back to them, and not to wherever they have been moved meanwhile.
+//! Opens each name in the previously opened directory, and never follows a symbolic link directly: it reads
+//! the link and walks its target like the rest of the path. The directories on the way stay open. So `..` in
+//! a link returns to them, even if they have been moved.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 
-/// Opens what is at `path` below `root`.
+/// Opens the file at `path` below `root`.
 pub(super) fn open_beneath(root: &OwnedFd, path: &[u8], follows_symlinks: bool) -> Result<OwnedFd, Errno> {
     let mut walk = Walk {
         root: root.as_fd(),
@@ -24,16 +24,16 @@ pub(super) fn open_beneath(root: &OwnedFd, path: &[u8], follows_symlinks: bool) 
             return Ok(found);
         }
     }
-    // The last name was none, as in `a/..`: that is the directory itself.
+    // The path does not end with a name, as in `a/..`, so it refers to the directory itself.
     openat(walk.directory(), c".", OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty())
 }
 
 /// State of a walk.
 struct Walk<'a> {
     root: BorrowedFd<'a>,
-    /// The directories on the way from the root to here.
+    /// The directories from the root to the current one.
     passed: Vec<OwnedFd>,
-    /// The names to come, the next one last.
+    /// The remaining names, the next one last.
     ahead: Vec<Vec<u8>>,
     symlinks_left: usize,
 }
@@ -47,7 +47,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Walks on to `name`; the file, if it was the last one.
+    /// Continues with `name`. Returns the file if this was the last name.
     fn step(&mut self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
         match name {
             b"" | b"." => return Ok(None),
@@ -68,7 +68,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Puts the target of the link `name` in its place. If it is no link, the error is that of opening it.
+    /// Replaces the link `name` by its target. If it is not a link, returns `error`, with which opening it
+    /// has failed.
     fn follow(&mut self, name: &[u8], error: Errno) -> Result<(), Errno> {
         let target = readlinkat(self.directory(), name, Vec::new()).map_err(|_| error)?;
         self.symlinks_left = self.symlinks_left.checked_sub(1).ok_or(Errno::LOOP)?;
@@ -80,16 +81,16 @@ impl Walk<'_> {
     }
 }
 
-/// To pass through a directory, it need not be readable.
+/// Flags for directories on the way. They need not be readable.
 const PASS_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Maximum number of symbolic links in a path, as in Linux.
 const SYMLINKS_MAX: usize = 40;
 
-/// Each directory on the way is a descriptor.
+/// Maximum depth. Each directory on the way needs a descriptor.
 const DEPTH_MAX: usize = 64;
 
-/// Flags to open a file for reading. They prevent a wait for the writer of a FIFO, and taking over a
+/// Flags to open a file for reading. They avoid waiting for the writer of a FIFO and acquiring a controlling
 /// terminal.
 pub(super) const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);

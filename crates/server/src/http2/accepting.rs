@@ -1,7 +1,7 @@
-//! Requests as the library gives them: all that are there, before any of them is answered.
+//! Accepts all requests that the library has ready, before any of them is handled.
 //!
-//! Each time that it is asked for a request it writes what it was given since it was asked last. To write all
-//! answers together costs it less.
+//! Whenever the connection asks the library for a request, the library first writes pending output. So it is
+//! cheaper to accept requests in a batch and write their responses together.
 
 use std::cell::Cell;
 use std::task::{Context, Poll};
@@ -13,25 +13,25 @@ use thruway_net::{Transport, Worker};
 
 use super::wire::Wire;
 
-/// A request, and where its answer goes.
+/// A request and the handle for its response.
 pub(super) type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
 
-/// The room of a worker for requests that are taken together.
+/// A vector that a worker reuses for batches of requests.
 #[derive(Default)]
 struct Room(Cell<Vec<Accepted>>);
 
 /// Result of accepting requests.
 #[derive(Debug)]
 pub(super) enum Accepting {
-    /// There are no more now.
+    /// No further requests are available now.
     Done,
-    /// There may be more.
+    /// More requests may be available.
     GoesOn,
-    /// The connection has ended, for this if there was an error.
+    /// The connection has ended, with an error if there was one.
     Ended(Option<h2::Error>),
 }
 
-/// Accepts the requests that have arrived. [Give their buffers back](give_back) afterwards.
+/// Accepts the requests that have arrived. Return the vector with [`give_back`] afterwards.
 pub(super) fn accept<T: Transport>(
     library: &mut Connection<Wire<T>, Bytes>,
     worker: &Worker,
@@ -53,7 +53,7 @@ pub(super) fn accept<T: Transport>(
     (accepted, Accepting::GoesOn)
 }
 
-/// Keeps the room of requests that were taken for those that are next, on whichever connection of the worker.
+/// Keeps the empty vector for the next batch of any connection of the worker.
 pub(super) fn give_back(worker: &Worker, room: Vec<Accepted>) {
     debug_assert!(room.is_empty(), "requests belong to their connection");
     worker.state::<Room>().0.set(room);

@@ -46,21 +46,21 @@ pub(super) struct Connection<T: Transport> {
     pub(super) phase: Phase<T>,
     pub(super) streams: FuturesUnordered<Stream>,
     pub(super) requests: u64,
-    /// When there was a request last that was not answered, or else when the connection began.
+    /// Last time at which a request was in progress, or the start of the connection.
     pub(super) busy_at: Duration,
-    /// When the client was told that it is to open no further streams.
+    /// Time at which the client was told to open no further streams (GOAWAY).
     pub(super) leaving_since: Option<Duration>,
-    /// The client is being told that nothing goes on.
+    /// `true` if the connection is being aborted with a final GOAWAY.
     pub(super) is_aborted: bool,
     deadline: Deadline,
 }
 
 /// Phase of a connection.
 pub(super) enum Phase<T: Transport> {
-    /// The client is to send its preface.
+    /// The client must send its preface.
     Begins(h2::server::Handshake<Wire<T>, Bytes>),
     Open(h2::server::Connection<Wire<T>, Bytes>),
-    /// All is said; the client has time to read it.
+    /// All data is written. The client has time to read it.
     Lingers {
         until: Duration,
         left_bytes: usize,
@@ -70,11 +70,11 @@ pub(super) enum Phase<T: Transport> {
 /// Result of a poll iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// Something moved.
+    /// Some progress was made.
     Moved,
     /// No progress; the task is woken when progress is possible.
     Waits,
-    /// The client is gone, or has got the reason for the end.
+    /// The client has left, or has received the reason for the end.
     IsOver,
 }
 
@@ -125,12 +125,12 @@ impl<T: Transport> Connection<T> {
         if self.write(cx).is_ready() {
             return Poll::Ready(());
         }
-        // Others want their turn too.
+        // Yields to other connections.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Writes all pending bytes at once. Ready if the client is gone.
+    /// Writes all pending bytes at once. Ready if the client has left.
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.wire.poll_gathered(cx) {
             Poll::Ready(Err(error)) if matches!(self.phase, Phase::Open(_)) => {
@@ -190,7 +190,7 @@ impl<T: Transport> Connection<T> {
         if has_moved || is_to_be_aborted { Turn::Moved } else { Turn::Waits }
     }
 
-    /// Answers a request, or begins to.
+    /// Calls the handler and sends its response if it is available.
     fn handle_request(
         &mut self,
         request: http::Request<RecvStream>,
@@ -272,7 +272,7 @@ impl<T: Transport> Connection<T> {
         catch_unwind(AssertUnwindSafe(|| handler.handle(request))).unwrap_or_else(|_| Answer::Now(panicked()))
     }
 
-    /// Answers what is no request that a handler should see, or resets it.
+    /// Responds to a request that must not reach a handler, or resets its stream.
     #[cold]
     fn refuse(&self, refusal: Refusal, respond: &mut SendResponse<Bytes>) -> Option<(Stream, Answer)> {
         let service = &self.connected.service;
@@ -313,7 +313,7 @@ impl<T: Transport> Drop for Connection<T> {
     }
 }
 
-/// Bytes that are not a request are answered like a request without content.
+/// Bytes that are not a request get the same response as a request without a body.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http2,
     response_to: ResponseTo::Other,
@@ -323,5 +323,5 @@ const REFUSED: RequestFacts = RequestFacts {
     wants_tunnel: false,
 };
 
-/// Maximum number of iterations of one connection in a poll, so that others make progress.
+/// Maximum number of iterations of one connection in a poll. Then other connections make progress.
 const TURNS_MAX: usize = 8;

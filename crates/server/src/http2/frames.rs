@@ -1,4 +1,4 @@
-//! Scans the heads of the frames that pass (RFC 9113 §4.1). The HTTP/2 library interprets the frames; this
+//! Scans the frame heads of a byte stream (RFC 9113 §4.1). The HTTP/2 library interprets the frames; this
 //! module counts them.
 
 /// Finds frames in bytes that arrive in pieces of any size.
@@ -6,7 +6,7 @@
 pub(super) struct FrameScan {
     /// Number of bytes before the first frame.
     preface_left: usize,
-    /// The part of the next frame head that has passed, with the error code behind it, if any.
+    /// The received part of the next frame head. For a reset, the error code follows.
     head: [u8; HEAD_AND_CODE_BYTES],
     head_filled: usize,
     /// Remaining bytes of the current frame.
@@ -138,8 +138,8 @@ const HEAD_AND_CODE_BYTES: usize = HEAD_BYTES + 4;
 mod tests {
     use super::*;
 
-    /// A preface of three bytes, data that ends its stream, a reset, a ping, and the beginning of a header
-    /// section.
+    /// The last three bytes of a preface, a DATA frame that ends its stream, RST_STREAM, a PING
+    /// acknowledgment, and the start of HEADERS.
     const OCTETS: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
 
     fn frames(pieces: usize) -> Vec<Frame> {

@@ -1,4 +1,4 @@
-//! The content of a request on its way to the handler.
+//! Request bodies on their way to the handler.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::config::{Config, Timeouts};
 use crate::connection::{IncomingContent, Service};
 use crate::request::{ContentError, RequestContent};
 
-/// Content that arrives. Nothing is read for which the handler has no room, and the client's window is opened
-/// by what is read.
+/// An arriving body. The connection reads only as much as the handler's window allows. Each read enlarges the
+/// flow-control window of the client.
 pub(super) struct Incoming {
     content: IncomingContent,
     from: RecvStream,
@@ -26,7 +26,7 @@ pub(super) struct Incoming {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reading {
     GoesOn,
-    /// The content has ended, or the handler has dropped it.
+    /// The body has ended, or the handler has dropped it.
     IsOver,
 }
 
@@ -41,7 +41,7 @@ impl Incoming {
         (Self { content: incoming, from, received_bytes: 0 }, content)
     }
 
-    /// Hands on what is there, as far as there is room for it.
+    /// Passes available data on, as far as the handler's window allows.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, service: &Service, now: Duration) -> Reading {
         let config = &*service.config;
         loop {
@@ -73,14 +73,14 @@ impl Incoming {
         if self.received_bytes > config.limits.content_bytes {
             return Err(ContentError::Malformed(http1::Error::ContentTooLarge));
         }
-        // Fails if it is more than has come, which it is not.
+        // Cannot fail: exactly these bytes were received.
         let _ = self.from.flow_control().release_capacity(data.len());
-        // Unread content is not limited here: flow control keeps it at the client.
+        // Unread bodies are not limited here, because flow control stops the client.
         let _ = self.content.receive(data, &config.timeouts, now);
         Ok(())
     }
 
-    /// Reads the trailer section after the end of the content.
+    /// Reads the trailer section after the end of the body.
     fn poll_end(&mut self, cx: &mut Context<'_>, service: &Service) -> Reading {
         let limits = &service.config.limits;
         let trailers = match self.from.poll_trailers(cx) {
@@ -106,24 +106,24 @@ impl Incoming {
         self.content.take_continue(now)
     }
 
-    /// Ends the content because it has not come in time.
+    /// Ends the body because of a timeout.
     pub(super) fn time_out(&self, service: &Service) {
         self.fail(ContentError::TimedOut, service);
     }
 
-    /// Ends the content with an error, which is a fault of the client.
+    /// Ends the body with an error that the client has caused.
     fn fail(&self, error: ContentError, service: &Service) {
         service.worker.count_client_fault();
         self.content.fail(error);
     }
 
-    /// When to give up.
+    /// Returns the time at which the body times out.
     pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
         self.content.deadline(timeouts)
     }
 }
 
-/// The trailer section as handlers get it, by the rules that hold in all versions (RFC 9110 §6.5.1).
+/// Returns the trailer section for handlers, by the rules of all HTTP versions (RFC 9110 §6.5.1).
 fn trailer_lines(trailers: &HeaderMap, limits: &Limits) -> Result<FieldLinesBuf, ContentError> {
     let malformed = |rule: http1::Error| ContentError::Malformed(rule);
     let mut lines = FieldLinesBuf::new();

@@ -1,4 +1,4 @@
-//! The end of a connection, and the wait before it.
+//! The end of a connection and its timeouts.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::connection::{Connection, Phase, Turn};
 use crate::connection::OVER_LIMIT_PATIENCE;
 
 impl<T: Transport> Connection<T> {
-    /// Tells the client to open no further streams, if the connection must end. Open streams are still
-    /// answered (RFC 9113 §6.8).
+    /// Tells the client to open no further streams if the connection must end. Open streams are still
+    /// completed (RFC 9113 §6.8).
     pub(super) fn leave_if_due(&mut self, now: Duration) {
         let requests_max = self.connected.service.config.limits.requests_per_connection;
         let guard = &self.connected.guard;
@@ -27,7 +27,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Ends the connection as soon as the client has been told why.
+    /// Ends the connection after a GOAWAY with this reason is sent.
     pub(super) fn abort(&mut self, reason: Reason) {
         if !self.is_aborted
             && let Phase::Open(library) = &mut self.phase
@@ -37,7 +37,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The library is done with the connection, for `error` if there was one.
+    /// Handles the end of the connection in the library, with an error if there was one.
     pub(super) fn ended(&mut self, error: Option<&h2::Error>, now: Duration) -> Turn {
         self.break_off_streams();
         if let Some(error) = error {
@@ -51,13 +51,13 @@ impl<T: Transport> Connection<T> {
         Turn::Moved
     }
 
-    /// Gives up what is not answered.
+    /// Ends all streams without responses.
     pub(super) fn break_off_streams(&mut self) {
         self.streams.iter_mut().for_each(super::stream::Stream::break_off);
         self.streams.clear();
     }
 
-    /// When the connection stops waiting.
+    /// Returns the time at which the connection stops waiting.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let timeouts = self.connected.service.config.timeouts;
         let times = self.wire.times();
@@ -73,8 +73,8 @@ impl<T: Transport> Connection<T> {
         stalled.into_iter().chain(waiting).min()
     }
 
-    /// When to close a connection without requests. Of one that takes nothing of its answers that is decided
-    /// elsewhere.
+    /// Returns the time to close a connection without requests. `None` if the client does not read, because
+    /// then the write timeout applies.
     fn quiet_deadline(&self) -> Option<Duration> {
         let timeouts = self.connected.service.config.timeouts;
         let times = self.wire.times();
@@ -82,7 +82,7 @@ impl<T: Transport> Connection<T> {
             return None;
         }
         if let Some(since) = self.leaving_since {
-            // The library may have answers that the client is still to take.
+            // The library may have responses that the client has not read yet.
             return Some(since.max(self.busy_at).max(times.written_at) + timeouts.linger);
         }
         let is_over_limit = self.connected.guard.is_over_limit();
@@ -90,13 +90,13 @@ impl<T: Transport> Connection<T> {
         Some(self.busy_at + idle)
     }
 
-    /// Acts on the deadlines that have passed. Ready if the connection is to be dropped as it is.
+    /// Handles expired deadlines. Ready if the connection must be dropped at once.
     #[cold]
     pub(super) fn handle_overdue(&mut self, now: Duration) -> Poll<()> {
         let timeouts = self.connected.service.config.timeouts;
         let times = self.wire.times();
         if times.stalled_since.is_some_and(|since| since + timeouts.write_stall <= now) {
-            // Otherwise the kernel would go on waiting where we have given up.
+            // Without this, the kernel would keep trying to send the data.
             self.wire.discard_unsent();
             return Poll::Ready(());
         }
@@ -111,5 +111,5 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Maximum number of bytes that a client may still send while it has time to read.
+/// Maximum number of bytes that a client may still send while it reads the last data.
 const LINGER_BYTES_MAX: usize = 16 << 20;

@@ -1,7 +1,7 @@
 //! Flood guard: one counter for all behavior of the peer that costs more than it is useful.
 //!
-//! Each such event costs points. Useful work and time give points back. At zero points the connection ends.
-//! Frames that break a rule of the connection are not counted, because they end it at once. A malformed
+//! Each such event costs points. Useful work and time return points. At zero points, the connection ends.
+//! Frames that break a connection rule are not counted, because they end the connection at once. A malformed
 //! request costs the points of the reset that it causes.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Oddities {
         Self { left: max, max, refilled_at: now }
     }
 
-    /// Gives back what time does: all of it in ten seconds.
+    /// Returns points for the elapsed time: all of them in ten seconds.
     pub(super) fn refill(&mut self, now: Duration) {
         let elapsed = now.saturating_sub(self.refilled_at);
         if elapsed >= REFILL_EVERY {
@@ -36,7 +36,7 @@ impl Oddities {
         self.left == 0
     }
 
-    /// Counts a frame that came.
+    /// Counts a received frame.
     pub(super) fn received(&mut self, frame: Frame) {
         match frame.kind {
             FrameKind::Data if frame.length == 0 && !frame.ends_stream() => self.take(WASTE),
@@ -54,13 +54,13 @@ impl Oddities {
         }
     }
 
-    /// Counts a frame that goes.
+    /// Counts a sent frame.
     pub(super) fn sent(&mut self, frame: Frame) {
         match frame.kind {
-            // Counts resets that the peer has caused, but not those of our own.
+            // Counts resets that the peer has caused, but not those that this server has decided on.
             FrameKind::ResetStream(code) if !OUR_REASONS.contains(&code) => self.take(RESET),
             FrameKind::Data | FrameKind::Headers if frame.ends_stream() => self.give(ANSWER),
-            // It may be answered with two updates of windows.
+            // The peer may respond with two WINDOW_UPDATE frames.
             FrameKind::Data => self.give(2),
             _ => {}
         }
@@ -75,13 +75,13 @@ impl Oddities {
     }
 }
 
-/// Points for work that was or would have been in vain.
+/// Points for wasted work.
 const RESET: u32 = 10;
 
-/// Points for a frame without meaning, or one that requires an answer.
+/// Points for a useless frame, or one that requires a response.
 const WASTE: u32 = 5;
 
-/// Given back for an answer that was sent to its end: half of what a reset takes.
+/// Points returned for a complete response: half of the cost of a reset.
 const ANSWER: u32 = 5;
 
 const FULL_AFTER: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ mod tests {
         found.unwrap()
     }
 
-    /// Returns how many such frames fit into the allowance.
+    /// Returns the number of such frames that are within the limit.
     fn forgiven(frame: Frame) -> usize {
         let mut oddities = Oddities::new(1000, Duration::ZERO);
         (0..10_000).take_while(|_| (oddities.received(frame), !oddities.is_too_many()).1).count()
@@ -114,14 +114,14 @@ mod tests {
         for (name, kind, flags, content, count) in [
             ("resets", 3, 0, &b"\0\0\0\x08"[..], 99),
             ("settings", 4, 0, b"", 199),
-            ("acknowledgements that nobody asked for", 4, 1, b"", 999),
+            ("unsolicited acknowledgements", 4, 1, b"", 999),
             ("pings", 6, 0, b"12345678", 999),
             ("priorities", 2, 0, b"12345", 999),
             ("updates of windows", 8, 0, b"\0\0\0\x01", 999),
             ("empty data", 0, 0, b"", 199),
             ("empty continuations", 9, 0, b"", 199),
             ("continuations", 9, 0, b"x", 999),
-            ("frames that nobody knows", 77, 0, b"x", 999),
+            ("frames of unknown types", 77, 0, b"x", 999),
         ] {
             assert_eq!(forgiven(frame(kind, flags, content)), count, "{name}");
         }

@@ -1,8 +1,8 @@
-//! Heads of requests as the library has them, made into neutral ones (RFC 9113 §8.2, §8.3).
+//! Converts request heads from the library to those of this crate (RFC 9113 §8.2, §8.3).
 //!
-//! The library has already reset streams with invalid names and values, with pseudo-header fields that are
-//! unknown, repeated, missing or late, with fields of the connection, with `#` in `:path`, and with a length
-//! that the frames contradict (`docs/decisions/0060-a-patched-h2.md`). The other rules are here.
+//! The library has already reset streams with invalid requests (`docs/decisions/0060-a-patched-h2.md`):
+//! invalid names and values; unknown, repeated, missing or late pseudo-header fields; connection-specific
+//! fields; `#` in `:path`; and a length that contradicts the frames. This module checks the other rules.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ use thruway_message::token::{is_field_value, is_token};
 use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
 use thruway_net::{Worker, random_bytes};
 
-/// A buffer in which a head is assembled: its field lines in the form of HTTP/1.1, and their positions.
+/// A buffer for one head: field lines in the form of HTTP/1.1, and their positions.
 #[derive(Default)]
 pub(super) struct HeadBuffer {
     octets: Vec<u8>,
@@ -29,45 +29,45 @@ pub(super) struct HeadBuffer {
 #[derive(Default)]
 struct KeptHead(Cell<Option<HeadBuffer>>);
 
-/// Why a request is not given to the handler.
+/// Reason to keep a request from the handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
-    /// It is malformed: its stream is reset (RFC 9113 §8.1.1).
+    /// The request is malformed, and its stream is reset (RFC 9113 §8.1.1).
     Malformed(Malformed),
-    /// It breaks a rule or a limit that all versions have, and is answered.
+    /// The request breaks a rule or a limit of all HTTP versions and gets an error response.
     Answered(http1::Error),
 }
 
 /// Reason why a request is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Malformed {
-    /// RFC 9113 §8.3.1: `:authority` is no host and port, or of CONNECT not both.
+    /// `:authority` is not host and port (RFC 9113 §8.3.1). In CONNECT, both are required.
     AuthorityInvalid,
-    /// RFC 9113 §8.3.1: neither `:authority` nor `Host`.
+    /// Neither `:authority` nor `Host` exists (RFC 9113 §8.3.1).
     AuthorityMissing,
-    /// RFC 9110 §8.6: `Content-Length` is no number, or there are several.
+    /// `Content-Length` is not a number, or is repeated (RFC 9110 §8.6).
     ContentLengthInvalid,
-    /// RFC 9113 §8.2.1: a value begins or ends with whitespace.
+    /// A value begins or ends with whitespace (RFC 9113 §8.2.1).
     FieldValueInvalid,
-    /// RFC 9113 §8.3.1: `Host` is not what `:authority` is.
+    /// `Host` differs from `:authority` (RFC 9113 §8.3.1).
     HostDiffers,
-    /// RFC 9110 §7.2: `Host` is no host and port, or there are several.
+    /// `Host` is not host and port, or is repeated (RFC 9110 §7.2).
     HostInvalid,
-    /// RFC 9113 §8.3.1: `:path` is no path, nor `*` with OPTIONS.
+    /// `:path` is neither a path nor `*` with OPTIONS (RFC 9113 §8.3.1).
     PathInvalid,
-    /// RFC 8441 §4: `:protocol` is not the name of one.
+    /// `:protocol` is not a protocol name (RFC 8441 §4).
     ProtocolInvalid,
 }
 
 impl Malformed {
-    /// The rule in words, for logs.
+    /// Returns the violated rule for logs.
     pub(super) const fn message(self) -> &'static str {
         match self {
             Self::AuthorityInvalid => "`:authority` must be a host and an optional port",
             Self::AuthorityMissing => "a request must have `:authority` or `Host`",
             Self::ContentLengthInvalid => "`Content-Length` must be one decimal number",
             Self::FieldValueInvalid => "a field value must not begin or end with whitespace",
-            Self::HostDiffers => "`Host` must be what `:authority` is",
+            Self::HostDiffers => "`Host` must equal `:authority`",
             Self::HostInvalid => "`Host` must be one host and an optional port",
             Self::ProtocolInvalid => "`:protocol` must be a token",
             Self::PathInvalid => "`:path` must begin with a slash",
@@ -76,12 +76,12 @@ impl Malformed {
 }
 
 impl HeadBuffer {
-    /// The buffer of `worker`.
+    /// Takes the buffer of `worker`.
     pub(super) fn take(worker: &Worker) -> Self {
         worker.state::<KeptHead>().0.take().unwrap_or_default()
     }
 
-    /// Gives it back to `worker`.
+    /// Returns the buffer to `worker`.
     pub(super) fn give_back(mut self, worker: &Worker) {
         self.octets.clear();
         self.spans.clear();
@@ -90,7 +90,7 @@ impl HeadBuffer {
         }
     }
 
-    /// Reads the head of a request. `has_ended` tells if its stream has ended.
+    /// Reads the head of a request. `has_ended` is `true` if the stream has ended.
     pub(super) fn read<'a>(
         &'a mut self,
         parts: &'a Parts,
@@ -100,7 +100,7 @@ impl HeadBuffer {
         let method =
             Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| http1::Error::MethodInvalid)?;
         let protocol = parts.extensions.get::<Protocol>();
-        // An extended CONNECT is what an upgrade is in HTTP/1.1, and becomes that (RFC 8441 §5).
+        // An extended CONNECT corresponds to an upgrade in HTTP/1.1 and is converted to one (RFC 8441 §5).
         let method = if protocol.is_some() { Method::Get } else { method };
         let wants_tunnel = method == Method::Connect || protocol.is_some();
         let target = target(parts, method, limits)?;
@@ -123,8 +123,8 @@ impl HeadBuffer {
         Ok((RequestHead { method, target, version: Version::Http2, field_lines }, facts))
     }
 
-    /// Writes the header section: `Host` first, as a request of HTTP/1.1 would have it, and cookies in one
-    /// line (RFC 9113 §8.2.3).
+    /// Writes the header section. As in HTTP/1.1, `Host` comes first, and cookies are in one line (RFC 9113
+    /// §8.2.3).
     fn write_field_lines(&mut self, parts: &Parts, host: &[u8], limits: &Limits) -> Result<(), Refusal> {
         self.write_line(b"host", &[host], limits)?;
         let mut has_cookies = false;
@@ -143,8 +143,8 @@ impl HeadBuffer {
         Ok(())
     }
 
-    /// Writes the lines with which a client of HTTP/1.1 asks for `protocol`. A WebSocket over HTTP/2 has no
-    /// key (RFC 8441 §5), and the handler or the upstream server needs a random one (RFC 6455 §4.1).
+    /// Writes the lines of an HTTP/1.1 upgrade to `protocol`. A WebSocket over HTTP/2 has no key (RFC 8441
+    /// §5), but the handler or the upstream server needs a random one (RFC 6455 §4.1).
     fn write_upgrade(&mut self, protocol: &str, limits: &Limits) -> Result<(), Refusal> {
         if !is_token(protocol.as_bytes()) {
             return Err(Malformed::ProtocolInvalid.into());
@@ -157,7 +157,7 @@ impl HeadBuffer {
         Ok(())
     }
 
-    /// Writes a line; several values are put together as those of cookies are.
+    /// Writes a line. Several values are joined like those of cookies.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a header section is far shorter than 4 GiB: it has a limit"
@@ -193,8 +193,8 @@ impl HeadBuffer {
     }
 }
 
-/// Returns the target. It has no scheme: that of the connection counts, and [`Connection`](super::connection)
-/// checks `:scheme`.
+/// Returns the target, without a scheme. Handlers see the scheme of the connection;
+/// [`Connection`](super::connection) checks `:scheme`.
 fn target<'a>(parts: &'a Parts, method: Method<'_>, limits: &Limits) -> Result<RequestTarget<'a>, Refusal> {
     if method == Method::Connect {
         return parse_request_target(method, authority_of(parts)?)
@@ -234,7 +234,7 @@ fn host(parts: &Parts) -> Result<&[u8], Malformed> {
     }
 }
 
-/// Returns the rule for the end of the content: none, a length, or the end of the stream.
+/// Returns the framing of the body: none, a length, or the end of the stream.
 fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLength, Refusal> {
     let mut fields = parts.headers.get_all(CONTENT_LENGTH).iter();
     let length = fields.next().map(|value| parse_content_length(value.as_bytes()));
@@ -245,13 +245,13 @@ fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLe
     match length {
         _ if has_ended => Ok(BodyLength::NONE),
         Some(octets) if octets > limits.content_bytes => Err(http1::Error::ContentTooLarge.into()),
-        // Trailers may come although there is no content.
+        // Trailers may follow even without a body.
         Some(0) | None => Ok(BodyLength::Chunked),
         Some(octets) => Ok(BodyLength::Octets(octets)),
     }
 }
 
-/// `Expect: 100-continue`, and nothing else (RFC 9110 §10.1.1).
+/// Returns `true` for `Expect: 100-continue`. Any other value is an error (RFC 9110 §10.1.1).
 fn expects_continue(parts: &Parts) -> Result<bool, Refusal> {
     let mut values = parts.headers.get_all(EXPECT).iter().peekable();
     let is_expecting = values.peek().is_some();

@@ -1,4 +1,4 @@
-//! Heads of responses, made into such as the library has (RFC 9113 §8.2, §8.3.2).
+//! Converts response heads to those of the library (RFC 9113 §8.2, §8.3.2).
 
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SERVER};
 use thruway_http1::ResponseBody;
@@ -22,7 +22,7 @@ pub(super) fn response_head(
     let mut fields = match written_out.filter(|_| length.is_some() && !marks.has_server && !marks.has_date) {
         Some(lines) => origin.section(lines, || {
             let mut fields = fields_of(response, origin);
-            // In its place, behind all others, for each answer to say its own.
+            // Placeholder at the end. Each response sets its own value.
             fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
             fields
         }),
@@ -34,7 +34,7 @@ pub(super) fn response_head(
     head_with(response.status(), fields)
 }
 
-/// The fields of a final response, but for those of its body.
+/// Returns the fields of a final response, except those of its body.
 fn fields_of(response: &Response, origin: &OriginFields) -> HeaderMap {
     let mut fields = field_map(response.field_lines());
     let (server, date) = origin.values();
@@ -47,8 +47,8 @@ fn fields_of(response: &Response, origin: &OriginFields) -> HeaderMap {
     fields
 }
 
-/// The head of the response that makes a stream a tunnel: a success, whatever it is in HTTP/1.1 (RFC 8441
-/// §5).
+/// Returns the head of the response that makes a stream a tunnel. The status is 200, even if it is 101 in
+/// HTTP/1.1 (RFC 8441 §5).
 pub(super) fn tunnel_head(response: &Response, origin: &OriginFields) -> http::Response<()> {
     let mut head = response_head(response, ResponseBody::Absent, origin);
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -58,7 +58,7 @@ pub(super) fn tunnel_head(response: &Response, origin: &OriginFields) -> http::R
     head
 }
 
-/// The head of an interim response.
+/// Returns the head of an interim response.
 pub(super) fn head_of(status: StatusCode, lines: &FieldLinesBuf) -> http::Response<()> {
     head_with(status, field_map(lines))
 }
@@ -71,12 +71,12 @@ fn head_with(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
     head
 }
 
-/// The lines as the library has them, without those that concern a connection of HTTP/1.1 (RFC 9113 §8.2.2).
+/// Converts the lines, without connection-specific fields (RFC 9113 §8.2.2).
 pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     let mut fields =
         HeaderMap::with_capacity((lines.octets().len() / LINE_BYTES).min(LINES_MAX) + OWN_FIELDS);
     for line in lines {
-        // Valid lines of HTTP/1.1 are valid in HTTP/2, too.
+        // Lines that are valid in HTTP/1.1 are valid in HTTP/2 too.
         let name = HeaderName::from_bytes(line.name.as_bytes());
         let value = HeaderValue::from_bytes(line.value.as_bytes());
         if let (Ok(name), Ok(value)) = (name, value)

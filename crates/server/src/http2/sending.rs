@@ -1,4 +1,4 @@
-//! The content of an answer on its way to the client.
+//! Response bodies on their way to the client.
 
 use std::error::Error;
 use std::io;
@@ -17,28 +17,27 @@ use super::response_head::field_map;
 use crate::connection::{log_failure, poll_meanwhile, poll_piece};
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source, Told};
 
-/// A response that is being sent: its content goes out as the windows of the client allow, and no more is
-/// fetched meanwhile.
+/// A response in progress. Its body is sent as the client's windows allow, and is fetched only on demand.
 pub(super) struct Sending {
     to: SendStream<Bytes>,
     from: From,
-    /// Fetched content that is not sent yet.
+    /// Fetched data that is not sent yet.
     piece: Bytes,
-    /// Number of bytes to fetch, if announced.
+    /// Number of bytes that are not fetched yet, if announced.
     remaining: Option<u64>,
     trailers: Option<FieldLinesBuf>,
-    /// A drain has ended the content.
+    /// A drain has ended the body early.
     is_cut_short: bool,
-    /// Since when the client takes nothing.
+    /// Time since which the client has not read.
     pub(super) stalled_since: Option<Duration>,
     pub(super) status: StatusCode,
     pub(super) sent_bytes: u64,
     pub(super) told: Option<Told>,
 }
 
-/// Source of the content.
+/// Source of the body.
 enum From {
-    /// All of it is in the piece.
+    /// The whole body is in the piece.
     Nowhere,
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
@@ -48,12 +47,12 @@ enum From {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sent {
     Complete,
-    /// The content failed, or the client went.
+    /// The body failed, or the client has left.
     BrokenOff,
 }
 
 impl Sending {
-    /// Returns the sending state for the content of `source`, with this length if it was announced.
+    /// Creates the sending state for the body `source`, with this length if it was announced.
     pub(super) fn new(
         to: SendStream<Bytes>,
         source: Source,
@@ -69,7 +68,7 @@ impl Sending {
             Source::Stream(stream) => (From::Stream(stream), Bytes::new()),
             Source::Empty | Source::LeftOut(_) | Source::Tunnel(_) => (From::Nowhere, Bytes::new()),
         };
-        // Content that is complete has the announced length.
+        // A complete body has the announced length.
         let remaining = if matches!(from, From::Nowhere) { None } else { length };
         Self {
             to,
@@ -85,7 +84,7 @@ impl Sending {
         }
     }
 
-    /// Sends all of it, if it is there and the client's windows have room for it; otherwise nothing is done.
+    /// Sends the whole body if it is available and the client's windows allow it. Otherwise, does nothing.
     pub(super) fn send_at_once(&mut self) -> Option<Sent> {
         let length = self.piece.len();
         if length == 0 || !matches!(self.from, From::Nowhere) {
@@ -100,7 +99,7 @@ impl Sending {
         Some(if sent.is_ok() { Sent::Complete } else { Sent::BrokenOff })
     }
 
-    /// Sends what can be sent. `has_moved` says whether anything was.
+    /// Sends available data. Sets `has_moved` if any bytes were sent.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -144,19 +143,19 @@ impl Sending {
         }
     }
 
-    /// The content will not be complete.
+    /// Ends the response as incomplete.
     fn fail(&mut self, error: &(dyn Error + Send + Sync + 'static)) -> Sent {
         log_failure(error);
         self.to.send_reset(Reason::INTERNAL_ERROR);
         Sent::BrokenOff
     }
 
-    /// Gives the answer up: its client takes nothing of it.
+    /// Gives the response up, because the client does not read.
     pub(super) fn give_up(&mut self) {
         self.to.send_reset(Reason::CANCEL);
     }
 
-    /// Sends some of the piece.
+    /// Sends a part of the piece.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
         self.to.reserve_capacity(self.piece.len());
         let mut room = self.to.capacity();
@@ -172,7 +171,7 @@ impl Sending {
         Poll::Ready(self.to.send_data(part, is_last))
     }
 
-    /// Fetches the next piece; `None` at the end.
+    /// Fetches the next piece. `None` at the end.
     fn poll_fetch(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Poll<Option<Result<(), BoxError>>> {
         let piece = match &mut self.from {
             From::Nowhere => None,
@@ -198,17 +197,17 @@ impl Sending {
             Some(Ok(data)) => Some(self.take(data)),
             Some(Err(error)) => Some(Err(error)),
             None if self.remaining.is_some_and(|remaining| remaining > 0) => {
-                Some(Err("there is less content than was announced".into()))
+                Some(Err("the body is shorter than its announced length".into()))
             }
             None => None,
         })
     }
 
-    /// Takes a piece, if that is not more than was announced.
+    /// Takes a piece. Fails if it exceeds the announced length.
     fn take(&mut self, data: Bytes) -> Result<(), BoxError> {
         if let Some(remaining) = &mut self.remaining {
             *remaining =
-                remaining.checked_sub(data.len() as u64).ok_or("there is more content than was announced")?;
+                remaining.checked_sub(data.len() as u64).ok_or("the body exceeds its announced length")?;
         }
         self.piece = data;
         Ok(())
@@ -230,8 +229,8 @@ fn at_drain(stream: &mut Pin<Box<dyn ContentStream>>, is_draining: bool) -> AtDr
     if is_draining { stream.as_mut().at_drain() } else { AtDrain::Finishes }
 }
 
-/// The next piece of a file. One that has become shorter than it was is an error: the answer cannot be
-/// completed.
+/// Reads the next piece of a file. If the file has become shorter, this is an error, because the response
+/// cannot be completed.
 fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
     if range.length == 0 {
         return Ok(None);

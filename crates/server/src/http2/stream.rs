@@ -1,4 +1,4 @@
-//! One stream: a request and its answer.
+//! One stream: a request and its response.
 //!
 //! ```text
 //! Awaits ──▶ Sends ──▶ Ended
@@ -35,33 +35,33 @@ pub(super) struct Connected {
     pub(super) service: Rc<Service>,
     pub(super) info: ConnectionInfo,
     pub(super) guard: ConnectionGuard,
-    /// A stream has given the library something to write.
+    /// `true` if a stream has passed data to the library that must be written.
     pub(super) has_moved: Cell<bool>,
 }
 
-/// A request that is being answered.
+/// A request and the state of its response.
 pub(super) struct Stream {
     connected: Rc<Connected>,
     facts: RequestFacts,
     incoming: Option<Incoming>,
-    /// The bytes of the client, if it asks for a tunnel.
+    /// Bytes from the client, if it requests a tunnel.
     to_tunnel: Option<RecvStream>,
     state: State,
     /// Data for the record. `None` if the server records no requests, or the record was taken.
     log: Option<Box<Log>>,
-    /// Wakes the stream when the client has had its time. There once something was waited for.
+    /// Wakes the stream at its timeout. Created at the first wait.
     deadline: Option<Deadline>,
 }
 
 enum State {
-    /// The handler is to answer.
+    /// The handler has not responded yet.
     Awaits {
         respond: SendResponse<Bytes>,
         later: Later,
     },
-    /// The content of the answer is being sent.
+    /// The response body is being sent.
     Sends(Box<Sending>),
-    /// It is no longer HTTP.
+    /// The stream is a tunnel.
     Tunnels(HandedOver),
     Ended,
 }
@@ -77,7 +77,7 @@ impl Stream {
         Self { connected, facts, incoming, to_tunnel, state: State::Ended, log, deadline: None }
     }
 
-    /// Sends the answer if it is there, and begins to wait for it otherwise. Ready when the stream has
+    /// Sends the response if it is available. Otherwise, begins to wait for it. Ready when the stream has
     /// nothing left to do.
     pub(super) fn answer(
         &mut self,
@@ -93,7 +93,7 @@ impl Stream {
         self.poll_turn(cx, now)
     }
 
-    /// Does all that can be done now. Ready when the stream has nothing left to do.
+    /// Makes all possible progress. Ready when the stream has nothing left to do.
     fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<()> {
         self.poll_incoming(cx, now);
         loop {
@@ -139,7 +139,7 @@ impl Stream {
         if let State::Sends(sending) = &mut self.state
             && incoming.received_bytes() > before
         {
-            // The client is sending, so its timer for reading does not run.
+            // The client is sending, so its read timer does not run.
             sending.stalled_since = None;
         }
         if reading == Reading::IsOver {
@@ -147,14 +147,14 @@ impl Stream {
         }
     }
 
-    /// Sends the answer that was waited for.
+    /// Sends a response after the wait for it.
     fn start_awaited(&mut self, response: Response) {
         if let State::Awaits { respond, .. } = mem::replace(&mut self.state, State::Ended) {
             self.start(respond, response);
         }
     }
 
-    /// Sends the answer: its head, and its content if there is room for it.
+    /// Sends the response: its head, and as much of its body as the windows allow.
     fn start(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         settle(&mut response, &self.facts);
         self.connected.info.add_strict_transport_security(&mut response);
@@ -162,7 +162,7 @@ impl Stream {
             return self.hand_over(respond, response);
         }
         if self.to_tunnel.is_some() && response.status().is_success() {
-            // The client would take what follows for its tunnel (RFC 8441 §5).
+            // The client would take the body for tunnel data (RFC 8441 §5).
             response = Response::new(StatusCode::NOT_IMPLEMENTED);
         }
         let status = response.status();
@@ -185,7 +185,7 @@ impl Stream {
         }
     }
 
-    /// Makes the stream a tunnel, which is recorded when it has ended.
+    /// Makes the stream a tunnel. It is recorded at its end.
     fn hand_over(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         let head = tunnel_head(&response, &self.connected.service.origin_fields.borrow());
         let (told, from) = (response.take_told(), self.to_tunnel.take());
@@ -198,19 +198,18 @@ impl Stream {
         }
     }
 
-    /// Tells the client to send the content, if it waits for that and the handler for content (RFC 9110
-    /// §10.1.1).
+    /// Sends 100 if the client waits for it and the handler waits for the body (RFC 9110 §10.1.1).
     fn send_continue(&mut self, now: Duration) {
         if let State::Awaits { respond, .. } = &mut self.state
             && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now))
         {
-            // Fails if the client has gone, which is found elsewhere.
+            // Fails if the client has left. Other code detects this.
             let _ = respond.send_informational(head_of(StatusCode::CONTINUE, &FieldLinesBuf::new()));
             self.connected.note_moved(true);
         }
     }
 
-    /// Acts on the deadlines that have passed. Whether that has changed anything.
+    /// Handles expired deadlines. Returns `true` if there were any.
     fn is_overdue(&mut self, now: Duration) -> bool {
         let timeouts = self.connected.service.config.timeouts;
         let is_over = |at: Option<Duration>| at.is_some_and(|at| at <= now);
@@ -245,7 +244,7 @@ impl Stream {
         deadline.set_waker(cx.waker());
     }
 
-    /// The stream has ended, with its whole answer or not.
+    /// Records the end of the stream. `is_complete` is `true` after a complete response.
     fn end(&mut self, is_complete: bool) {
         match mem::replace(&mut self.state, State::Ended) {
             State::Awaits { .. } => self.record_unanswered(None),
@@ -271,8 +270,8 @@ impl Stream {
         self.record(self.connected.service.unanswered(), 0, false, told);
     }
 
-    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its
-    /// end.
+    /// Records the request of the tunnel with its byte counts. `is_at_end` is `true` if the tunnel ended
+    /// normally.
     fn record_tunnel(&mut self, over: HandedOver, is_at_end: bool) {
         self.record_as(Outcome {
             status: StatusCode::OK,
@@ -296,7 +295,7 @@ impl Connected {
     }
 }
 
-/// Asks for the answer, and sends what is said ahead of it. `None` if the client has gone.
+/// Polls the handler, and sends its interim responses. `None` if the client has left.
 fn poll_answer(
     respond: &mut SendResponse<Bytes>,
     later: &mut Later,
@@ -309,7 +308,7 @@ fn poll_answer(
     let mut interim = Vec::new();
     let outcome = poll_later(later, &connected.service.interim_slot, &mut interim, cx);
     for interim in &interim {
-        // Fails if the client has gone, which is found elsewhere.
+        // Fails if the client has left. Other code detects this.
         let _ = respond.send_informational(head_of(interim.status, &interim.field_lines));
         connected.note_moved(true);
     }

@@ -1,5 +1,4 @@
-//! A stream that is no longer HTTP: after an extended CONNECT (RFC 8441), or a success of CONNECT (RFC 9113
-//! §8.5).
+//! Tunnels in a stream: after an extended CONNECT (RFC 8441), or a successful CONNECT (RFC 9113 §8.5).
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +10,7 @@ use thruway_net::{Http2Stream, PooledBuffer};
 
 use crate::response::{Told, Tunnel, TunnelHandler, TunnelTrace};
 
-/// A stream that its handler has turned into a tunnel, and the record of it.
+/// A stream that has become a tunnel, and its record.
 pub(super) struct HandedOver {
     running: Pin<Box<dyn Future<Output = ()>>>,
     trace: Rc<TunnelTrace>,
@@ -19,17 +18,16 @@ pub(super) struct HandedOver {
 }
 
 impl HandedOver {
-    /// Hands `octets` over.
+    /// Starts the tunnel on the stream `octets`.
     pub(super) fn new(handler: TunnelHandler, octets: Http2Stream, told: Option<Told>) -> Self {
         let trace = Rc::<TunnelTrace>::default();
         let tunnel = Tunnel::traced(Box::new(octets), PooledBuffer::default(), trace.clone());
-        // Nothing of the handler runs before it is polled, where a panic is caught.
+        // The handler runs only inside of a poll, where a panic is caught.
         let running = Box::pin(async { handler.run(tunnel).await });
         Self { running, trace, told }
     }
 
-    /// Ready when the handler is done with it. One that panics breaks off its own stream, and no other of the
-    /// connection.
+    /// Ready when the handler has ended. A panic breaks off only this stream.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = catch_unwind(AssertUnwindSafe(|| self.running.as_mut().poll(cx)));
         let Ok(polled) = polled else {
@@ -40,8 +38,8 @@ impl HandedOver {
         if let Some(mut octets) = self.trace.take_left()
             && !self.trace.is_broken_off()
         {
-            // Otherwise what is on its way would be given up with the stream. Fails if the handler has said
-            // the end itself.
+            // Without this, unsent data would be discarded with the stream. Fails if the handler has already
+            // closed the stream.
             let _ = octets.poll_shutdown(cx);
         }
         Poll::Ready(())
@@ -57,7 +55,7 @@ impl HandedOver {
         self.trace.received_bytes()
     }
 
-    /// Returns `true` if one side has broken off.
+    /// Returns `true` if either side has broken the stream off.
     pub(super) fn is_broken_off(&self) -> bool {
         self.trace.is_broken_off()
     }

@@ -1,5 +1,5 @@
-//! The bytes of a connection between its transport and the HTTP/2 library. The library reads and writes, and
-//! the connection watches.
+//! The bytes between the transport and the HTTP/2 library. The library reads and writes; the connection
+//! observes the frames.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -15,10 +15,10 @@ use super::frames::{Frame, FrameScan};
 use super::oddities::Oddities;
 use crate::connection::Service;
 
-/// The transport, as the library has it and as the connection has it.
+/// The transport, shared by the library and the connection.
 pub(super) struct Wire<T>(Rc<RefCell<State<T>>>);
 
-#[expect(clippy::struct_excessive_bools, reason = "each can be so by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 struct State<T> {
     service: Rc<Service>,
     transport: T,
@@ -28,9 +28,9 @@ struct State<T> {
     early: PooledBuffer,
     early_used: usize,
     received: FrameScan,
-    /// The frame that came last leaves a header section open.
+    /// `true` if the last received frame leaves a header section open.
     is_section_open: bool,
-    /// It is data.
+    /// `true` if the last received frame is data.
     is_content: bool,
     has_input_ended: bool,
     /// `true` if there is nothing to read until the task is woken.
@@ -49,15 +49,15 @@ struct State<T> {
     times: Times,
 }
 
-/// Since when what is so; `None` if it is not.
+/// Times of the latest events. `None` if the state does not apply.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Times {
     now: Duration,
-    /// Time when the client last took bytes.
+    /// Time when the client last accepted bytes.
     pub(super) written_at: Duration,
-    /// Something is to be written and cannot be.
+    /// Time since which pending bytes could not be written.
     pub(super) stalled_since: Option<Duration>,
-    /// A frame that is no content has begun, or a header section, and is not complete.
+    /// Time since which a header section, or a frame other than data, is incomplete.
     pub(super) section_since: Option<Duration>,
 }
 
@@ -84,12 +84,12 @@ impl<T: Transport> Wire<T> {
         })))
     }
 
-    /// The library's end of it.
+    /// Returns a handle for the library.
     pub(super) fn clone_for_library(&self) -> Self {
         Self(self.0.clone())
     }
 
-    /// Begins a turn: some may be read.
+    /// Starts a poll iteration: allows further reads and returns points of the flood guard.
     pub(super) fn begin_turn(&self, now: Duration) {
         let state = &mut *self.0.borrow_mut();
         state.turn_left = TURN_BYTES;
@@ -108,7 +108,7 @@ impl<T: Transport> Wire<T> {
         self.0.borrow_mut().is_gathering = true;
     }
 
-    /// Writes what waits.
+    /// Writes pending bytes.
     pub(super) fn poll_gathered(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = &mut *self.0.borrow_mut();
         state.is_gathering = false;
@@ -120,13 +120,13 @@ impl<T: Transport> Wire<T> {
         self.0.borrow().oddities.is_too_many()
     }
 
-    /// Gives up what the peer does not take.
+    /// Discards data that the peer has not read.
     pub(super) fn discard_unsent(&self) {
         self.0.borrow_mut().transport.discard_unsent();
     }
 
-    /// Ends the sending side, unless the library has, and discards up to `left` bytes from the peer until it
-    /// closes. Closing a socket with unread bytes could destroy the last response.
+    /// Closes the write side, unless the library has done so, and discards up to `left` bytes from the peer
+    /// until it closes. Closing a socket with unread bytes could destroy the last response.
     pub(super) fn poll_linger(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
         let state = &mut *self.0.borrow_mut();
         if ready!(state.poll_shutdown(cx)).is_err() {
@@ -146,7 +146,7 @@ impl<T: Transport> Wire<T> {
 impl<T: Transport> State<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.oddities.is_too_many() {
-            // The connection looks at that next.
+            // The connection checks this next.
             return Poll::Pending;
         }
         if self.turn_left == 0 {
@@ -212,12 +212,12 @@ impl<T: Transport> State<T> {
         self.output.push(octets);
     }
 
-    /// Ready when there is room for more.
+    /// Ready when more data can be buffered.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.output.is_full() { self.poll_written(cx) } else { Poll::Ready(Ok(())) }
     }
 
-    /// Writes what waits.
+    /// Writes pending bytes.
     fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut has_moved = false;
         let outcome = self.output.poll_write_all(cx, &mut self.transport, &mut has_moved);
@@ -231,7 +231,7 @@ impl<T: Transport> State<T> {
         outcome
     }
 
-    /// Says that nothing more is written, once.
+    /// Closes the write side once.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_shut_down {
             ready!(self.poll_written(cx))?;
@@ -252,7 +252,7 @@ impl<T: Transport> AsyncRead for Wire<T> {
     }
 }
 
-/// Writes are collected until a flush or a large size, because the library writes frame by frame.
+/// Collects writes until a flush or a large size, because the library writes frame by frame.
 impl<T: Transport> AsyncWrite for Wire<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.borrow_mut();
@@ -292,7 +292,7 @@ impl<T: Transport> AsyncWrite for Wire<T> {
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PREFACE_BYTES: usize = PREFACE.len();
 
-/// Maximum number of bytes that one poll iteration reads, so that other connections make progress.
+/// Maximum number of bytes that one iteration reads. Then other connections make progress.
 const TURN_BYTES: usize = 256 << 10;
 
 const LINGER_READ_BYTES: usize = 4 << 10;

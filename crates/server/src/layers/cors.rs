@@ -10,7 +10,7 @@ use crate::handler::{Answer, Handler};
 use crate::request::Request;
 use crate::response::Response;
 
-/// Lets pages of other origins call: answers preflight requests and marks responses.
+/// Allows pages from other origins to call the server: answers preflight requests and marks responses.
 #[derive(Clone, Debug)]
 pub struct Cors {
     origins: Origins,
@@ -28,12 +28,12 @@ enum Origins {
 }
 
 impl Cors {
-    /// Any origin, without credentials.
+    /// Allows any origin, without credentials.
     pub fn any_origin() -> Self {
         Self::with_origins(Origins::Any)
     }
 
-    /// These origins, written as browsers send them: `https://example.com`.
+    /// Allows these origins, in the form that browsers send: `https://example.com`.
     pub fn origins<T: Into<String>>(origins: impl IntoIterator<Item = T>) -> Self {
         Self::with_origins(Origins::Listed(origins.into_iter().map(Into::into).collect()))
     }
@@ -49,42 +49,44 @@ impl Cors {
         }
     }
 
-    /// The methods that may be used. Default GET, HEAD, POST, PUT, PATCH and DELETE.
+    /// Sets the allowed methods. Default GET, HEAD, POST, PUT, PATCH and DELETE.
     #[must_use]
     pub fn methods(mut self, methods: &[&str]) -> Self {
         self.methods = methods.join(", ");
         self
     }
 
-    /// The request fields that a page may set. Default `Content-Type` and `Authorization`.
+    /// Sets the request headers that a page may set. Default `Content-Type` and `Authorization`.
     #[must_use]
     pub fn request_fields(mut self, names: &[&str]) -> Self {
         self.request_fields = names.join(", ");
         self
     }
 
-    /// The response fields that a page may read, beside those that it always may. Default none.
+    /// Sets the response headers that a page may read, in addition to those that are always allowed. Default:
+    /// none.
     #[must_use]
     pub fn response_fields(mut self, names: &[&str]) -> Self {
         self.response_fields = names.join(", ");
         self
     }
 
-    /// Lets the listed origins send cookies. Has no effect together with any origin: browsers refuse that.
+    /// Allows the listed origins to send cookies. Has no effect together with any origin, because browsers
+    /// reject this combination.
     #[must_use]
     pub const fn with_credentials(mut self) -> Self {
         self.allows_credentials = true;
         self
     }
 
-    /// Time for which a browser may remember the response to a preflight request. Default one hour.
+    /// Sets the time for which a browser may cache the response to a preflight request. Default one hour.
     #[must_use]
     pub const fn max_age(mut self, max_age: Duration) -> Self {
         self.max_age = max_age;
         self
     }
 
-    /// The value of `Access-Control-Allow-Origin` for `origin`.
+    /// Returns the value of `Access-Control-Allow-Origin` for `origin`.
     fn allowed_origin(&self, origin: &str) -> Option<String> {
         match &self.origins {
             Origins::Any => Some("*".to_owned()),
@@ -128,7 +130,7 @@ struct WithCors {
 impl Handler for WithCors {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let Some(origin) = request.field("origin").and_then(|value| value.as_str()) else {
-            // Caches must know that there may be another answer to the same request with an origin.
+            // Tells caches that the response depends on the origin.
             return self.inner.handle(request).map(|response| response.with_field("Vary", "Origin"));
         };
         let is_preflight =

@@ -15,18 +15,18 @@ pub use cors::Cors;
 pub use request_id::RequestId;
 pub use timeout::Timeout;
 
-/// Makes a handler of another, that does something before and after it.
+/// Wraps a handler to do something before or after it.
 pub trait Layer {
-    /// The handler with this layer around it.
+    /// Returns the handler with this layer around it.
     fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler>;
 }
 
-/// A handler with layers around it. The layer added last sees a request first.
+/// A handler with layers around it. The layer that was added last sees a request first.
 #[derive(Clone)]
 pub struct Layered(Arc<dyn Handler>);
 
 impl Layered {
-    /// `handler` without layers.
+    /// Creates the value from `handler`, without layers.
     pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
         Self(handler.into_handler())
     }

@@ -9,11 +9,11 @@ use super::Layer;
 use crate::handler::{Answer, Handler};
 use crate::request::Request;
 
-/// Gives each response an `X-Request-Id`: that of the request, if it has a sensible one, or a new one. A
-/// handler reads the former from the request's fields; a new one is known to the client only.
+/// Adds `X-Request-Id` to each response: the id of the request if it is acceptable, or a new one. Handlers
+/// can read the id of the request from its headers. A new id appears only in the response.
 #[derive(Clone, Debug)]
 pub struct RequestId {
-    /// Keyed, so that an id does not give away how many requests there were.
+    /// Key of a hash, so that ids do not reveal the number of requests.
     seed: RandomState,
 }
 
@@ -24,7 +24,7 @@ impl Default for RequestId {
 }
 
 impl RequestId {
-    /// The layer.
+    /// Creates the layer.
     pub fn new() -> Self {
         Self { seed: RandomState::new() }
     }
@@ -65,7 +65,7 @@ impl Handler for WithRequestId {
     }
 }
 
-/// Returns `true` if an id from a client may go into logs and responses.
+/// Returns `true` if an id from a client may appear in logs and responses.
 fn is_sensible(id: &str) -> bool {
     (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|octet| octet.is_ascii_graphic())
 }

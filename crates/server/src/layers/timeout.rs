@@ -10,15 +10,15 @@ use crate::handler::{Answer, Handler};
 use crate::request::Request;
 use crate::response::Response;
 
-/// Answers 503 when a handler takes longer than a deadline, and drops its future. It bounds the time until
-/// the response begins; content that is streamed may take longer.
+/// Responds 503 if a handler takes longer than a deadline, and drops its future. The deadline covers the time
+/// until the response begins. A streamed body may take longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     within: Duration,
 }
 
 impl Timeout {
-    /// A response must begin within `within`.
+    /// Creates the layer. A response must begin within `within`.
     pub const fn new(within: Duration) -> Self {
         Self { within }
     }
@@ -42,7 +42,8 @@ impl Handler for WithTimeout {
             Answer::Now(response) => Answer::Now(response),
             Answer::Later(later) => Answer::later(async move {
                 tokio::time::timeout(within, later).await.unwrap_or_else(|_| {
-                    Response::text("the answer took too long\n").with_status(StatusCode::SERVICE_UNAVAILABLE)
+                    Response::text("the response took too long\n")
+                        .with_status(StatusCode::SERVICE_UNAVAILABLE)
                 })
             }),
         }

@@ -1,4 +1,4 @@
-//! The content of a request, as a handler reads it: piece by piece, as fast as it likes and no faster.
+//! Request bodies as handlers read them: piece by piece, at the speed of the handler.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,14 +11,14 @@ use thruway_http1 as http1;
 use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
 use thruway_net::Pipe;
 
-/// The content of a request. Unread content stays with the client: the connection reads only a small window
-/// ahead.
+/// A request body. Unread data stays with the client: the connection reads only a small window ahead.
 ///
-/// If it is dropped before its end, the connection discards the rest up to a limit; beyond that, it closes.
+/// If it is dropped before its end, the connection discards the rest up to a limit. Beyond the limit, the
+/// connection closes.
 #[derive(Debug)]
 pub struct RequestContent(Source);
 
-/// A piece of content, which may be in a pipe.
+/// A piece of a body, possibly in a pipe.
 #[derive(Debug)]
 pub enum RequestPiece {
     /// Bytes, at least one.
@@ -33,11 +33,11 @@ enum Source {
     Arriving(Reader),
 }
 
-/// Marks the content as abandoned when the handler lets go of it.
+/// Marks the body as abandoned on drop.
 #[derive(Debug)]
 struct Reader(Arc<Channel>);
 
-/// The connection's end of content that is arriving.
+/// The connection's end of an arriving body.
 #[derive(Debug)]
 pub(crate) struct ContentSender(Arc<Channel>);
 
@@ -49,11 +49,11 @@ struct State {
     /// Number of remaining bytes, if known.
     length: Option<u64>,
     pieces: VecDeque<Bytes>,
-    /// Bytes that are too few for a piece of their own: a client that sends byte by byte must not cause an
-    /// allocation for each.
+    /// Bytes too few for a separate piece. A client that sends single bytes must not cause an allocation for
+    /// each.
     small: BytesMut,
     queued_bytes: usize,
-    /// Bytes before the pieces, in a pipe.
+    /// A pipe with the bytes before the pieces.
     piped: Option<Pipe>,
     asked: Asked,
     /// Maximum number of remaining bytes, if limited.
@@ -61,14 +61,14 @@ struct State {
     /// `true` if the trailer section is dropped.
     drops_trailers: bool,
     end: Option<Result<FieldLinesBuf, ContentError>>,
-    /// The handler's task, if it waits for content.
+    /// The handler's task, if it waits for data.
     reader: Option<Waker>,
-    /// The connection's task, if it waits for room.
+    /// The connection's task, if it waits for window space.
     sender: Option<Waker>,
     is_abandoned: bool,
 }
 
-/// The last request of the handler.
+/// Kind of the last request by the handler.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Asked {
     #[default]
@@ -79,19 +79,20 @@ enum Asked {
 }
 
 impl RequestContent {
-    /// Content that is all here.
+    /// Creates a body that has completely arrived.
     pub fn whole(content: impl Into<Bytes>) -> Self {
         Self(Source::Whole(content.into()))
     }
 
-    /// Content that arrives, of this length if it is known, and the end where it does.
+    /// Creates a body that is still arriving, and the connection's end of it. `length` is its length, if
+    /// known.
     pub(crate) fn arriving(length: Option<u64>) -> (ContentSender, Self) {
         let state = State { length, ..State::default() };
         let channel = Arc::new(Channel(Mutex::new(state)));
         (ContentSender(channel.clone()), Self(Source::Arriving(Reader(channel))))
     }
 
-    /// The content, if it is all here.
+    /// Returns the body if it has completely arrived.
     pub(crate) const fn as_whole(&self) -> Option<&Bytes> {
         match &self.0 {
             Source::Whole(content) => Some(content),
@@ -99,7 +100,7 @@ impl RequestContent {
         }
     }
 
-    /// Takes the content, if all of it has arrived, in one piece and without a trailer section.
+    /// Takes the body if all of it has arrived in one piece, without a trailer section.
     pub(crate) fn take_arrived(&self) -> Option<Bytes> {
         let Source::Arriving(reader) = &self.0 else { return None };
         let mut state = reader.0.lock();
@@ -133,24 +134,24 @@ impl RequestContent {
         }
     }
 
-    /// The next piece of content, never empty; `None` at its end.
+    /// Returns the next piece, which is never empty. `None` at the end.
     ///
     /// # Errors
-    /// The content will never be complete, or breaks a rule or a limit.
+    /// The body cannot be completed, or breaks a rule or a limit.
     ///
     /// # Cancel safety
-    /// Cancel safe: no content is lost if the future is dropped.
+    /// Cancel safe: no data is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Bytes, ContentError>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// All of the content, if that is at most `limit_bytes`.
+    /// Returns the whole body, if it has at most `limit_bytes`.
     ///
     /// # Errors
-    /// As [`next`](Self::next), and [`ContentError::TooLarge`].
+    /// Like [`next`](Self::next). In addition, [`ContentError::TooLarge`].
     ///
     /// # Cancel safety
-    /// Not cancel safe: content that was read is lost if the future is dropped.
+    /// Not cancel safe: if the future is dropped, the data that it has read is lost.
     pub async fn collect(&mut self, limit_bytes: usize) -> Result<Bytes, ContentError> {
         let mut first = Bytes::new();
         let mut all = BytesMut::new();
@@ -159,7 +160,7 @@ impl RequestContent {
             if first.len() + all.len() + piece.len() > limit_bytes {
                 return Err(ContentError::TooLarge);
             }
-            // Most content comes in one piece, which needs no copy.
+            // Most bodies arrive in one piece and need no copy.
             if first.is_empty() && all.is_empty() {
                 first = piece;
             } else {
@@ -170,7 +171,7 @@ impl RequestContent {
         Ok(if all.is_empty() { first } else { all.freeze() })
     }
 
-    /// Takes the trailer section, once the content has been read to its end; `None` if there is none.
+    /// Takes the trailer section after the end of the body. `None` if there is none.
     pub fn take_trailers(&mut self) -> Option<FieldLinesBuf> {
         let Source::Arriving(reader) = &self.0 else { return None };
         let mut state = reader.0.lock();
@@ -190,8 +191,8 @@ impl RequestContent {
         }
     }
 
-    /// Polls for the next piece, which may be a pipe if `takes_pipes`, from the next read of large content
-    /// on. Empty pipes soon, because there are few.
+    /// Polls for the next piece. If `takes_pipes`, large data may come in a pipe from the next read on. Empty
+    /// pipes soon, because there are few.
     pub fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -213,7 +214,7 @@ impl RequestContent {
         }
     }
 
-    /// Returns `true` if nothing is left, not even a trailer section.
+    /// Returns `true` if neither data nor a trailer section is left.
     pub fn is_end(&self) -> bool {
         match &self.0 {
             Source::Whole(content) => content.is_empty(),
@@ -231,7 +232,7 @@ impl Channel {
         let piece = ready!(self.poll_piece(cx, false));
         Poll::Ready(piece.map(|piece| match piece? {
             RequestPiece::Data(octets) => Ok(octets),
-            // It was not asked for.
+            // Pipes were not requested.
             RequestPiece::Piped(_) => Err(ContentError::Incomplete),
         }))
     }
@@ -268,7 +269,7 @@ impl Channel {
         }
     }
 
-    /// No code that can panic runs while the lock is held.
+    /// Locks the state. Ignores poisoning, because no code that can panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -296,7 +297,7 @@ impl State {
         self.pieces.push_back(Bytes::copy_from_slice(content));
     }
 
-    /// Returns `true` if this number of bytes may still be taken.
+    /// Counts bytes against the limit. Returns `false` if they exceed it.
     const fn allow(&mut self, octets: u64) -> bool {
         let Some(allowed) = self.allowed else { return true };
         let Some(left) = allowed.checked_sub(octets) else { return false };
@@ -326,7 +327,7 @@ impl State {
                 Some(RequestPiece::Data(Bytes::from_owner(octets)))
             }
             Ok(_) | Err(_) => {
-                // The bytes in the pipe are lost, so the content can never be complete.
+                // The bytes in the pipe are lost, so the body can never be complete.
                 self.queued_bytes = 0;
                 self.end = Some(Err(ContentError::Incomplete));
                 None
@@ -352,7 +353,7 @@ impl Drop for Reader {
 }
 
 impl ContentSender {
-    /// Copies `content` for the handler, or drops it if the handler no longer reads.
+    /// Copies data for the handler, or drops it if the handler no longer reads.
     pub(crate) fn send(&self, content: &[u8]) {
         let mut state = self.0.lock();
         if state.is_abandoned {
@@ -380,19 +381,19 @@ impl ContentSender {
         wake(state);
     }
 
-    /// The content is complete.
+    /// Ends the complete body.
     pub(crate) fn finish(&self, trailers: FieldLines<'_>) {
         let mut kept = FieldLinesBuf::new();
         trailers.iter().for_each(|line| kept.append_line(line));
         self.finish_with(kept);
     }
 
-    /// Ends the content with a trailer section that needs no copy.
+    /// Ends the complete body with a trailer section that needs no copy.
     pub(crate) fn finish_with(&self, trailers: FieldLinesBuf) {
         self.end(Ok(trailers));
     }
 
-    /// The content will never be complete.
+    /// Ends the body with an error.
     pub(crate) fn fail(&self, error: ContentError) {
         self.end(Err(error));
     }
@@ -409,12 +410,12 @@ impl ContentSender {
         }
     }
 
-    /// Returns `true` if the handler has asked for content.
+    /// Returns `true` if the handler has asked for data.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.lock().asked != Asked::Nothing
     }
 
-    /// Returns `true` if the handler has dropped the content.
+    /// Returns `true` if the handler has dropped the body.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.0.lock().is_abandoned
     }
@@ -436,7 +437,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// Smaller pieces are put together.
+/// Smaller pieces are joined.
 const SMALL_BYTES: usize = 1 << 10;
 
 impl futures_core::Stream for RequestContent {
@@ -447,22 +448,22 @@ impl futures_core::Stream for RequestContent {
     }
 }
 
-/// Why content cannot be read to its end.
+/// Reason for an incomplete body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// The connection ended before the content did.
+    /// The connection ended before the body.
     Incomplete,
-    /// The content breaks a rule of the protocol, or a limit of the server.
+    /// The body breaks a rule of the protocol, or a limit of the server.
     Malformed(http1::Error),
-    /// The client sent less in time than it must.
+    /// The client was too slow.
     TimedOut,
-    /// The content is larger than the handler allows.
+    /// The body is larger than the handler allows.
     TooLarge,
 }
 
 impl ContentError {
-    /// The status that tells the client.
+    /// Returns the status for the error response.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Incomplete => StatusCode::BAD_REQUEST,
@@ -486,5 +487,5 @@ impl fmt::Display for ContentError {
 
 impl std::error::Error for ContentError {}
 
-/// Maximum size of content that is collected for a handler without a limit of its own: 2 MiB, as in axum.
+/// Maximum size of a body that is collected for a handler without its own limit: 2 MiB, as in axum.
 pub const CONTENT_BYTES_MAX: usize = 2 << 20;

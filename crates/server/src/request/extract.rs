@@ -1,4 +1,4 @@
-//! Values of a request: its query, forms, JSON and cookies; and its rejection if it has none.
+//! Values from a request: query, forms, JSON and cookies, and the rejection of invalid ones.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use super::content::{CONTENT_BYTES_MAX, ContentError};
 use super::{OwnedRequest, Request};
 use crate::response::{IntoResponse, Response};
 
-/// A request that does not hold what the handler asks it for. Returned from a handler, it answers the client.
+/// An error for a request without the required values. If a handler returns it, the client gets an error
+/// response.
 #[derive(Debug)]
 pub struct Rejection {
     status: StatusCode,
@@ -19,12 +20,12 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// A rejection with `status`, and a message for the client.
+    /// Creates a rejection with `status` and a message for the client.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// The status that it is answered with.
+    /// Returns the status of the response.
     pub const fn status(&self) -> StatusCode {
         self.status
     }
@@ -51,64 +52,65 @@ impl fmt::Display for Rejection {
 impl std::error::Error for Rejection {}
 
 impl<'a> Request<'a> {
-    /// The query of the target, read as pairs of names and values.
+    /// Parses the query of the target as pairs of names and values.
     ///
     /// # Errors
-    /// 400 if it is not a `T`.
+    /// 400 if the query is not a `T`.
     pub fn query<T: Deserialize<'a>>(&self) -> Result<T, Rejection> {
         parse_query(self.query_string())
     }
 
-    /// The content, read as `application/x-www-form-urlencoded`.
+    /// Parses the body as `application/x-www-form-urlencoded`.
     ///
     /// # Errors
-    /// 415 if `Content-Type` is another, 422 if the content is not a `T`.
+    /// 415 for another `Content-Type`, 422 if the body is not a `T`.
     pub fn form<'s, T: Deserialize<'s>>(&'s self) -> Result<T, Rejection> {
         parse_form(self.field("content-type"), self.content())
     }
 
-    /// The content, read as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
-    /// 415 if `Content-Type` is not JSON, 400 if the content is not, 422 if it is something other than a `T`.
+    /// 415 if `Content-Type` is not JSON, 400 if the body is not JSON, 422 if the JSON is not a `T`.
     pub fn json<'s, T: Deserialize<'s>>(&'s self) -> Result<T, Rejection> {
         parse_json(self.field("content-type"), self.content())
     }
 
-    /// The cookie `name`, as the client sent it.
+    /// Returns the cookie `name` as sent by the client.
     pub fn cookie(&self, name: &str) -> Option<Cookie<'a>> {
         find_cookie(*self.head(), name)
     }
 }
 
 impl OwnedRequest {
-    /// The query of the target, read as pairs of names and values.
+    /// Parses the query of the target as pairs of names and values.
     ///
     /// # Errors
-    /// 400 if it is not a `T`.
+    /// 400 if the query is not a `T`.
     pub fn query<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Rejection> {
         parse_query(self.query_string())
     }
 
-    /// The content, collected and read as `application/x-www-form-urlencoded`; at most [`CONTENT_BYTES_MAX`].
+    /// Collects the body, at most [`CONTENT_BYTES_MAX`], and parses it as
+    /// `application/x-www-form-urlencoded`.
     ///
     /// # Errors
-    /// As [`Request::form`], and if the content cannot be collected.
+    /// Like [`Request::form`]. In addition, the error of collecting the body.
     pub async fn form<T: DeserializeOwned>(&mut self) -> Result<T, Rejection> {
         let content = self.content().collect(CONTENT_BYTES_MAX).await?;
         parse_form(self.field("content-type"), &content)
     }
 
-    /// The content, collected and read as JSON; at most [`CONTENT_BYTES_MAX`].
+    /// Collects the body, at most [`CONTENT_BYTES_MAX`], and parses it as JSON.
     ///
     /// # Errors
-    /// As [`Request::json`], and if the content cannot be collected.
+    /// Like [`Request::json`]. In addition, the error of collecting the body.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Rejection> {
         let content = self.content().collect(CONTENT_BYTES_MAX).await?;
         parse_json(self.field("content-type"), &content)
     }
 
-    /// The cookie `name`, as the client sent it.
+    /// Returns the cookie `name` as sent by the client.
     pub fn cookie(&self, name: &str) -> Option<Cookie<'_>> {
         find_cookie(self.head(), name)
     }
@@ -149,7 +151,8 @@ fn parse_json<'s, T: Deserialize<'s>>(
     })
 }
 
-/// `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1), with any parameters.
+/// Returns `true` for `application/json` and types with the suffix `+json` (RFC 6839 §3.1), with any
+/// parameters.
 fn is_json(content_type: Option<FieldValue<'_>>) -> bool {
     let Some(value) = content_type.and_then(|value| value.as_str()) else { return false };
     let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The request that a handler gets.
+//! Requests as passed to handlers.
 
 mod content;
 mod extract;
@@ -25,10 +25,10 @@ pub use parameters::Parameters;
 pub(crate) use content::ContentSender;
 use parameters::OwnedParameters;
 
-/// A request that has just been parsed. Its head borrows from the connection's buffer, and so does its
-/// content if all of it has arrived: a handler that answers at once costs no copy and no allocation.
+/// A request that has just been parsed. It borrows its head from the connection's buffer, and also its body
+/// if that has completely arrived. So an immediate response needs no copy and no allocation.
 ///
-/// One that answers later takes an [`OwnedRequest`], made by [`take_owned`](Self::take_owned).
+/// For a later response, call [`take_owned`](Self::take_owned) and use the [`OwnedRequest`].
 #[derive(Debug)]
 pub struct Request<'a> {
     head: &'a RequestHead<'a>,
@@ -39,11 +39,11 @@ pub struct Request<'a> {
     wants_tunnel: bool,
     /// Number of bytes of the path that outer routers have matched.
     mount_prefix: usize,
-    /// There if it came from one of these.
+    /// The trusted proxies, if the request came from one of them.
     proxies: Option<&'a TrustedProxies>,
 }
 
-/// A request that keeps itself: for handlers that answer later, and that read content as it arrives.
+/// A request that owns its data, for handlers that respond later or read the body as it arrives.
 #[derive(Debug)]
 pub struct OwnedRequest {
     head: OwnedRequestHead,
@@ -96,13 +96,13 @@ impl<'a> Request<'a> {
         !is_scheme_served || self.connection.is_host_elsewhere(self.head)
     }
 
-    /// It came from one of `proxies`, if there are any.
+    /// Sets the trusted proxies, if the request came from one of them.
     #[inline]
     pub(crate) const fn set_proxies(&mut self, proxies: Option<&'a TrustedProxies>) {
         self.proxies = proxies;
     }
 
-    /// The content is not all here.
+    /// Sets a body that has not completely arrived.
     pub(crate) fn set_arriving(&mut self, content: RequestContent) {
         self.content = Incoming::Arriving(content);
     }
@@ -118,28 +118,28 @@ impl<'a> Request<'a> {
         self.mount_prefix += prefix;
     }
 
-    /// The whole head.
+    /// Returns the whole head.
     pub const fn head(&self) -> &'a RequestHead<'a> {
         self.head
     }
 
-    /// The method.
+    /// Returns the method.
     pub const fn method(&self) -> Method<'a> {
         self.head.method
     }
 
-    /// The request target as sent.
+    /// Returns the request target as sent.
     pub const fn target(&self) -> RequestTarget<'a> {
         self.head.target
     }
 
-    /// The path of the target as sent, percent-encoded.
+    /// Returns the path of the target as sent, percent-encoded.
     pub fn path(&self) -> &'a str {
         self.head.target.path()
     }
 
-    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path
-    /// elsewhere.
+    /// Returns the path below the prefix at which the handler is [mounted](crate::Router::mount), or else the
+    /// whole path.
     pub fn mounted_path(&self) -> &'a str {
         below(self.path(), self.mount_prefix)
     }
@@ -149,27 +149,27 @@ impl<'a> Request<'a> {
         self.mount_prefix
     }
 
-    /// The query of the target as sent, without its question mark.
+    /// Returns the query of the target as sent, without the question mark.
     pub fn query_string(&self) -> Option<&'a str> {
         self.head.target.query()
     }
 
-    /// The version of the protocol the client speaks.
+    /// Returns the HTTP version of the request.
     pub const fn version(&self) -> Version {
         self.head.version
     }
 
-    /// The header section.
+    /// Returns the header section.
     pub const fn field_lines(&self) -> FieldLines<'a> {
         self.head.field_lines
     }
 
-    /// The value of the first field line named `name`, in any case.
+    /// Returns the value of the first field line with this name. Ignores case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.head.field(name)
     }
 
-    /// The parameters of the route.
+    /// Returns the parameters of the route.
     pub const fn parameters(&self) -> &Parameters<'a> {
         &self.parameters
     }
@@ -180,8 +180,8 @@ impl<'a> Request<'a> {
         self.parameters.get(name).unwrap_or_default()
     }
 
-    /// The content, if all of it has arrived; otherwise nothing. In a handler that is a plain function of a
-    /// `&Request`, it always has.
+    /// Returns the body if it has completely arrived, or else an empty slice. In a handler that is a plain
+    /// function of a `&Request`, the body is always complete.
     pub const fn content(&self) -> &[u8] {
         match self.content {
             Incoming::Whole(content) => content,
@@ -197,7 +197,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns `true` if all content has arrived.
+    /// Returns `true` if the body has completely arrived.
     pub const fn has_whole_content(&self) -> bool {
         matches!(self.content, Incoming::Whole(_))
     }
@@ -207,7 +207,7 @@ impl<'a> Request<'a> {
         self.connection
     }
 
-    /// The worker that drives the connection: its clock, its deadlines and the state of its thread.
+    /// Returns the worker of the connection, with its clock, deadlines and thread-local state.
     pub const fn worker(&self) -> &'a Rc<Worker> {
         self.worker
     }
@@ -220,25 +220,27 @@ impl<'a> Request<'a> {
         self.origin().map_or(self.connection.client, |origin| origin.client)
     }
 
-    /// The scheme that the client uses, as a trusted proxy says, or else the connection.
+    /// Returns the scheme that the client uses: as reported by a trusted proxy, or else that of the
+    /// connection.
     pub fn scheme(&self) -> &'static str {
         self.origin().and_then(|origin| origin.scheme).unwrap_or_else(|| self.connection.scheme())
     }
 
-    /// The host that the client asked for, with its port: as a trusted proxy says, or else that of the target
-    /// or the field `Host`.
+    /// Returns the host of the request with its port: as reported by a trusted proxy, or else from the target
+    /// or `Host`.
     pub fn host(&self) -> &'a str {
         let said = self.origin().and_then(|origin| origin.host);
         said.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
     }
 
-    /// Returns the kind of forwarding headers that count, if the request came from a trusted proxy.
+    /// Returns the kind of forwarding headers to read, if the request came from a trusted proxy.
     pub fn proxy_fields(&self) -> Option<ProxyFields> {
         self.proxies.map(TrustedProxies::fields)
     }
 
     /// Returns the entries of [`proxy_fields`](Self::proxy_fields) that trusted proxies have written,
-    /// beginning with the address of the client. Entries before that may be forged by the client.
+    /// beginning with the address of the client. The client may have forged earlier entries, which are left
+    /// out.
     pub fn proxy_chain(&self) -> Vec<&'a [u8]> {
         let chain = |proxies: &TrustedProxies| proxies.chain(self.connection.client, self.head.field_lines);
         self.proxies.map(chain).unwrap_or_default()
@@ -277,15 +279,15 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Drops the trailer section of arriving content, for layers that own headers which must not arrive
-    /// there.
+    /// Drops the trailer section of an arriving body. For layers that control headers which must not appear
+    /// in trailers.
     pub fn drop_trailers(&mut self) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.drop_trailers();
         }
     }
 
-    /// Takes the content over, as far as it has arrived and as it arrives; none is left here.
+    /// Takes the body: the available part and the rest as it arrives. The request keeps an empty body.
     pub fn take_content(&mut self) -> RequestContent {
         match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
             Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
@@ -321,13 +323,13 @@ impl<'a> Request<'a> {
         match (whole, request.content) {
             (Some(content), _) => self.content = Incoming::Whole(content),
             (None, Incoming::Arriving(content)) => self.content = Incoming::Arriving(content),
-            // It was taken.
+            // The body was taken.
             (None, Incoming::Whole(_)) => {}
         }
         answer
     }
 
-    /// Copies what is borrowed, and takes the content over: none is left here.
+    /// Copies borrowed data and takes the body. This request keeps an empty body.
     pub fn take_owned(&mut self) -> OwnedRequest {
         OwnedRequest {
             head: OwnedRequestHead::from(*self.head),
@@ -343,8 +345,8 @@ impl<'a> Request<'a> {
 }
 
 impl OwnedRequest {
-    /// The request as one that borrows, with `head`, which is its own, and `content` as the whole of its
-    /// content.
+    /// Returns a borrowing request with `head`, which belongs to this request, and with the complete body
+    /// `content`.
     pub(crate) fn as_request<'s>(&'s self, head: &'s RequestHead<'s>, content: &'s [u8]) -> Request<'s> {
         Request {
             head,
@@ -358,53 +360,53 @@ impl OwnedRequest {
         }
     }
 
-    /// The whole head.
+    /// Returns the whole head.
     pub fn head(&self) -> RequestHead<'_> {
         self.head.as_head()
     }
 
-    /// The method.
+    /// Returns the method.
     pub fn method(&self) -> Method<'_> {
         self.head().method
     }
 
-    /// The request target as sent.
+    /// Returns the request target as sent.
     pub fn target(&self) -> RequestTarget<'_> {
         self.head().target
     }
 
-    /// The version of the protocol the client speaks.
+    /// Returns the HTTP version of the request.
     pub fn version(&self) -> Version {
         self.head().version
     }
 
-    /// The header section.
+    /// Returns the header section.
     pub fn field_lines(&self) -> FieldLines<'_> {
         self.head().field_lines
     }
 
-    /// The path of the target as sent, percent-encoded.
+    /// Returns the path of the target as sent, percent-encoded.
     pub fn path(&self) -> &str {
         self.head().target.path()
     }
 
-    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path
-    /// elsewhere.
+    /// Returns the path below the prefix at which the handler is [mounted](crate::Router::mount), or else the
+    /// whole path.
     pub fn mounted_path(&self) -> &str {
         below(self.path(), self.mount_prefix)
     }
 
-    /// The query of the target as sent, without its question mark.
+    /// Returns the query of the target as sent, without the question mark.
     pub fn query_string(&self) -> Option<&str> {
         self.head().target.query()
     }
 
-    /// The value of the first field line named `name`, in any case.
+    /// Returns the value of the first field line with this name. Ignores case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.head().field(name)
     }
 
-    /// The parameters of the route.
+    /// Returns the parameters of the route.
     pub fn parameters(&self) -> Parameters<'_> {
         self.parameters.as_parameters()
     }
@@ -415,12 +417,12 @@ impl OwnedRequest {
         self.parameters().get(name).unwrap_or_default()
     }
 
-    /// The content, to be read.
+    /// Returns the body for reading.
     pub const fn content(&mut self) -> &mut RequestContent {
         &mut self.content
     }
 
-    /// Takes the content out; none is left.
+    /// Takes the body. The request keeps an empty one.
     pub fn take_content(&mut self) -> RequestContent {
         std::mem::replace(&mut self.content, RequestContent::whole(Bytes::new()))
     }
@@ -430,7 +432,7 @@ impl OwnedRequest {
         &self.connection
     }
 
-    /// The worker that drives the connection: its clock, its deadlines and the state of its thread.
+    /// Returns the worker of the connection, with its clock, deadlines and thread-local state.
     pub const fn worker(&self) -> &Rc<Worker> {
         &self.worker
     }
@@ -460,7 +462,7 @@ fn offers(field_lines: FieldLines<'_>, protocol: &str) -> bool {
     field_lines.all("upgrade").any(|value| list::contains_token(value.as_bytes(), protocol))
 }
 
-/// The root is `/`, however it is written.
+/// Returns the path below `prefix`. An empty rest becomes `/`.
 fn below(path: &str, prefix: usize) -> &str {
     match path.get(prefix..) {
         Some("") | None => "/",

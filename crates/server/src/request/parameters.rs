@@ -1,4 +1,4 @@
-//! Parameters: the parts of the path in place of `{name}` of the route.
+//! Route parameters: parts of the path that match a `{name}` of the route.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ enum Source<'a> {
 /// A name and a value, percent-encoded.
 type KeptParameter = (Box<str>, Box<str>);
 
-/// Parameters that do not borrow.
+/// Route parameters that do not borrow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnedParameters(Vec<KeptParameter>);
 
@@ -32,7 +32,7 @@ impl<'a> Parameters<'a> {
         Self(Source::Matched(params))
     }
 
-    /// The parameter `name`, as it stood in the path, percent-encoded.
+    /// Returns the parameter `name` as sent, percent-encoded.
     pub fn raw(&self, name: &str) -> Option<&'a str> {
         match &self.0 {
             Source::None => None,
@@ -41,12 +41,12 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// The parameter `name`, decoded; `None` too if it is not UTF-8 then.
+    /// Returns the decoded parameter `name`. `None` if it is missing or not UTF-8.
     pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
         percent_decode_str(self.raw(name)?).decode_utf8().ok()
     }
 
-    /// All parameters in the order of the route, percent-encoded.
+    /// Returns all parameters in the order of the route, percent-encoded.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let (matched, kept) = match &self.0 {
             Source::None => (None, None),

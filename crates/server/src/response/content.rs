@@ -1,4 +1,4 @@
-//! The content of a response: complete, from a file, or piece by piece.
+//! Response bodies: complete, from a file, or streamed.
 
 use std::any::Any;
 use std::fmt;
@@ -13,7 +13,7 @@ use thruway_net::{Pipe, PooledBuffer};
 use super::tunnel::TunnelHandler;
 use crate::request::RequestContent;
 
-/// The content of a response.
+/// A response body.
 #[derive(Default)]
 pub struct Content(pub(crate) Source);
 
@@ -27,9 +27,9 @@ pub(crate) enum Source {
     Bytes(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
-    /// No content, because the request was HEAD; its length, if known.
+    /// No body, because the request was HEAD, but its length if known.
     LeftOut(Option<u64>),
-    /// No content, and no HTTP after the head.
+    /// No body, and no HTTP after the head.
     Tunnel(TunnelHandler),
 }
 
@@ -39,31 +39,30 @@ pub(crate) struct FileRange {
     pub(crate) file: File,
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// A value that is kept until the part is sent.
+    /// A value to keep until the part is sent.
     pub(crate) held: Option<Box<dyn Any + Send>>,
 }
 
-/// Content that comes piece by piece. It is asked for the next piece only when there is room for it.
+/// A body that is streamed in pieces. The connection polls for the next piece only when it can buffer it.
 ///
-/// Every [`futures_core::Stream`] of `Result<Bytes, _>` becomes one by [`Content::stream`].
+/// [`Content::stream`] converts every [`futures_core::Stream`] of `Result<Bytes, _>`.
 pub trait ContentStream {
-    /// The next piece; `None` at the end.
+    /// Polls for the next piece. `None` at the end.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
 
     /// Polls for the next bytes in a pipe. The connection calls it before [`poll_next`](Self::poll_next) if
-    /// the socket of the client accepts pipes and the content has a [length](Self::length). `None` if no pipe
-    /// is available now; then the connection calls `poll_next`.
+    /// the client's socket supports pipes and the body has a [length](Self::length). `None` if no pipe is
+    /// available now; then the connection calls `poll_next`.
     fn poll_pipe(self: Pin<&mut Self>, _: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
         None
     }
 
-    /// Goes on with what needs no room for a piece: called in the place of the others while there is none, as
-    /// the client does not read. A stream that passes the content of its request on does that here; else a
-    /// client that reads when it has sent everything, and this end, would wait for each other. Nothing unless
-    /// said otherwise.
+    /// Makes progress that produces no piece. The connection calls it instead of the other methods while the
+    /// client does not read. A stream that forwards the request body must forward it here too. Otherwise, a
+    /// client that sends its whole request before it reads would wait forever. Does nothing by default.
     ///
     /// # Errors
-    /// The content will not be complete.
+    /// The body cannot be completed.
     fn poll_meanwhile(self: Pin<&mut Self>, _: &mut Context<'_>) -> Result<(), BoxError> {
         Ok(())
     }
@@ -82,19 +81,19 @@ pub trait ContentStream {
 /// Behavior of a stream when the server drains.
 #[derive(Clone, Debug)]
 pub enum AtDrain {
-    /// It is sent to its end, which the drain waits for.
+    /// The stream is sent to its end, and the drain waits for it.
     Finishes,
     /// The stream ends after these bytes, or at once if there are none. For endless streams that clients know
     /// how to resume.
     Ends(Bytes),
 }
 
-/// A piece of streamed content.
+/// A piece of a streamed body.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// Bytes of content.
+    /// Bytes of the body.
     Data(Bytes),
-    /// The trailer section, after the last data. Sent only where the framing has room for it.
+    /// The trailer section, after the last data. Sent only if the framing supports it.
     Trailers(FieldLinesBuf),
 }
 
@@ -102,22 +101,22 @@ pub enum Piece {
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Content {
-    /// No content.
+    /// Creates an empty body.
     pub const fn empty() -> Self {
         Self(Source::Empty)
     }
 
-    /// A copy of `octets`, in a buffer that is used again.
+    /// Creates a body with a copy of `octets`, in a pooled buffer.
     pub fn copy_of(octets: &[u8]) -> Self {
         Self(Source::Pooled(PooledBuffer::copy_of(octets)))
     }
 
-    /// Returns `length` bytes of `file` from `offset` on. The kernel sends them where it can.
+    /// Creates a body with `length` bytes of `file` from `offset` on. The kernel sends them if possible.
     pub const fn file(file: File, offset: u64, length: u64) -> Self {
         Self(Source::File(FileRange { file, offset, length, held: None }))
     }
 
-    /// Returns content with the items of `stream`.
+    /// Creates a body with the items of `stream`.
     pub fn stream<S, E>(stream: S) -> Self
     where
         S: futures_core::Stream<Item = Result<Bytes, E>> + 'static,
@@ -126,12 +125,13 @@ impl Content {
         Self::from_content_stream(DataStream(Box::pin(stream)))
     }
 
-    /// Returns content with the items of `stream`.
+    /// Creates a body with the items of `stream`.
     pub fn from_content_stream(stream: impl ContentStream + 'static) -> Self {
         Self(Source::Stream(Box::pin(stream)))
     }
 
-    /// The content of an answer to HEAD by a handler that leaves it out; its length, if that is known.
+    /// Creates a missing body for the response to HEAD. `length` is the length that the body would have, if
+    /// known.
     pub const fn left_out(length: Option<u64>) -> Self {
         Self(Source::LeftOut(length))
     }
@@ -150,7 +150,7 @@ impl Content {
     }
 }
 
-/// A stream of data only, as the ecosystem knows it.
+/// A [`futures_core::Stream`] of data as a body.
 struct DataStream<S>(Pin<Box<S>>);
 
 impl<S, E> ContentStream for DataStream<S>
@@ -163,7 +163,7 @@ where
     }
 }
 
-/// Sends the content of a request back as it arrives.
+/// Sends the request body back as it arrives.
 impl ContentStream for RequestContent {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let next = RequestContent::poll_next(self.get_mut(), cx);
@@ -217,11 +217,11 @@ impl From<PooledBuffer> for Content {
     }
 }
 
-/// Text that is put together without allocating: `Response::text(format_args!("Hello, {name}!"))`.
+/// Formats text without an allocation: `Response::text(format_args!("Hello, {name}!"))`.
 impl From<fmt::Arguments<'_>> for Content {
     fn from(text: fmt::Arguments<'_>) -> Self {
         let mut buffer = PooledBuffer::take();
-        // Only an implementation of `Display` can fail here; then the text ends where it did.
+        // Only a faulty `Display` implementation can fail here. Then the text ends at this point.
         let _ = std::io::Write::write_fmt(&mut *buffer, text);
         Self(Source::Pooled(buffer))
     }

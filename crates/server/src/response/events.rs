@@ -19,7 +19,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event with `data`, which may have several lines.
+    /// Creates an event with `data`, which may have several lines.
     pub fn data(data: &str) -> Self {
         let mut event = Self::default();
         for line in lines(data) {
@@ -55,14 +55,14 @@ impl Event {
         let _ = writeln!(self.text, "{field}: {value}");
     }
 
-    /// The event as it is sent, with the empty line that ends it.
+    /// Returns the bytes of the event, including the empty line at its end.
     pub fn into_octets(mut self) -> Bytes {
         self.text.push('\n');
         self.text.into()
     }
 }
 
-/// Lines as the standard parts them: at CRLF, LF or CR.
+/// Splits text into lines as the standard requires: at CRLF, LF or CR.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
@@ -76,16 +76,16 @@ fn without_line_ends(text: &str) -> String {
 pub struct EventSender(ContentWriter);
 
 impl EventSender {
-    /// Sends `event` when the client has room for it.
+    /// Sends `event`. Waits while the client does not read.
     ///
     /// # Cancel safety
-    /// Cancel safe: if the future is dropped before its end, nothing was sent.
+    /// Cancel safe: if the future is dropped, the event was not sent.
     pub async fn send(&mut self, event: Event) {
         self.0.write(event.into_octets()).await;
     }
 }
 
-/// A stream of events, and what a drain makes of it.
+/// Creates a body with the stream of events, and its behavior in a drain.
 pub(super) fn content<F>(
     keep_alive: Duration,
     at_drain: impl FnMut() -> AtDrain + Unpin + 'static,
@@ -99,12 +99,12 @@ where
     Content::from_content_stream(content)
 }
 
-/// Puts a comment into the stream when nothing else was sent for a while.
+/// Inserts a comment into the stream after a time without events.
 struct KeptAlive<F, D> {
     events: Written<F>,
     period: Duration,
     at_drain: D,
-    /// Runs out when a comment is due.
+    /// Timer for the next comment.
     silence: Option<Pin<Box<Sleep>>>,
 }
 

@@ -34,13 +34,13 @@ impl Response {
     }
 }
 
-/// A stream, and what is kept as long as it is there.
+/// A stream, and a value to keep as long as the stream.
 struct Held<G> {
     stream: Pin<Box<dyn ContentStream>>,
     _guard: G,
 }
 
-/// The guard is never pinned, and the stream is in a box.
+/// The guard is never pinned, and the stream is boxed.
 impl<G> Unpin for Held<G> {}
 
 impl<G> ContentStream for Held<G> {
@@ -65,7 +65,7 @@ impl<G> ContentStream for Held<G> {
     }
 }
 
-/// Bytes, and a value that is kept as long as they are.
+/// Bytes, and a value to keep as long as the bytes.
 struct HeldOctets<G> {
     octets: Bytes,
     _guard: G,
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that has a pipe, and nothing else.
+    /// A stream with a single pipe and no other data.
     struct Piped;
 
     impl ContentStream for Piped {
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Once content was copied where a policy held something for it.
+    /// The server once copied a piped body into memory if a policy had attached a guard to the response.
     #[test]
     fn what_comes_in_pipes_still_does() {
         let mut response =

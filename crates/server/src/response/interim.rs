@@ -1,4 +1,4 @@
-//! Interim responses, which a handler sends before its answer.
+//! Interim responses (1xx), which a handler sends before its final response.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,25 +8,25 @@ use thruway_net::Worker;
 
 use super::Response;
 
-/// An interim response on its way, in no version yet.
+/// An interim response, independent of the HTTP version.
 #[derive(Debug)]
 pub(crate) struct InterimResponse {
     pub(crate) status: StatusCode,
     pub(crate) field_lines: FieldLinesBuf,
 }
 
-/// The place of a worker for interim responses that are sent while it polls the future of an answer; `None`
-/// at other times.
+/// Collects the interim responses that handlers of a worker send while it polls them. `None` outside of such
+/// a poll.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct InterimSlot(Rc<RefCell<Option<Vec<InterimResponse>>>>);
 
 impl InterimSlot {
-    /// The slot of `worker`.
+    /// Returns the slot of `worker`.
     pub(crate) fn of(worker: &Worker) -> Self {
         worker.state::<Self>().clone()
     }
 
-    /// Collects behind `waiting` the interim responses that are sent while `poll` runs, which must not panic.
+    /// Appends the interim responses that are sent during `poll` to `waiting`. `poll` must not panic.
     #[inline]
     pub(crate) fn collect<R>(&self, waiting: &mut Vec<InterimResponse>, poll: impl FnOnce() -> R) -> R {
         self.0.replace(Some(std::mem::take(waiting)));
@@ -36,8 +36,8 @@ impl InterimSlot {
     }
 }
 
-/// Sends interim responses of the requests of one worker, such as 103 with the links that a client may already
-/// follow (RFC 9110 §15.2).
+/// Sends interim responses for the requests of one worker, such as 103 with links to preload (RFC 9110
+/// §15.2).
 #[derive(Clone, Debug)]
 pub struct InterimSender(InterimSlot);
 
@@ -47,12 +47,11 @@ impl InterimSender {
         Self(InterimSlot::of(worker))
     }
 
-    /// Sends the status and the fields of `response` ahead of the final response.
+    /// Sends status and headers of `response` before the final response.
     ///
-    /// Call it in the future of an [`Answer::Later`](crate::Answer::Later), in its own task: the interim
-    /// response belongs to the request that the worker polls. At any other time the call has no effect. It
-    /// also has no effect for HTTP/1.0 clients, for 101, and when 16 KiB of interim responses wait for a slow
-    /// client.
+    /// Call it in the future of an [`Answer::Later`](crate::Answer::Later), in the same task. The interim
+    /// response then belongs to the request that the worker polls. The call has no effect at any other time,
+    /// for HTTP/1.0 clients, for status 101, and while 16 KiB of interim responses wait for a slow client.
     pub fn send(&self, response: &Response) {
         let status = response.status();
         if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
@@ -67,20 +66,20 @@ impl InterimSender {
     }
 }
 
-/// Sends an interim response like [`InterimSender::send`], for code that has no worker at hand, such as an axum
-/// handler. It looks up the worker of the current thread.
+/// Sends an interim response like [`InterimSender::send`]. For code without access to the worker, such as an
+/// axum handler: it looks up the worker of the current thread.
 pub fn send_interim(response: &Response) {
     if let Some(worker) = Worker::current() {
         InterimSender::of(&worker).send(response);
     }
 }
 
-/// Returns its approximate size in bytes.
+/// Returns the approximate size in bytes.
 fn room(interim: &InterimResponse) -> usize {
     STATUS_LINE_BYTES + interim.field_lines.octets().len()
 }
 
-/// Maximum size of interim responses that wait behind other answers or for a slow client.
+/// Maximum size of interim responses that wait for other responses or for a slow client.
 const WAITING_BYTES_MAX: usize = 16 << 10;
 
 const STATUS_LINE_BYTES: usize = 32;

@@ -16,16 +16,16 @@ use super::{Content, Response};
 /// | `&'static str`, `String`, `Cow<str>` | 200, `text/plain` |
 /// | `&'static [u8]`, `Vec<u8>`, [`Bytes`], [`Content`] | 200, `application/octet-stream` |
 /// | [`Json<T>`](Json) | 200, `application/json` |
-/// | [`StatusCode`], `()` | that status, or 204, without content |
-/// | `(StatusCode, value)` | the value's with that status |
-/// | `Result`, `Option` | of either side; 404 for `None` |
+/// | [`StatusCode`], `()` | this status (204 for `()`) without a body |
+/// | `(StatusCode, value)` | response of the value, with this status |
+/// | `Result`, `Option` | response of the contained value; 404 for `None` |
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a response")]
 pub trait IntoResponse {
-    /// The response.
+    /// Converts the value into a response.
     fn into_response(self) -> Response;
 }
 
-/// A value to be sent as JSON.
+/// A value to send as JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(pub T);
 

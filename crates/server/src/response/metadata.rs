@@ -1,15 +1,15 @@
-//! Metadata that a handler adds to its response, for access logs and metrics.
+//! Metadata that a handler adds to its response for access logs and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The way of a forwarded request. A gateway adds it to its response with
+/// Data about a forwarded request. A gateway adds it to its response with
 /// [`set_forwarded`](crate::Response::set_forwarded).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forwarded {
     /// The name of the upstream.
     pub upstream: Arc<str>,
-    /// Which of its servers had the request last.
+    /// The last server of the upstream that received the request.
     pub server: Option<Arc<str>>,
     /// Number of retries.
     pub retries: u32,
@@ -17,30 +17,30 @@ pub struct Forwarded {
     pub queue: Duration,
     /// Time to open the last connection. `None` if a connection was reused or none could be opened.
     pub connect: Option<Duration>,
-    /// Time from then until the response head of the last server.
+    /// Time from then until the last server sent its response head.
     pub head: Option<Duration>,
-    /// Why there is no response of a server.
+    /// Reason for a missing response of the server.
     pub failure: Option<&'static str>,
-    /// Request id, if the client or the upstream gets it.
+    /// Request id, if it is sent to the client or the upstream server.
     pub request_id: Option<Box<str>>,
 }
 
-/// The policy that refused a request. It adds this to its response with
+/// The policy that rejected a request. The policy adds this to its response with
 /// [`set_refused`](crate::Response::set_refused).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// The name of what refused it.
+    /// Name of the policy.
     pub policy: Arc<str>,
-    /// Why, in a word.
+    /// Reason, in one word.
     pub reason: &'static str,
 }
 
-/// Metadata of a handler about a request, for the record.
+/// Metadata from a handler about a request, for the record.
 #[derive(Debug)]
 pub(crate) enum Told {
     Forwarded(Box<Forwarded>),
     Refused(Box<Refused>),
-    /// A layer has authenticated a user. The handler behind it may have set more.
+    /// User authenticated by a layer, with metadata from the handler behind it.
     User(Box<(Box<str>, Option<Told>)>),
 }
 
@@ -67,7 +67,7 @@ impl Told {
 }
 
 impl Forwarded {
-    /// To `upstream`; nothing else has happened yet.
+    /// Creates the metadata of a request to `upstream`, before any attempt.
     pub const fn to(upstream: Arc<str>) -> Self {
         Self {
             upstream,

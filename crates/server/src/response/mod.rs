@@ -1,4 +1,4 @@
-//! The response that a handler returns.
+//! Responses as returned by handlers.
 
 mod content;
 mod events;
@@ -33,8 +33,8 @@ pub(crate) use interim::{InterimResponse, InterimSlot};
 pub(crate) use metadata::Told;
 pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
-/// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and
-/// `Connection`, and `Date` and `Server` unless they are set here.
+/// A response. The server sets the headers that frame it: `Content-Length`, `Transfer-Encoding` and
+/// `Connection`. It adds `Date` and `Server` if they are missing.
 #[derive(Debug)]
 pub struct Response {
     status: StatusCode,
@@ -57,7 +57,7 @@ pub(crate) struct Marks {
 }
 
 impl Response {
-    /// A response without fields and content.
+    /// Creates a response without headers and body.
     #[inline]
     pub const fn new(status: StatusCode) -> Self {
         Self {
@@ -69,19 +69,19 @@ impl Response {
         }
     }
 
-    /// 200 with text. `format_args!` as text is put together without allocating.
+    /// Creates a 200 response with text. `format_args!` needs no allocation.
     #[inline]
     pub fn text(text: impl Into<Content>) -> Self {
         Self::ok(TEXT, text)
     }
 
-    /// 200 with a page of HTML.
+    /// Creates a 200 response with an HTML page.
     #[inline]
     pub fn html(page: impl Into<Content>) -> Self {
         Self::ok(HTML, page)
     }
 
-    /// 200 with `value` as JSON; 500 if it cannot be written as such.
+    /// Creates a 200 response with `value` as JSON, or 500 if serialization fails.
     pub fn json(value: &impl Serialize) -> Self {
         let mut buffer = PooledBuffer::take();
         match serde_json::to_writer(&mut *buffer, value) {
@@ -93,22 +93,22 @@ impl Response {
         }
     }
 
-    /// 200 with `content` and the field lines `field_lines`, which cost nothing at run time: see
-    /// [`FieldLinesBuf::from_static`].
+    /// Creates a 200 response with the body `content` and constant headers, which cost nothing at run time:
+    /// see [`FieldLinesBuf::from_static`].
     #[inline]
     pub fn ok(field_lines: FieldLinesBuf, content: impl Into<Content>) -> Self {
         Self { field_lines, content: content.into(), ..Self::new(StatusCode::OK) }
     }
 
-    /// A redirect to `location`. 303 asks for a GET, 307 and 308 for the same method again; 301 and 308 are
-    /// for ever (RFC 9110 §15.4).
+    /// Creates a redirect to `location`. With 303 the client sends a GET, with 307 and 308 the same method.
+    /// 301 and 308 are permanent (RFC 9110 §15.4).
     pub fn redirect(status: StatusCode, location: &str) -> Self {
         Self::new(status).with_field("Location", location)
     }
 
-    /// A stream of server-sent events that `send` sends; a comment goes out after `keep_alive` without
-    /// events, so that a client that has gone is noticed. When the server drains, the stream is over: clients
-    /// connect again.
+    /// Creates a stream of server-sent events, which `send` produces. After `keep_alive` without events, a
+    /// comment is sent, so that the server notices clients that have left. A drain ends the stream, and
+    /// clients reconnect.
     pub fn events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -116,7 +116,7 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Ends(Bytes::new()), send))
     }
 
-    /// Returns a stream of events with a last event for clients that are connected when the server drains.
+    /// Creates a stream of events with a last event for clients that are connected when the server drains.
     /// With `None`, the stream continues.
     pub fn events_with_farewell<F>(
         keep_alive: Duration,
@@ -131,7 +131,7 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, at_drain, send))
     }
 
-    /// Returns a stream of events that ends on its own. A drain waits for it.
+    /// Creates a finite stream of events. A drain waits for its end.
     pub fn finite_events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -139,8 +139,8 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Finishes, send))
     }
 
-    /// Hands the connection over to `run`: 101 with `protocol`, and what follows is no longer HTTP. To a
-    /// request that did not ask for it, the answer is 426 (RFC 9110 §7.8 and §15.5.22).
+    /// Creates a 101 response that switches to `protocol`. Then `run` gets the connection. Requests without
+    /// such an upgrade get 426 (RFC 9110 §7.8 and §15.5.22).
     pub fn upgrade<F>(protocol: &str, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -150,13 +150,13 @@ impl Response {
             .with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// Returns 426: the resource is available only over `protocol`, and the client must ask for it (RFC 9110
-    /// §15.5.22).
+    /// Creates a 426 response: the resource is available only over `protocol`, and the client must ask for it
+    /// (RFC 9110 §15.5.22).
     pub fn upgrade_required(protocol: &str) -> Self {
         Self::new(StatusCode::UPGRADE_REQUIRED).with_field("Upgrade", protocol).with_connection_upgrade()
     }
 
-    /// Hands the connection over to `run`, as the success of a CONNECT (RFC 9110 §9.3.6).
+    /// Creates the response to a successful CONNECT (RFC 9110 §9.3.6). Then `run` gets the connection.
     pub fn tunnel<F>(run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -164,8 +164,8 @@ impl Response {
         Self::new(StatusCode::OK).with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// Turns the response into one that hands the connection over to `run`, for relays of an upgrade or of a
-    /// successful CONNECT. Status and headers stay.
+    /// Turns the response into a tunnel that `run` handles. For relays of an upgrade or of a successful
+    /// CONNECT. Status and headers stay.
     #[must_use]
     pub fn into_tunnel<F>(self, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
@@ -207,11 +207,11 @@ impl Response {
         self.with_field("Set-Cookie", cookie.to_string())
     }
 
-    /// Adds a field line. `Content-Length`, `Transfer-Encoding` and `Keep-Alive` are passed over, and of
-    /// `Connection` all but `close`, which ends the connection after this response.
+    /// Appends a header. Ignores `Content-Length`, `Transfer-Encoding` and `Keep-Alive`. Of `Connection`,
+    /// only `close` has an effect: it ends the connection after this response.
     ///
     /// # Errors
-    /// The line is invalid; nothing was added.
+    /// The header is invalid. Then nothing is added.
     pub fn append_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let line =
             FieldLine { name: FieldName::new(name.as_bytes())?, value: FieldValue::new(value.as_ref())? };
@@ -219,7 +219,7 @@ impl Response {
         Ok(())
     }
 
-    /// Adds a field line that a parser has checked; some are passed over, as by
+    /// Appends a header that a parser has checked. Ignores the same headers as
     /// [`append_field`](Self::append_field).
     pub fn append_line(&mut self, line: FieldLine<'_>) {
         if self.marks.take_in(line) {
@@ -227,8 +227,8 @@ impl Response {
         }
     }
 
-    /// Adds those of `lines`, which a parser has checked, that `is_kept` says; some are passed over, as by
-    /// [`append_field`](Self::append_field).
+    /// Appends the headers of `lines` for which `is_kept` returns `true`. A parser must have checked them.
+    /// Ignores the same headers as [`append_field`](Self::append_field).
     #[inline]
     pub fn append_kept<'l>(&mut self, lines: FieldLines<'l>, mut is_kept: impl FnMut(FieldLine<'l>) -> bool) {
         let Self { field_lines, marks, .. } = self;
@@ -240,18 +240,18 @@ impl Response {
         self.field_lines.reserve(octets);
     }
 
-    /// Replaces all field lines of this name by one; some are passed over, as by
+    /// Replaces all headers with this name by one. Ignores the same headers as
     /// [`append_field`](Self::append_field).
     ///
     /// # Errors
-    /// The line is invalid; nothing was changed.
+    /// The header is invalid. Then nothing is changed.
     pub fn set_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         FieldValue::new(value.as_ref())?;
         self.remove_field(name);
         self.append_field(name, value)
     }
 
-    /// Removes all field lines of this name.
+    /// Removes all headers with this name.
     pub fn remove_field(&mut self, name: &str) {
         match OwnField::named(name.as_bytes()) {
             Some(OwnField::Server) => self.marks.has_server = false,
@@ -261,29 +261,29 @@ impl Response {
         self.field_lines.remove(name);
     }
 
-    /// The response after which the connection ends.
+    /// Ends the connection after this response.
     #[must_use]
     pub const fn and_close(mut self) -> Self {
         self.marks.is_last = true;
         self
     }
 
-    /// The status.
+    /// Returns the status.
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The field lines.
+    /// Returns the headers.
     pub const fn field_lines(&self) -> &FieldLinesBuf {
         &self.field_lines
     }
 
-    /// The value of the first field line named `name`, in any case.
+    /// Returns the value of the first header with this name. Ignores case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.field_lines.field(name)
     }
 
-    /// The content.
+    /// Returns the body.
     pub const fn content(&self) -> &Content {
         &self.content
     }
@@ -294,8 +294,7 @@ impl Response {
         matches!(self.content.0, Source::Tunnel(_))
     }
 
-    /// The answer to a request that should have asked for the upgrade that this response makes (RFC 9110
-    /// §15.5.22).
+    /// Returns the response to a request without the upgrade that this response requires (RFC 9110 §15.5.22).
     #[cold]
     pub(crate) fn to_upgrade_required(&self) -> Self {
         let mut required = Self::new(StatusCode::UPGRADE_REQUIRED);
@@ -305,11 +304,11 @@ impl Response {
         required.with_connection_upgrade()
     }
 
-    /// Adds the connection option `upgrade` that belongs to `Upgrade` (RFC 9110 §7.8), for relays of a
-    /// response that names other protocols.
+    /// Adds `Connection: upgrade`, which `Upgrade` requires (RFC 9110 §7.8). For relays of a response that
+    /// lists other protocols.
     #[must_use]
     pub fn with_connection_upgrade(mut self) -> Self {
-        // Past the check for fields that are the server's own: here the server itself speaks.
+        // Bypasses the check for headers that only the server may set.
         let _ = self.field_lines.append("Connection", "upgrade");
         self
     }
@@ -320,22 +319,22 @@ impl Response {
         self.marks
     }
 
-    /// Tells how the request was forwarded, for the record of it.
+    /// Sets data about the forwarding of the request, for the record.
     pub fn set_forwarded(&mut self, forwarded: Box<Forwarded>) {
         self.told = Some(Told::Forwarded(forwarded));
     }
 
-    /// Tells what has refused the request, for the record of it.
+    /// Sets the policy that has rejected the request, for the record.
     pub fn set_refused(&mut self, refused: Refused) {
         self.told = Some(Told::Refused(Box::new(refused)));
     }
 
-    /// Sets the name of the user that the request was authenticated as, for the record of it. For layers in
-    /// front of a handler: set it last, since [`set_forwarded`](Self::set_forwarded) and
-    /// [`set_refused`](Self::set_refused) replace it.
+    /// Sets the name of the authenticated user, for the record. For layers in front of a handler. Set it
+    /// last, because [`set_forwarded`](Self::set_forwarded) and [`set_refused`](Self::set_refused) replace
+    /// it.
     pub fn set_user(&mut self, user: impl Into<Box<str>>) {
         let told = match self.told.take() {
-            // The first policy of a route names the user; its response passes through that policy last.
+            // The first policy of a route determines the user. Its `set_user` runs last.
             Some(Told::User(both)) => both.1,
             other => other,
         };
@@ -347,7 +346,7 @@ impl Response {
         self.told.take()
     }
 
-    /// Takes the content out.
+    /// Takes the body.
     #[inline]
     pub(crate) fn take_content(&mut self) -> Source {
         std::mem::take(&mut self.content.0)
@@ -355,7 +354,7 @@ impl Response {
 }
 
 impl Marks {
-    /// Takes note of a field line that is to be added. Whether it is to be written.
+    /// Evaluates a header before it is added. Returns `false` if it must not be added.
     #[inline]
     fn take_in(&mut self, line: FieldLine<'_>) -> bool {
         match OwnField::named(line.name.as_bytes()) {
@@ -372,7 +371,7 @@ impl Marks {
     }
 }
 
-/// Fields that the server writes itself.
+/// Headers that the server writes itself.
 enum OwnField {
     Connection,
     Framing,

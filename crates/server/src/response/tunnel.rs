@@ -1,4 +1,4 @@
-//! A connection that is no longer HTTP: after `101 (Switching Protocols)`, or a successful CONNECT.
+//! Connections after the switch from HTTP: after `101 (Switching Protocols)`, or a successful CONNECT.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,17 +12,17 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The bytes of a connection in both directions. It implements the traits of tokio, so crates for other
-/// protocols can use it. Over TLS, bytes of a pending write may already be on their way: the next write must
-/// begin with the same bytes, so do not replace a pending write by another one.
+/// A connection as a byte stream in both directions. It implements the traits of tokio, so crates for other
+/// protocols can use it. Over TLS, some bytes of a pending write may already be encrypted. The next write
+/// must begin with the same bytes, so do not replace a pending write by another one.
 ///
-/// Bytes that the peer has not taken when the tunnel is dropped are still sent. Over TLS, the peer also gets
-/// the end of the stream, unless the bytes were [discarded](Transport::discard_unsent).
+/// When the tunnel is dropped, the server still sends its unsent bytes. Over TLS, the peer also gets the end
+/// of the stream, unless the bytes were [discarded](Transport::discard_unsent).
 pub struct Tunnel {
     /// Bytes that arrived with the head.
     early: PooledBuffer,
     early_used: usize,
-    /// There until it is dropped.
+    /// `None` only during the drop.
     transport: Option<Box<dyn Transport>>,
     trace: Rc<TunnelTrace>,
 }
@@ -33,12 +33,12 @@ pub(crate) struct TunnelTrace {
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
     is_broken_off: Cell<bool>,
-    /// The connection, when the tunnel is there no longer.
+    /// The connection of a dropped tunnel.
     left: Cell<Option<Box<dyn Transport>>>,
 }
 
 impl Tunnel {
-    /// Returns the tunnel of `transport`. The bytes `early` arrived with a head and come first.
+    /// Creates a tunnel over `transport`. The bytes `early` arrived with the head and are read first.
     pub fn new(transport: Box<dyn Transport>, early: PooledBuffer) -> Self {
         Self::traced(transport, early, Rc::default())
     }
@@ -48,7 +48,7 @@ impl Tunnel {
         Self { early, early_used: 0, transport: Some(transport), trace }
     }
 
-    /// Calls `act` with the transport. If it fails, the tunnel has failed.
+    /// Calls `act` with the transport. An error marks the tunnel as failed.
     fn poll_with<R>(
         &mut self,
         act: impl FnOnce(&mut dyn Transport) -> Poll<io::Result<R>>,
@@ -63,7 +63,7 @@ impl Tunnel {
         outcome
     }
 
-    /// Puts what came early into `buffer`. How much that was.
+    /// Copies early bytes into `buffer`. Returns their number.
     fn take_early(&mut self, buffer: &mut [u8]) -> usize {
         let early = &self.early[self.early_used..];
         let length = early.len().min(buffer.len());
@@ -214,7 +214,7 @@ impl AsyncWrite for Tunnel {
     }
 }
 
-/// Returns the connection to its former owner, which still counts it.
+/// Returns the connection to its previous owner, which still counts it.
 impl Drop for Tunnel {
     fn drop(&mut self) {
         self.trace.left.set(self.transport.take());
@@ -229,7 +229,7 @@ impl fmt::Debug for Tunnel {
 
 type BoxedRun = Box<dyn FnOnce(Tunnel) -> Pin<Box<dyn Future<Output = ()>>>>;
 
-/// The handler of a connection that has become a tunnel.
+/// Handler of a tunnel.
 pub(crate) struct TunnelHandler(BoxedRun);
 
 impl TunnelHandler {

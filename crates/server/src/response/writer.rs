@@ -1,4 +1,4 @@
-//! Content that a future writes.
+//! Response bodies that a future writes.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -10,25 +10,24 @@ use bytes::Bytes;
 
 use super::content::{BoxError, Content, ContentStream, Piece};
 
-/// Writes content from within the future that was given to
-/// [`Content::written_by`](super::Content::written_by).
+/// Writes the body, from within the future of [`Content::written_by`](super::Content::written_by).
 #[derive(Debug)]
 pub struct ContentWriter(Slot);
 
-/// Room for one piece, between the future and the connection that polls it.
+/// A slot for one piece, shared by the future and its connection.
 type Slot = Rc<RefCell<Option<Bytes>>>;
 
 impl ContentWriter {
-    /// Writes `octets` when the connection has room for them.
+    /// Writes `octets`. Waits while the connection has no space for them.
     ///
     /// # Cancel safety
-    /// Cancel safe: if the future is dropped before its end, nothing was written.
+    /// Cancel safe: if the future is dropped, nothing was written.
     pub async fn write(&mut self, octets: impl Into<Bytes>) {
         let mut octets = Some(octets.into());
         poll_fn(|_| {
             let mut slot = self.0.borrow_mut();
             if slot.is_some() {
-                // The connection polls again when it has taken what is there: no waker is needed.
+                // No waker is needed, because the connection polls again after it has taken the piece.
                 return Poll::Pending;
             }
             *slot = octets.take().filter(|octets| !octets.is_empty());
@@ -38,7 +37,7 @@ impl ContentWriter {
     }
 }
 
-/// The future and what it wrote last.
+/// The future and the piece that it wrote last.
 pub(super) struct Written<F> {
     write: Option<Pin<Box<F>>>,
     slot: Slot,
@@ -69,7 +68,7 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for Written<F> {
 }
 
 impl Content {
-    /// Returns content that `write` writes. It runs as part of the connection, and waits in
+    /// Creates a body from `write`. The future runs as part of the connection, and waits in
     /// [`ContentWriter::write`] while the client is slower. It is dropped if the client leaves.
     pub fn written_by<F>(write: impl FnOnce(ContentWriter) -> F) -> Self
     where

@@ -1,6 +1,6 @@
-//! Finds routes without parameters: cheaper than any hash, because paths of one length are few.
+//! Lookup of routes without parameters. It is cheaper than any hash, because few paths have the same length.
 
-/// Paths and the places of their routes.
+/// Paths and the indices of their routes.
 #[derive(Clone, Default)]
 pub(super) struct FixedPaths {
     /// The paths of each length, sorted.
@@ -8,7 +8,7 @@ pub(super) struct FixedPaths {
 }
 
 impl FixedPaths {
-    /// Adds a path that is not there.
+    /// Adds a new path.
     pub(super) fn insert(&mut self, path: &[u8], place: usize) {
         if self.by_length.len() <= path.len() {
             self.by_length.resize_with(path.len() + 1, Vec::new);
@@ -18,7 +18,7 @@ impl FixedPaths {
         paths.insert(index, (path.into(), place));
     }
 
-    /// The place of the route at `path`.
+    /// Returns the index of the route at `path`.
     #[inline]
     pub(super) fn find(&self, path: &[u8]) -> Option<usize> {
         let paths = self.by_length.get(path.len())?;

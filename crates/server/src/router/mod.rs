@@ -1,4 +1,4 @@
-//! Routes: which handler answers which method at which path.
+//! Routes: map paths and methods to handlers.
 
 mod fixed_paths;
 
@@ -15,16 +15,15 @@ use fixed_paths::FixedPaths;
 
 /// Finds the handler of a request by path and method.
 ///
-/// A path is written as `/users/{id}` or, for all that follows, `/files/{*path}`; the most specific route
-/// wins, whatever the order. Paths are matched as they are sent, percent-encoded; parameters are decoded when
-/// they are asked for.
+/// A path looks like `/users/{id}`. `/files/{*path}` matches all deeper paths. The most specific route wins,
+/// independent of the order. Paths are matched as sent, percent-encoded. Parameters are decoded on access.
 ///
-/// HEAD is answered as GET without content, OPTIONS with `Allow`, unless they have handlers of their own; a
-/// path without the method is answered 405 with `Allow`, an unknown path 404.
+/// HEAD gets the response to GET without its body, and OPTIONS gets `Allow`, unless they have their own
+/// handlers. A known path without a handler for the method gets 405 with `Allow`. An unknown path gets 404.
 pub struct Router {
-    /// From paths to places in `routes`.
+    /// Maps paths to indices of `routes`.
     paths: matchit::Router<usize>,
-    /// Routes for paths without parameters, which most requests have: their lookup costs a quarter.
+    /// Routes for paths without parameters. Most requests use them, and their lookup costs a quarter.
     fixed_paths: FixedPaths,
     routes: Vec<Route>,
     fallback: Arc<dyn Handler>,
@@ -37,7 +36,7 @@ struct Route {
     any: Option<Arc<dyn Handler>>,
     /// The value of `Allow`.
     allow: String,
-    /// If `any` is mounted, the number of bytes of the path that it does not see.
+    /// For a mounted `any`, the number of bytes of the path that it does not see.
     mount_prefix: Option<usize>,
 }
 
@@ -53,7 +52,7 @@ impl Default for Router {
 }
 
 impl Router {
-    /// A router without routes: it answers 404.
+    /// Creates a router without routes. It responds 404.
     pub fn new() -> Self {
         Self {
             paths: matchit::Router::new(),
@@ -63,101 +62,101 @@ impl Router {
         }
     }
 
-    /// Answers GET, and HEAD, at `path`.
+    /// Handles GET and HEAD at `path`.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// As for [`on`](Self::on).
     #[must_use]
     pub fn get<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("GET", path, handler)
     }
 
-    /// Answers POST at `path`.
+    /// Handles POST at `path`.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// As for [`on`](Self::on).
     #[must_use]
     pub fn post<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("POST", path, handler)
     }
 
-    /// Answers PUT at `path`.
+    /// Handles PUT at `path`.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// As for [`on`](Self::on).
     #[must_use]
     pub fn put<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("PUT", path, handler)
     }
 
-    /// Answers PATCH at `path`.
+    /// Handles PATCH at `path`.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// As for [`on`](Self::on).
     #[must_use]
     pub fn patch<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("PATCH", path, handler)
     }
 
-    /// Answers DELETE at `path`.
+    /// Handles DELETE at `path`.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// As for [`on`](Self::on).
     #[must_use]
     pub fn delete<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("DELETE", path, handler)
     }
 
-    /// Answers `method`, any token, at `path`.
+    /// Handles `method`, which can be any token, at `path`.
     ///
     /// # Panics
-    /// The method is no token, or the path is invalid or clashes with another: mistakes of the program. For
-    /// those of a user, see [`try_on`](Self::try_on).
+    /// The method is not a token, or the path is invalid or conflicts with another route. These are bugs of
+    /// the program. For routes from user input, see [`try_on`](Self::try_on).
     #[must_use]
     pub fn on<M>(mut self, method: &str, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.try_on(method, path, handler).unwrap_or_else(|error| panic!("{error}"));
         self
     }
 
-    /// Answers every method at `path` that has no handler of its own there.
+    /// Handles all methods at `path` without their own handler.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// As for [`on`](Self::on).
     #[must_use]
     pub fn any<M>(mut self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.try_any(path, handler).unwrap_or_else(|error| panic!("{error}"));
         self
     }
 
-    /// Hands every request at `prefix` and below to `handler`, which sees in [`Request::mounted_path`] what
-    /// comes after the prefix. For files, adapters and other routers. At the prefix itself, a route of its
-    /// own comes first.
+    /// Passes all requests at and below `prefix` to `handler`. [`Request::mounted_path`] contains the path
+    /// after the prefix. For files, adapters and other routers. A separate route at the prefix itself takes
+    /// precedence.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// As for [`on`](Self::on).
     #[must_use]
     pub fn mount<M>(mut self, prefix: &str, handler: impl IntoHandler<M>) -> Self {
         self.try_mount(prefix, handler).unwrap_or_else(|error| panic!("{error}"));
         self
     }
 
-    /// Answers what no route matches. Default 404.
+    /// Handles requests without a matching route. Default: 404.
     #[must_use]
     pub fn fallback<M>(mut self, handler: impl IntoHandler<M>) -> Self {
         self.fallback = handler.into_handler();
         self
     }
 
-    /// Puts `layer` around all of this: routes, 404 and 405.
+    /// Puts `layer` around the router, including its 404 and 405 responses.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Layered {
         Layered::new(self).layer(layer)
     }
 
-    /// As [`on`](Self::on), for routes that are not written in the program.
+    /// Like [`on`](Self::on), but returns errors. For routes from user input.
     ///
     /// # Errors
-    /// The method is no token, or the path is invalid or clashes with another.
+    /// The method is not a token, or the path is invalid or conflicts with another route.
     pub fn try_on<M>(
         &mut self,
         method: &str,
@@ -169,7 +168,7 @@ impl Router {
         };
         let route = self.route_at(path)?;
         if route.find(parsed).is_some() {
-            return Err(RouteError::new(path, format!("it has a handler for {method} already")));
+            return Err(RouteError::new(path, format!("it already has a handler for {method}")));
         }
         let name =
             parsed.registered().map_or_else(|| MethodName::Other(method.to_owned()), MethodName::Registered);
@@ -178,18 +177,18 @@ impl Router {
         Ok(())
     }
 
-    /// As [`any`](Self::any), for routes that are not written in the program.
+    /// Like [`any`](Self::any), but returns errors. For routes from user input.
     ///
     /// # Errors
-    /// As [`try_on`](Self::try_on).
+    /// As for [`try_on`](Self::try_on).
     pub fn try_any<M>(&mut self, path: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
         self.add_any(path, None, handler.into_handler())
     }
 
-    /// As [`mount`](Self::mount), for routes that are not written in the program.
+    /// Like [`mount`](Self::mount), but returns errors. For routes from user input.
     ///
     /// # Errors
-    /// As [`try_on`](Self::try_on).
+    /// As for [`try_on`](Self::try_on).
     pub fn try_mount<M>(&mut self, prefix: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
         let prefix = prefix.trim_end_matches('/');
         if prefix.contains(['{', '}']) {
@@ -212,11 +211,11 @@ impl Router {
         let route = self.route_at(path)?;
         let has_handler = route.any.is_some();
         match (route.mount_prefix, mount_prefix) {
-            // The path itself is more specific than a mount there.
+            // A route at the path itself takes precedence over a mount there.
             (None, Some(_)) if has_handler => return Ok(()),
             (Some(_), None) => {}
             _ if has_handler => {
-                return Err(RouteError::new(path, "it has a handler already".to_owned()));
+                return Err(RouteError::new(path, "it already has a handler".to_owned()));
             }
             _ => {}
         }
@@ -225,7 +224,7 @@ impl Router {
         Ok(())
     }
 
-    /// The route written as `path`, made if there is none.
+    /// Returns the route for `path`. Creates it if it is missing.
     fn route_at(&mut self, path: &str) -> Result<&mut Route, RouteError> {
         let place = self.routes.iter().position(|route| route.path == path).unwrap_or(self.routes.len());
         if place == self.routes.len() {
@@ -258,7 +257,7 @@ impl Router {
                     Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
                 );
             }
-            // CONNECT names a host, which is no place in here.
+            // CONNECT has a host instead of a path, so no route matches.
             RequestTarget::Authority(_) => return self.fallback.handle(request),
             RequestTarget::Origin(_) | RequestTarget::Absolute(_) => {}
         }
@@ -307,7 +306,7 @@ impl Route {
         Response::new(status).with_field("Allow", &self.allow)
     }
 
-    /// The methods with a handler, and those that follow from them.
+    /// Returns the methods with a handler, and the methods that they imply.
     fn allowed_methods(&self) -> String {
         let mut methods: Vec<&str> = self.handlers.iter().map(|(name, _)| name.as_str()).collect();
         if methods.contains(&"GET") && !methods.contains(&"HEAD") {
@@ -364,5 +363,5 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-/// `OPTIONS *` asks what the server as a whole can do (RFC 9110 §9.3.7).
+/// Response to `OPTIONS *`, which asks for the abilities of the whole server (RFC 9110 §9.3.7).
 const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

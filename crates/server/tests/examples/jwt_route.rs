@@ -46,7 +46,7 @@ fn tokens_that_are_no_good_are_refused() {
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let first = if signature.starts_with('A') { 'B' } else { 'A' };
     let other = token(Algorithm::HS256, SECRET, now + 61);
-    // The example once ignored `crit`, so that it accepted tokens with conditions that it does not know.
+    // The example once ignored `crit` and accepted tokens with conditions that it does not know.
     let critical = Header { crit: Some(vec!["x".to_owned()]), ..Header::new(Algorithm::HS256) };
     let claims = Claims { sub: "ada".to_owned(), exp: now + 60 };
     let critical = encode(&critical, &claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();

@@ -1,8 +1,8 @@
-//! The examples, driven as their users drive them: each on a port of its own, by clients that are not ours.
+//! Runs the examples on free ports, with HTTP clients from other projects.
 //!
-//! Nothing here looks inside of them: a handler's unit tests are no part of an example.
+//! The tests use only the network: examples contain no unit tests of handlers.
 
-#[expect(dead_code, reason = "`main` is called by those who run an example")]
+#[expect(dead_code, reason = "only users of an example call `main`")]
 mod programs;
 mod site;
 

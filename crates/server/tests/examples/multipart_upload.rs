@@ -29,7 +29,7 @@ fn file(name: &str, content: &[u8]) -> Vec<u8> {
     part(&format!("name=\"file\"; filename=\"{name}\""), content)
 }
 
-/// All that is in `directory`, temporary files too.
+/// Returns all names in `directory`, including temporary files.
 fn names_in(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(directory)
         .unwrap()

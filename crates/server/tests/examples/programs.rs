@@ -1,4 +1,4 @@
-//! The examples themselves.
+//! The source files of the examples.
 
 #[path = "../../examples/axum_mounted.rs"]
 pub(crate) mod axum_mounted;

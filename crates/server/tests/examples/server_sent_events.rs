@@ -1,7 +1,7 @@
 use crate::programs::server_sent_events::app;
 use crate::site::{Conversation, Site};
 
-/// Somebody who listens from now on: the head of the answer has come.
+/// Subscribes to the events and reads the head of the response.
 fn listen(site: &Site, fields: &str) -> Conversation {
     let mut listener = site.connect();
     listener.send(format!("GET /events HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));

@@ -1,4 +1,4 @@
-//! An example that runs, and a plain client for it. All waiting is bounded by [`PATIENCE`].
+//! Runs an example and provides a plain client for it. [`PATIENCE`] limits every wait.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,18 +7,18 @@ use std::time::Duration;
 use serde_json::Value;
 use thruway_server::{IntoHandler, ListenAddr, Server};
 
-/// An example on a port of its own. It runs until the process ends.
+/// An example on a free port. It runs until the process ends.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
 }
 
-/// A connection whose answers are looked at as they come.
+/// A connection that reads its response in parts.
 pub(crate) struct Conversation {
     pub(crate) stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// A response that has come to its end, and the connection with it.
+/// A complete response of a connection that has ended.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     fields: Vec<(String, String)>,
@@ -26,7 +26,7 @@ pub(crate) struct Reply {
 }
 
 impl Site {
-    /// Two workers, so that what clients share is shared by threads.
+    /// Starts the example with two workers, so that state shared by clients is shared by threads.
     pub(crate) fn start<M>(app: impl IntoHandler<M>) -> Self {
         let server = Server::new(app).listen("127.0.0.1:0").unwrap().workers(2).start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
@@ -48,7 +48,7 @@ impl Site {
         self.ask(method, path, "Content-Type: application/json\r\n", content.as_bytes())
     }
 
-    /// Sends one request with `fields`, each line with its end, and takes the answer.
+    /// Sends one request and returns the response. Each line of `fields` ends with CRLF.
     pub(crate) fn ask(&self, method: &str, path: &str, fields: &str, content: &[u8]) -> Reply {
         let length = content.len();
         let mut conversation = self.connect();
@@ -66,7 +66,7 @@ impl Conversation {
         self.stream.write_all(octets.as_ref()).unwrap();
     }
 
-    /// Reads on until `expected` has come.
+    /// Reads until the received text contains `expected`, and returns this text.
     pub(crate) fn read_until(&mut self, expected: &str) -> String {
         let mut buffer = [0; 4096];
         loop {
@@ -80,7 +80,7 @@ impl Conversation {
         }
     }
 
-    /// The answer, after which the server closes the connection.
+    /// Reads the response until the server closes the connection.
     pub(crate) fn into_reply(mut self) -> Reply {
         self.stream.read_to_end(&mut self.received).unwrap();
         let mut lines = [httparse::EMPTY_HEADER; 32];
@@ -126,5 +126,5 @@ fn without_chunks(mut octets: &[u8]) -> Vec<u8> {
     }
 }
 
-/// How long to wait for a server that has gone wrong.
+/// Limit for an operation of the server. Only a failed test reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

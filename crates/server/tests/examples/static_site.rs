@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use crate::programs::static_site::app;
 use crate::site::{Reply, Site};
 
-/// A site, and beside it a file that is none of its.
+/// Starts a site, with a secret file outside its root.
 fn site() -> (TempDir, Site) {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("public");

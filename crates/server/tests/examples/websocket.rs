@@ -8,7 +8,7 @@ use crate::site::{PATIENCE, Site};
 
 type Client = WebSocketStream<TcpStream>;
 
-/// A client of another crate, which checks `Sec-WebSocket-Accept`.
+/// Connects with a client library that checks `Sec-WebSocket-Accept`.
 async fn connect(site: &Site, path: &str) -> Client {
     let stream = TcpStream::connect(site.address).await.unwrap();
     let (client, _) = client_async(format!("ws://{}{path}", site.address), stream).await.unwrap();
@@ -54,7 +54,7 @@ fn what_is_said_in_the_room_is_heard_by_all() {
         for client in &mut clients {
             assert_eq!(hear(client).await, Message::text("one"));
         }
-        // Who leaves, politely or not, takes nobody along.
+        // One client leaves without a close message, another with one. The others stay connected.
         drop(clients.pop());
         clients.pop().unwrap().close(None).await.unwrap();
         clients[1].send(Message::text("two")).await.unwrap();
@@ -69,7 +69,7 @@ fn a_message_that_is_too_large_ends_the_connection() {
     let site = Site::start(app());
     run(async {
         let mut client = connect(&site, "/echo").await;
-        // Whether this still succeeds depends on who is faster.
+        // The server may close the connection before the client has sent everything.
         let _ = client.send(Message::binary(vec![0; 70_000])).await;
         assert!(!matches!(client.next().await, Some(Ok(Message::Binary(_)))));
         assert_eq!(site.get("/").status, 200);
@@ -87,7 +87,7 @@ fn a_handshake_has_to_be_complete() {
     ));
     let accepted = conversation.read_until("\r\n\r\n");
     assert!(accepted.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{accepted}");
-    // The example of RFC 6455 §1.3.
+    // Example from RFC 6455 §1.3.
     assert!(accepted.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{accepted}");
 
     let ask = |fields: &str| {

@@ -1,4 +1,4 @@
-//! Request content: whole, arriving, abandoned; and what is expected before it is sent.
+//! Request bodies: complete, streamed and abandoned ones, and `Expect: 100-continue`.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::gate::Gates;
 
 fn length_of(request: &Request) -> Response {
-    Response::text(format!("{} octets", request.content().len()))
+    Response::text(format!("{} bytes", request.content().len()))
 }
 
 async fn echo(mut request: OwnedRequest) -> Content {
@@ -22,7 +22,7 @@ async fn echo(mut request: OwnedRequest) -> Content {
 
 async fn collect(mut request: OwnedRequest) -> Response {
     match request.content().collect(1 << 20).await {
-        Ok(content) => Response::text(format!("{} octets", content.len())),
+        Ok(content) => Response::text(format!("{} bytes", content.len())),
         Err(error) => Response::text(error.to_string()).with_status(error.status()),
     }
 }
@@ -38,7 +38,7 @@ fn a_plain_handler_is_called_when_all_content_has_arrived() {
     client.send(post(10)).send("hello");
     assert_eq!(client.received(), "");
     client.send("world");
-    assert!(client.received().ends_with("\r\n\r\n10 octets"));
+    assert!(client.received().ends_with("\r\n\r\n10 bytes"));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn content_beyond_what_a_plain_handler_takes_is_refused() {
     client.send(post(9)).send("123456789");
     assert!(client.received().starts_with("HTTP/1.1 413 "));
     client.send(post(8)).send("12345678");
-    assert!(client.received().ends_with("8 octets"));
+    assert!(client.received().ends_with("8 bytes"));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_handler_that_does_not_read_holds_its_client_back() {
     let mut client = scene.connect();
     client.send(post(1 << 20)).send(vec![b'x'; 1 << 20]);
     let read = (1 << 20) - client.unread();
-    assert!(read <= 130 << 10, "{read} octets were read for a handler that reads none");
+    assert!(read <= 130 << 10, "{read} bytes were read for a handler that reads none");
     gates.open("read");
     assert!(client.received().ends_with("\r\n\r\n1048576"));
 }
@@ -180,16 +180,16 @@ fn a_client_is_told_to_continue_when_the_handler_wants_its_content() {
     client.send(expecting);
     assert_eq!(client.received(), "HTTP/1.1 100 Continue\r\n\r\n");
     client.send("hello");
-    assert!(client.received().ends_with("5 octets"));
+    assert!(client.received().ends_with("5 bytes"));
     client.send(expecting.to_owned() + "hello");
     let answer = client.received();
-    assert!(answer.starts_with("HTTP/1.1 200 "), "who has sent the content need not be told: {answer}");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "the client has already sent the body: {answer}");
 }
 
 #[test]
 fn a_client_that_is_refused_is_not_told_to_continue_and_the_connection_ends() {
-    // Whether it sends the content now is for the client to decide: what follows could be content or a
-    // request.
+    // The client may still send the body or may skip it. The server cannot tell a body from a new request, so
+    // it closes the connection.
     let scene = Scene::new(|| StatusCode::UNAUTHORIZED);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
@@ -236,7 +236,7 @@ fn content_larger_than_the_server_allows_is_refused_at_once() {
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("Connection: close"), "{answer}");
 }
 
-/// Each octet was kept as a piece of its own, which took fifty times the memory that the window allows.
+/// Each byte was once kept as a separate piece, which took fifty times the memory of the window.
 #[test]
 fn tiny_chunks_that_nobody_reads_are_kept_together() {
     let gates = Gates::default();
@@ -259,13 +259,13 @@ fn tiny_chunks_that_nobody_reads_are_kept_together() {
     assert!(client.received().ends_with("\r\n\r\n1"));
 }
 
-/// Limits content before another handler reads it.
+/// Limits the body before another handler reads it.
 struct Limited(Arc<dyn thruway_server::Handler>);
 
 impl thruway_server::Handler for Limited {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
         request.limit_content(8);
-        // What comes later cannot widen it.
+        // A second call cannot raise the limit.
         request.limit_content(9);
         self.0.handle(request)
     }
@@ -277,12 +277,12 @@ fn content_that_was_limited_ends_in_an_error_for_its_reader() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut client = scene.connect();
     client.send(head).send("5\r\nhello\r\n").send("3\r\nwor\r\n").send("0\r\n\r\n");
-    assert!(client.received().ends_with("8 octets"));
+    assert!(client.received().ends_with("8 bytes"));
     client.send(head).send("5\r\nhello\r\n").send("4\r\nworl\r\n");
     assert!(client.received().starts_with("HTTP/1.1 413 "));
 }
 
-/// The lines that `act` logs at the level info and above.
+/// Runs `act` and returns the lines that it logs at level `info` or above.
 fn logged(act: impl FnOnce()) -> String {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
@@ -307,9 +307,8 @@ fn logged(act: impl FnOnce()) -> String {
     String::from_utf8(log.0.lock().unwrap().clone()).unwrap()
 }
 
-/// Each request whose body stalled while its response was being sent once caused a line at the level error,
-/// so that a client could fill the log: the error of the body was not recognized inside of that of a
-/// framework.
+/// A request body that stalled during the response once caused a log line at level `error`. So a client could
+/// fill the log. The framework had wrapped the body error, and the server did not recognize it.
 #[test]
 fn a_client_that_does_not_send_its_body_writes_nothing_into_the_log() {
     let echo = |body: axum::body::Body| async move { body };
@@ -324,7 +323,7 @@ fn a_client_that_does_not_send_its_body_writes_nothing_into_the_log() {
                 assert!(client.received().starts_with("HTTP/1.1 200 "));
             }
             malformed.send("no length\r\n");
-            // The time for the body, and then the time that the server gives the client to read the response.
+            // First the timeout of the body passes, then the time in which the client may read the response.
             for _ in 0..2 {
                 scene.pass(Config::default().timeouts.content + Duration::from_mins(1));
                 stalled.run();

@@ -1,4 +1,4 @@
-//! How connections end: persistence, lingering, drain.
+//! End of connections: keep-alive, lingering close and drain.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ fn persistence_is_what_the_version_and_the_options_say() {
             said,
             "{request}"
         );
-        // Who has asked for the end is not waited for.
+        // The server closes at once if the client has asked to close.
         assert_eq!(client.is_closed(), !persists, "{request}");
     }
 }
 
-/// A connection that its client had asked to end was closed at once: what the client sent all the same made
-/// the kernel send a reset, which takes the answer from its hands.
+/// The server once closed the connection at once after `Connection: close`. If the client still sent data,
+/// the kernel then sent a reset, and the client lost the response.
 #[test]
 fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
     let scene = Scene::new(|| "ok");
@@ -43,8 +43,8 @@ fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
     for octets in [last.len(), usize::MAX] {
         let connect = || {
             let mut client = scene.connect();
-            // What follows is read with the request, or is still with the system.
-            client.cut_into(octets).send(format!("{last}what nobody waits for"));
+            // The extra bytes arrive either in a later read or together with the request.
+            client.cut_into(octets).send(format!("{last}extra bytes"));
             assert!(client.received().ends_with("\r\n\r\nok") && client.is_finished());
             assert_eq!((client.unread(), client.is_closed()), (0, false));
             client
@@ -150,7 +150,7 @@ fn a_drain_closes_idle_connections_soon_but_answers_what_has_arrived() {
     scene.drain();
     idle.run();
     late.send(GET);
-    assert!(late.received().contains("Connection: close"), "what comes at the last moment is answered");
+    assert!(late.received().contains("Connection: close"), "a request at the last moment is answered");
     assert!(late.is_finished() && late.finish().is_closed());
     assert!(!idle.is_closed());
     scene.pass(Duration::from_millis(400));
@@ -178,7 +178,7 @@ fn a_drain_waits_for_answers_and_for_a_request_that_has_begun() {
     assert!(answered.finish().is_closed() && begun.finish().is_closed());
 }
 
-/// The first of the answers said `Connection: close`, and the others were thrown away.
+/// The first response once announced `Connection: close`, and the server discarded the others.
 #[test]
 fn a_drain_waits_for_all_requests_that_were_pipelined() {
     let gates = Gates::default();
@@ -220,7 +220,7 @@ fn too_many_connections_are_answered_503() {
     assert!(client.is_closed());
 }
 
-/// It had as long for its head as those who may ask.
+/// A connection over the limit once had the full timeout for its head.
 #[test]
 fn one_connection_too_many_has_less_time_for_its_head() {
     let scene = Scene::new(|_: &Request| "ok");
@@ -230,8 +230,7 @@ fn one_connection_too_many_has_less_time_for_its_head() {
     assert!(client.received().starts_with("HTTP/1.1 408 "));
 }
 
-/// What was written and not taken yet did not count as something to do: the timers of idle connections cut it
-/// off.
+/// The idle timer once ignored data that the client had not read yet. So it cut such connections off.
 #[test]
 fn neither_a_drain_nor_the_idle_timer_cuts_off_what_the_client_is_still_taking() {
     let mut config = Config::default();

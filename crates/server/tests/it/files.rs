@@ -1,5 +1,5 @@
-//! Files on their way to the client: whole, in part, pipelined, through a narrow connection, and while they
-//! change.
+//! Transfer of files to clients: whole, in ranges, pipelined, over narrow connections, and files that change
+//! meanwhile.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use thruway_server::{Files, Router, Server};
 use thruway_testkit::scene::{Client, Scene};
 
-/// Several times what one call sends, and no multiple of it.
+/// Several times the size of one write, and not a multiple of it.
 const LARGE_BYTES: usize = 3_000_001;
 
-/// Octets that repeat themselves, but not after the size of any buffer.
+/// A repeating pattern of 251 bytes, so that no buffer size is a multiple of it.
 static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| (0..=250).cycle().take(LARGE_BYTES).collect());
 
-/// A directory with `small.txt` and `large.bin`.
+/// Creates a directory with `small.txt` and `large.bin`.
 fn site() -> TempDir {
     let site = TempDir::new().unwrap();
     fs::write(site.path().join("small.txt"), "0123456789").unwrap();
@@ -38,13 +38,13 @@ fn get(target: &str) -> String {
     request("GET", target, "")
 }
 
-/// The first head in `octets`, and what follows it.
+/// Splits `octets` after the first head.
 fn split_head(octets: &[u8]) -> (String, &[u8]) {
     let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a head should be there") + 4;
     (String::from_utf8(octets[..end].to_vec()).unwrap(), &octets[end..])
 }
 
-/// The value of a field in `head`; empty if there is none.
+/// Returns the value of a field in `head`, or an empty string if the field is missing.
 fn field<'a>(head: &'a str, name: &str) -> &'a str {
     head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default()
 }
@@ -53,7 +53,7 @@ fn length_in(head: &str) -> usize {
     field(head, "Content-Length").parse().unwrap()
 }
 
-/// All that arrives, when the client takes so many octets at a time.
+/// Returns everything that arrives while the client reads at most `octets` bytes at a time.
 fn take_by(client: &mut Client, octets: usize) -> Vec<u8> {
     let mut taken = client.received_octets();
     loop {
@@ -124,7 +124,7 @@ fn a_large_file_arrives_whole_however_it_is_cut() {
     let site = site();
     for octets in [100_003, 8 << 10, 65_537, 1_500_000] {
         let mut client = scene_of(&site).connect();
-        // What comes first is cut in the middle of the head.
+        // The first write ends in the middle of the head.
         client.cut_into(7).take_only(100).send(get("/large.bin"));
         let received = take_by(&mut client, octets);
         let (head, content) = split_head(&received);
@@ -164,7 +164,7 @@ fn large_parts_arrive_whole_and_the_connection_goes_on() {
     assert!(content == &LARGE[1000..3_000_000]);
 }
 
-/// What was announced cannot be sent: no octet of another answer may take its place.
+/// The server cannot send the announced length. It must not fill the gap with bytes of another response.
 #[test]
 fn a_file_that_becomes_shorter_ends_the_connection() {
     for lines in ["", "Range: bytes=0-1499999,1600000-\r\n"] {
@@ -174,7 +174,7 @@ fn a_file_that_becomes_shorter_ends_the_connection() {
         File::options().write(true).open(site.path().join("large.bin")).unwrap().set_len(1_000_000).unwrap();
         let received = take_by(&mut client, 100_000);
         let (head, content) = split_head(&received);
-        assert!(content.len() < length_in(&head) && content.len() <= 1_200_000, "{} octets", content.len());
+        assert!(content.len() < length_in(&head) && content.len() <= 1_200_000, "{} bytes", content.len());
         assert!(!content.windows(5).any(|five| five == b"HTTP/"), "nothing follows");
         assert!(client.is_finished());
         client.finish();
@@ -245,7 +245,7 @@ fn directories_are_redirected_to_themselves_and_nowhere_else() {
     }
 }
 
-/// Through real sockets the kernel sends the file.
+/// On real sockets, the kernel sends the file.
 #[test]
 fn a_large_file_is_sent_by_the_kernel() {
     let site = site();
@@ -266,7 +266,8 @@ fn a_large_file_is_sent_by_the_kernel() {
     server.join();
 }
 
-/// What arrives if the client takes 10 kB a second, half the time that a download may stand still.
+/// Returns everything that arrives while the client reads 10 kB per second. Each pause is half of the stall
+/// timeout.
 fn take_slowly(scene: &Scene, client: &mut Client) -> Vec<u8> {
     let mut taken = Vec::new();
     for _ in 0..=LARGE_BYTES / 150_000 {

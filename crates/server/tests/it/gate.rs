@@ -1,4 +1,4 @@
-//! A handler that answers when the test says so.
+//! A handler that responds when the test allows it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use thruway_server::{OwnedRequest, Response};
 
-/// Holds answers back, each under the path it is for.
+/// Delays responses. Each path has its own gate.
 #[derive(Clone, Default)]
 pub(crate) struct Gates(Arc<Mutex<HashMap<String, Gate>>>);
 
@@ -18,7 +18,7 @@ struct Gate {
 }
 
 impl Gates {
-    /// Answers with the path, when the gate of that name has been opened.
+    /// Responds with the path after the gate of that name has been opened.
     pub(crate) async fn answer(self, request: OwnedRequest) -> Response {
         let path = request.path().to_owned();
         self.pass(&path).await;
@@ -48,13 +48,13 @@ impl Gates {
         }
     }
 
-    /// How many wait at a gate.
+    /// Returns the number of handlers that wait at a gate.
     pub(crate) fn waiting(&self) -> usize {
         self.0.lock().unwrap().values().filter(|gate| gate.is_waiting).count()
     }
 }
 
-/// Notes that nobody waits any more when the handler's future is dropped.
+/// Marks the gate as unused when the handler's future is dropped.
 struct Waiting {
     gates: Gates,
     name: String,

@@ -1,4 +1,4 @@
-//! Interim responses: what is said before the answer.
+//! Interim responses (1xx).
 
 use thruway_server::{OwnedRequest, Response, StatusCode, send_interim};
 use thruway_testkit::scene::Scene;
@@ -11,7 +11,7 @@ fn hint(link: &str) -> Response {
     Response::new(StatusCode::EARLY_HINTS).with_field("Link", link)
 }
 
-/// Hints at once, and answers when the gate of the path is open.
+/// Sends a hint at once, and responds after the gate of the path has been opened.
 fn hinting(gates: &Gates) -> Scene {
     let gates = gates.clone();
     Scene::new(move |request: OwnedRequest| {
@@ -32,7 +32,7 @@ fn they_come_before_the_answer_and_at_once() {
     assert_eq!(client.received(), HINT);
     gates.open("/one");
     assert!(client.received().starts_with("HTTP/1.1 200 OK\r\n"));
-    // And so they do when the answer is there at the same time.
+    // The hint comes first even if the response is ready at the same time.
     client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.received().starts_with(&format!("{HINT}HTTP/1.1 200 OK\r\n")));
 }
@@ -86,5 +86,5 @@ fn only_so_many_wait() {
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let answer = client.received();
-    assert!(answer.ends_with("\r\n\r\nanswer") && answer.len() < 17 << 10, "{} octets", answer.len());
+    assert!(answer.ends_with("\r\n\r\nanswer") && answer.len() < 17 << 10, "{} bytes", answer.len());
 }

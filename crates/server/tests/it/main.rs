@@ -1,5 +1,5 @@
-//! The server as its clients see it: connections in memory with virtual time, and on loopback where sockets
-//! matter.
+//! Tests of the server through its clients: mostly with connections in memory and virtual time, and with
+//! loopback sockets where sockets matter.
 
 mod gate;
 

@@ -1,4 +1,4 @@
-//! Several requests at once: answers in order, one write for many, bounded memory.
+//! Pipelining: responses in order, one write for many, bounded memory.
 
 use thruway_server::{Config, OwnedRequest, Request, Response, Router};
 use thruway_testkit::scene::Scene;
@@ -9,7 +9,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// The contents of the answers, which must all be 200 and have a length.
+/// Splits `answers` and returns their bodies. Each must have status 200 and a `Content-Length`.
 fn contents(answers: &str) -> Vec<String> {
     let mut contents = Vec::new();
     let mut rest = answers;
@@ -68,7 +68,7 @@ fn handlers_that_finish_out_of_order_are_answered_in_order() {
 
 #[test]
 fn a_request_that_is_not_safe_waits_for_those_before_it_and_lets_none_pass() {
-    // RFC 9112 §9.3.2: only requests with safe methods may be processed in parallel.
+    // Only safe methods may be processed in parallel (RFC 9112 §9.3.2).
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -109,7 +109,7 @@ fn a_client_that_does_not_read_is_not_served_beyond_the_limit() {
     let many = request.repeat(100_000);
     client.send(&many);
     let read = many.len() - client.unread();
-    assert!(read < 200 << 10, "{read} octets of requests were read while no answer was");
+    assert!(read < 200 << 10, "{read} bytes of requests were read while no response was");
     client.take_more(usize::MAX);
     assert_eq!(contents(&client.received()).len(), 100_000);
 }

@@ -1,4 +1,4 @@
-//! What is no request gets its status, and the connection ends.
+//! Invalid requests get an error status, and the server closes the connection.
 
 use thruway_server::{Config, Network, ProxyFields, TrustedProxies};
 use thruway_testkit::scene::Scene;
@@ -67,8 +67,8 @@ fn heads_as_large_as_allowed_are_read_however_large_that_is() {
     assert!(client.received().ends_with("ok"));
 }
 
-/// Requests for `https` and for schemes of other protocols were once answered on a connection without TLS: to
-/// the client, the response looks as if it came over TLS (RFC 9110 §7.4).
+/// A connection without TLS once accepted requests for `https` and for other schemes. To the client, such a
+/// response looks as if it came over TLS (RFC 9110 §7.4).
 #[test]
 fn a_scheme_that_the_connection_does_not_serve_is_misdirected() {
     let answer_of = |config: Config, target: &str| {

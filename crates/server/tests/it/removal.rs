@@ -1,4 +1,4 @@
-//! What a listener that was removed leaves behind.
+//! Cleanup after the removal of a listener.
 
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
@@ -10,14 +10,14 @@ use std::time::Duration;
 use thruway_net::{Clock, Transport};
 use thruway_server::{ClientStream, Config, ListenAddr, Listener, Response, ServeStream, Server};
 
-/// Holds something, for as long as it serves.
+/// Keeps a reference while it serves a stream.
 struct Holding(Arc<()>);
 
 impl ServeStream for Holding {
     fn serve(&self, mut client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>> {
         let held = self.0.clone();
         Box::pin(async move {
-            // Nothing is said: what can be read is the end.
+            // The clients send nothing, so a read only returns at the end of the connection.
             let _ = poll_fn(|cx| client.stream.poll_read(cx, &mut [0])).await;
             drop((client, held));
         })
@@ -32,8 +32,8 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Once it was kept for as long as the server ran, and a gateway with it an upstream, its checks and its
-/// lookups.
+/// The server once kept this object for its whole life. In a gateway, the object holds an upstream with its
+/// health checks and DNS lookups.
 #[test]
 fn what_a_removed_listener_held_goes_with_its_last_connection() {
     let held = Arc::new(());
@@ -57,7 +57,7 @@ fn what_a_removed_listener_held_goes_with_its_last_connection() {
     assert!(is_held.upgrade().is_some(), "a connection is still open");
     drop(first);
     until(|| is_held.upgrade().is_none());
-    // Nobody has to come for that, but those who do are served.
+    // The cleanup needs no new connection. New connections to the other listener still work.
     let mut client = TcpStream::connect(http).unwrap();
     client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! Responses as they go out: framing, fields, streams, events.
+//! Responses on the wire: framing, fields, streams and events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn head(scene: &Scene, path: &str) -> String {
     client.received()
 }
 
-/// Pieces from a list.
+/// A stream of the given pieces, with the given length.
 struct Pieces(Vec<Result<Piece, &'static str>>, Option<u64>);
 
 impl ContentStream for Pieces {
@@ -71,7 +71,7 @@ fn what_a_handler_returns_becomes_a_response() {
         .get("/pair", || (StatusCode::CREATED, "made"))
         .get("/result", || Err::<&str, StatusCode>(StatusCode::CONFLICT))
         .get("/option", || None::<&str>)
-        .get("/octets", || vec![1_u8, 2]);
+        .get("/bytes", || vec![1_u8, 2]);
     let scene = Scene::new(router);
     for (path, status, ending) in [
         ("/status", "404 Not Found", "Content-Length: 0\r\n\r\n"),
@@ -80,7 +80,7 @@ fn what_a_handler_returns_becomes_a_response() {
         ("/pair", "201 Created", "made"),
         ("/result", "409 Conflict", "\r\n\r\n"),
         ("/option", "404 Not Found", "\r\n\r\n"),
-        ("/octets", "200 OK", "\x01\x02"),
+        ("/bytes", "200 OK", "\x01\x02"),
     ] {
         let answer = get(&scene, path);
         assert!(
@@ -180,7 +180,8 @@ fn a_stream_that_fails_ends_the_connection_without_the_last_chunk() {
     assert!(client.is_closed());
 }
 
-/// It was closed like a complete one: who knows no chunks could not tell.
+/// The server once closed the connection as after a complete response. An HTTP/1.0 client, which has no
+/// chunks, could not tell the difference.
 #[test]
 fn a_stream_that_fails_breaks_off_where_only_the_end_of_the_connection_says_that_it_is_complete() {
     let failing = || Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None));
@@ -308,7 +309,7 @@ fn events_are_sent_as_the_standard_writes_them() {
             Ok(())
         })
     });
-    // A runtime stands behind the pause between keep-alive comments.
+    // The timer for keep-alive comments needs a tokio runtime.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _guard = runtime.enter();
     let answer = get(&scene, "/");

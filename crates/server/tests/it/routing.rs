@@ -1,4 +1,4 @@
-//! Routes, layers, and what requests can be read as.
+//! Routes, layers and extractors.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -48,8 +48,8 @@ fn the_most_specific_route_wins_and_parameters_are_decoded() {
     assert!(get(&scene, "/users/").starts_with("HTTP/1.1 404 "));
 }
 
-/// Passes requests on to a handler that is there for each of them only, and says what is left of the content
-/// then.
+/// Passes each request to a handler that lives only for this call. Then it reports the state of the request
+/// body in the field `Left`.
 struct Passing;
 
 impl Handler for Passing {
@@ -67,7 +67,7 @@ impl Handler for Passing {
 #[test]
 fn a_handler_need_not_live_longer_than_its_call() {
     let scene = Scene::new(Router::new().mount("/", Passing));
-    // Content that arrives later is here no more once it was taken; all else still is.
+    // The cases differ in the time at which the body arrives, and in whether the inner handler takes it.
     for (path, pieces, left, content) in [
         ("/taken", ["abc", ""], "3 true", "3"),
         ("/left", ["abc", ""], "3 true", "none"),
@@ -259,7 +259,7 @@ fn pages_of_other_origins_are_let_in_or_not() {
     );
 }
 
-/// A path that answers HEAD by its GET handler did not if something was mounted there too.
+/// HEAD once did not use the GET handler of a path on which something else was mounted.
 #[test]
 fn head_goes_where_get_goes() {
     let router = Router::new().get("/docs", || "page").mount("/docs", Router::new().fallback(|| "mounted"));
@@ -270,7 +270,8 @@ fn head_goes_where_get_goes() {
     assert!(answer.contains("\r\nContent-Length: 4\r\n"), "{answer}");
 }
 
-/// How long the mounted prefix is was taken from the pattern, not from the path.
+/// The length of the mounted prefix was once taken from the pattern and not from the path. So a mount below a
+/// parameter is now an error.
 #[test]
 fn nothing_can_be_mounted_below_a_parameter() {
     let error = Router::new().try_mount("/users/{id}", Router::new()).unwrap_err();

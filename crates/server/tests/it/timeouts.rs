@@ -1,4 +1,4 @@
-//! Clients that are too slow, with virtual time.
+//! Timeouts for slow clients, in virtual time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -79,8 +79,8 @@ fn content_that_drips_is_given_up() {
     scene.pass(Duration::from_secs(2));
     let answer = client.received();
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("Connection: close"), "{answer}");
-    // To close at once would let the next drop cause a reset, which may take the answer from the client's
-    // hands.
+    // The server does not close yet: more data from the client would then cause a reset, and the client would
+    // lose the response.
     assert!(client.is_finished() && !client.is_closed());
     client.send("x").finish();
     assert!(client.is_closed());
@@ -98,7 +98,7 @@ fn content_that_is_large_and_fast_enough_may_take_long() {
     assert!(client.received().ends_with("\r\n\r\n60000"));
 }
 
-/// Returns a connection that has sent 4 MiB of a body at once, of which 10 bytes are missing.
+/// Returns a connection that has sent 4 MiB of a body at once. The last 10 bytes are missing.
 fn nearly_complete(scene: &Scene) -> Client {
     let mut client = scene.connect();
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 4 << 20));
@@ -106,8 +106,8 @@ fn nearly_complete(scene: &Scene) -> Client {
     client
 }
 
-/// Each byte bought time at the minimum rate, without a limit. After 4 MiB a client could be silent for more
-/// than two hours, and the server kept the bytes for as long.
+/// Each byte once extended the timeout according to the minimum rate, without a limit. After 4 MiB, a client
+/// could be silent for more than two hours, and the server kept its data.
 #[test]
 fn a_body_that_arrived_fast_must_not_fall_silent() {
     let scene = Scene::new(collect);
@@ -119,7 +119,7 @@ fn a_body_that_arrived_fast_must_not_fall_silent() {
     assert!(client.is_finished());
 }
 
-/// The same time was available to a client that sent a byte now and then.
+/// A client could once use up the same time by sending single bytes.
 #[test]
 fn a_body_that_arrived_fast_must_not_drip_afterward() {
     let scene = Scene::new(collect);
@@ -201,7 +201,7 @@ fn a_client_that_never_reads_is_cut_off() {
     assert!(client.is_unsent_discarded(), "the kernel would wait on");
 }
 
-/// An answer of so many pieces, which takes what comes of the request, and counts it.
+/// A response body of `pieces_left` pieces. Meanwhile it reads the request body and counts its bytes.
 struct Taking {
     request: RequestContent,
     pieces_left: usize,
@@ -224,8 +224,8 @@ impl ContentStream for Taking {
     }
 }
 
-/// A server whose answer, of a million octets, takes the content of the request, and how much of that it has
-/// taken.
+/// Returns a server with a response of a million bytes. While it responds, it reads the request body and
+/// counts its bytes.
 pub(crate) fn taking() -> (Scene, Arc<AtomicUsize>) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
@@ -239,8 +239,8 @@ pub(crate) fn taking() -> (Scene, Arc<AtomicUsize>) {
     (scene, taken)
 }
 
-/// Once an answer that is not taken kept the content of its request from being read, and such a client was
-/// cut off while it was sending.
+/// If the client did not read the response, the server once stopped reading the request body. It then cut the
+/// client off in the middle of its upload.
 #[test]
 fn a_client_may_send_everything_before_it_reads() {
     for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
@@ -268,7 +268,7 @@ fn content_that_does_not_come_is_noticed_though_its_answer_is_not_taken() {
     let (scene, taken) = taking();
     let mut client = scene.connect();
     client.take_only(1000).send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nslowly");
-    // Less than it may take to read something.
+    // Within the time that a client has to read the response.
     scene.pass(Duration::from_secs(25));
     client.take_more(usize::MAX);
     assert!(client.received().len() < 1_000_000, "the answer is not complete");
@@ -326,11 +326,11 @@ fn it_is_taken_for_gone_otherwise() {
     assert_eq!(gates.waiting(), 1);
     scene.pass(Duration::from_millis(1300));
     assert!(client.is_closed() && client.received().is_empty());
-    assert_eq!(gates.waiting(), 0, "what was done for it is given up");
+    assert_eq!(gates.waiting(), 0, "the handler is dropped");
 }
 
-/// Content that only the end of the connection ends looked complete to a client that had closed its sending
-/// side and still read.
+/// A body that ends with the connection once looked complete to a client that had closed its sending side but
+/// still read.
 #[test]
 fn half_of_an_answer_that_ends_with_the_connection_does_not_look_complete() {
     for (version, is_broken_off) in [("1.0", true), ("1.1", false)] {

@@ -1,4 +1,4 @@
-//! Who asks, by what proxies and liars say.
+//! Client address, scheme and host as reported by trusted proxies and by untrusted clients.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ fn proxies(networks: &[&str], fields: ProxyFields) -> TrustedProxies {
     TrustedProxies::new(networks.iter().map(|network| network.parse::<Network>().unwrap()).collect(), fields)
 }
 
-/// Client, scheme and host of a request with these lines, which came from the test's client: see [`PEER`].
+/// Sends a request with these field lines from [`PEER`]. Returns its client address, scheme and host.
 fn asked(proxies: TrustedProxies, lines: &str) -> String {
     let config = Config { trusted_proxies: proxies, ..Config::default() };
     let recorded = Rc::new(RefCell::new(None));
@@ -58,7 +58,7 @@ fn the_client_is_the_rightmost_address_that_is_not_trusted() {
     assert!(asked_by_x_forwarded(lines).starts_with("198.51.100.7 "));
 }
 
-/// What cannot be read ends the walk, and what stands left of it is not looked at.
+/// The search for the client stops at an invalid entry and ignores all entries to the left of it.
 #[test]
 fn what_says_nothing_is_said_by_the_last_proxy() {
     for value in [
@@ -127,8 +127,8 @@ fn forwarded_tells_of_the_hop_that_the_client_made() {
     }
 }
 
-/// Read from the left, the quotation mark would take in what the proxy has added, and the client would be the
-/// proxy.
+/// If the server read from the left, the quotation mark would swallow the entry that the proxy has added. The
+/// server would then take the proxy for the client.
 #[test]
 fn a_quotation_mark_of_a_client_hides_nothing() {
     for spoofed in ["for=\"10.0.0.1", "\"", "for=\"\\", "for=10.0.0.1;x=\"a\\\""] {
@@ -155,5 +155,5 @@ fn a_list_without_end_is_read_up_to_a_bound() {
     assert!(said.starts_with("10.1.1.1 "), "{said}");
 }
 
-/// The client of a scene.
+/// Address of the test's client.
 const PEER: &str = "192.0.2.1";

@@ -1,4 +1,4 @@
-//! Connections that are handed over: upgrades and CONNECT.
+//! Tunnels over HTTP/1.1: upgrades and CONNECT.
 
 use std::future::{pending, poll_fn};
 
@@ -135,8 +135,8 @@ fn connect_opens_a_tunnel_only_where_a_handler_makes_one() {
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
 }
 
-/// Over TLS, a tunnel whose handler just ended was closed without a word, which is an error for who reads to
-/// the end.
+/// If the handler simply ended its tunnel, the server once closed without the TLS end notice. A client that
+/// reads to the end takes this for an error.
 #[test]
 fn a_tunnel_that_is_dropped_ends_in_peace_unless_it_was_broken_off() {
     for (is_broken_off, is_end_told) in [(false, true), (true, false)] {
@@ -160,7 +160,7 @@ fn a_tunnel_can_be_closed_by_its_handler() {
     let scene = Scene::new(|| {
         Response::tunnel(async move |mut tunnel| {
             poll_fn(|cx| tunnel.poll_close(cx)).await.unwrap();
-            // Keeps it.
+            // Keeps the tunnel open.
             pending::<()>().await;
             drop(tunnel);
         })

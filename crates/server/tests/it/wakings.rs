@@ -1,4 +1,4 @@
-//! Connections over sockets are woken by their clients, whatever has woken them before.
+//! The server must notice new data on a socket, whatever caused its last wakeup.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use thruway_server::{IntoHandler, OwnedRequest, Server};
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 
-/// Asks `handler`, which answers `ok`, one thing after the other on one connection.
+/// Sends twenty requests in sequence on one connection. `handler` responds `ok`.
 fn ask_again_and_again<M>(handler: impl IntoHandler<M>) {
     let server = Server::new(handler).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
     let mut client = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
@@ -37,7 +37,8 @@ fn a_client_is_heard_whose_last_request_was_answered_without_it() {
     });
 }
 
-/// Then tokio says of every socket that there is nothing, and does not remember who has asked.
+/// When a task has used up its tokio budget, reads on its sockets return `Pending` without registering a
+/// waker.
 #[test]
 fn a_client_is_heard_after_a_handler_that_has_spent_all_that_its_task_may() {
     ask_again_and_again(async |_: OwnedRequest| {

@@ -1,4 +1,4 @@
-//! Clients of a server that ends.
+//! Clients of a server that drains its connections.
 
 use std::io::Write;
 use std::net::TcpStream;

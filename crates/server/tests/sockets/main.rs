@@ -1,8 +1,8 @@
-//! What only real sockets show: clients that are slow, that do not read, that break rules while they send,
-//! that vanish.
+//! Behavior that needs real sockets: clients that are slow, do not read, break rules while they send, or
+//! vanish.
 //!
-//! No test waits for a time to pass: each waits for what it is about, and fails when that takes longer than
-//! any machine needs. What is used up by a whole process is tested with the command.
+//! No test sleeps for a fixed time. Each waits for its event and fails after a generous limit. Tests of
+//! resource limits of the whole process are part of the crate `thruway`.
 
 mod site;
 

@@ -1,4 +1,4 @@
-//! Large content of requests, for handlers that take it in pipes.
+//! Large request bodies for handlers that read them from pipes.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -9,13 +9,13 @@ use thruway_server::{Config, ContentError, OwnedRequest, RequestContent, Request
 
 use crate::site::{GET, Site, rest};
 
-/// Octets of which none is where it does not belong.
+/// Returns bytes in which each group of four is unique. So a test detects misplaced bytes.
 fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
 
-/// All of the content, and how many pipes it came in. Pipes are taken as such, or, once they are there, not
-/// any more.
+/// Reads the whole body and returns it with the number of pipes. If `takes_pipes` is `false`, it accepts a
+/// pipe only in the first poll for each piece.
 async fn collect(content: &mut RequestContent, takes_pipes: bool) -> Result<(Vec<u8>, usize), ContentError> {
     let (mut octets, mut pipes) = (Vec::new(), 0);
     loop {
@@ -51,7 +51,7 @@ fn site() -> Site {
     let app = Router::new()
         .get("/", || "next")
         .post("/pipes", |request| check(request, true))
-        .post("/octets", |request| check(request, false));
+        .post("/bytes", |request| check(request, false));
     Site::start(app, Config::default())
 }
 
@@ -63,7 +63,7 @@ fn post(path: &str, length: usize, lines: &str) -> Vec<u8> {
 fn content_arrives_whole_in_pipes_and_without() {
     let site = site();
     for (path, length, in_pipes) in
-        [("/pipes", 5_000_001, true), ("/pipes", 30_000, false), ("/octets", 5_000_001, false)]
+        [("/pipes", 5_000_001, true), ("/pipes", 30_000, false), ("/bytes", 5_000_001, false)]
     {
         let mut client = site.connect();
         let mut writer = client.try_clone().unwrap();
@@ -80,7 +80,7 @@ fn content_arrives_whole_in_pipes_and_without() {
         } else {
             assert!(answers.contains(&format!("\r\n\r\n{length} true ")), "{answers}");
         }
-        assert!(answers.ends_with("\r\n\r\nnext"), "what comes behind is a request: {answers}");
+        assert!(answers.ends_with("\r\n\r\nnext"), "the next bytes are a request: {answers}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Clients behind a proxy that tells who they are by the PROXY protocol.
+//! Clients behind a proxy that uses the PROXY protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::site::{GET, Site, rest};
 
 const CLOSING: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
 
-/// A server that says who it takes for the client, and where that has connected to.
+/// Starts a server that responds with the addresses of the client and of the destination.
 fn site(proxy_protocol: ProxyProtocol, config: Config) -> Site {
     let listener = Listener::new("127.0.0.1:0".parse().unwrap()).proxy_protocol(proxy_protocol);
     let app = |request: &Request| {
@@ -28,7 +28,7 @@ fn content(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}")).1
 }
 
-/// What is answered to these pieces, of which each is sent when the one before has gone.
+/// Sends `pieces` in separate writes and returns the response.
 fn answer(site: &Site, pieces: &[&[u8]]) -> String {
     let mut stream = site.connect();
     for piece in pieces {
@@ -69,7 +69,7 @@ fn the_header_counts_for_all_requests_of_its_connection() {
     assert_eq!(said.matches("[2001:db8::1]:1 to Some([2001:db8::2]:2)").count(), 2, "{said}");
 }
 
-/// Waits until the server has closed the connection, in whatever way, without an answer.
+/// Waits until the server has closed the connection. The server must not have sent anything.
 fn until_closed(mut stream: TcpStream) {
     let mut octets = Vec::new();
     let _ = stream.read_to_end(&mut octets);
@@ -98,8 +98,8 @@ fn a_connection_that_waits_for_its_header_is_counted_and_closed_in_time() {
     site.until_open(0);
 }
 
-/// Those that say nothing took the places of those that could have been told that there are too many, for ten
-/// seconds each.
+/// Silent connections over the limit once kept their places for ten seconds each. Meanwhile, other clients
+/// got no error response.
 #[test]
 fn one_connection_too_many_has_less_time_to_say_who_it_is() {
     let timeouts = Timeouts { header_section: Duration::from_hours(1), ..Timeouts::default() };

@@ -1,4 +1,4 @@
-//! Clients that are told why they are refused, although they do not listen yet.
+//! Error responses for clients that are still sending.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -8,8 +8,7 @@ use thruway_server::{Config, OwnedRequest, Request, Router};
 
 use crate::site::{GET, Site, rest};
 
-/// The beginning of what a client of TLS says first: a handshake record with a `ClientHello` (RFC 8446
-/// §4.1.2).
+/// Start of the first message of a TLS client: a handshake record with a `ClientHello` (RFC 8446 §4.1.2).
 const TLS_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x8a\x00\n\r\n\x00\xff\x13\x01";
 
 #[test]
@@ -25,7 +24,7 @@ fn a_tls_hello_is_answered_400() {
     site.until_open(0);
 }
 
-/// To close a socket with octets unread sends a reset, which takes the answer from the client's hands.
+/// Closing a socket with unread bytes sends a reset, and the client loses the response.
 #[test]
 fn an_answer_is_not_lost_on_a_client_that_is_still_sending() {
     let mut config = Config::default();

@@ -1,4 +1,4 @@
-//! A server on a port of its own, and what its clients have in common.
+//! A server on a free port, and helpers for its clients.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thruway_server::{Config, IntoHandler, ListenAddr, Listener, RunningServer, Server};
 
-/// A server with two workers. It runs until the process ends, unless it is drained.
+/// A server with two workers. It runs until the process ends, unless a test drains it.
 pub(crate) struct Site {
     pub(crate) server: RunningServer,
     pub(crate) address: SocketAddr,
@@ -27,7 +27,7 @@ impl Site {
         Self::of(Server::new(app).config(config).workers(2).listen_on(listener))
     }
 
-    /// One that was set up already.
+    /// Starts the given server.
     pub(crate) fn of(server: Server) -> Self {
         let server = server.start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
@@ -42,18 +42,18 @@ impl Site {
         stream
     }
 
-    /// How many connections the workers count as open.
+    /// Returns the number of open connections of each worker.
     pub(crate) fn connections(&self) -> Vec<usize> {
         self.server.loads().iter().map(|load| load.connections).collect()
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until this number of connections is open.
     pub(crate) fn until_open(&self, connections: usize) {
         until(|| self.connections().iter().sum::<usize>() == connections);
     }
 }
 
-/// Waits until `is_so`, of which nobody can tell us.
+/// Polls `is_so` until it returns `true`. For conditions without a notification.
 pub(crate) fn until(is_so: impl Fn() -> bool) {
     for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
         if is_so() {
@@ -64,7 +64,7 @@ pub(crate) fn until(is_so: impl Fn() -> bool) {
     panic!("nothing has changed for {PATIENCE:?}");
 }
 
-/// What the server sends until it closes the connection in good order.
+/// Reads until the server closes the connection normally.
 pub(crate) fn rest(stream: &mut TcpStream) -> String {
     let mut octets = Vec::new();
     let outcome = stream.read_to_end(&mut octets);
@@ -75,8 +75,8 @@ pub(crate) fn rest(stream: &mut TcpStream) -> String {
 
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
-/// How long to wait for a server that has gone wrong.
+/// Limit for an operation of the server. Only a failed test reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How often to look.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(5);

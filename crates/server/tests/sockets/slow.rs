@@ -1,4 +1,4 @@
-//! Clients that are too slow, in one direction or the other.
+//! Clients that send or read too slowly.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use thruway_server::{Config, Request, Response, StatusCode};
 
 use crate::site::{GET, PATIENCE, Site, rest};
 
-/// Everything has to be done in a tenth of a second.
+/// Returns a config with short timeouts.
 fn hasty() -> Config {
     let mut config = Config::default();
     config.timeouts.header_section = SOON;
@@ -19,7 +19,7 @@ fn hasty() -> Config {
     config
 }
 
-/// Sends `drop` again and again until the server has had enough, and returns what it says.
+/// Sends `drop` repeatedly until the server responds. Returns the response up to the end of the connection.
 fn drip(stream: &mut TcpStream, drop: &[u8]) -> String {
     stream.set_read_timeout(Some(DRIP_EVERY)).unwrap();
     for _ in 0..PATIENCE.as_millis() / DRIP_EVERY.as_millis() {
@@ -77,7 +77,7 @@ fn a_client_that_never_reads_is_cut_off() {
     stream.write_all(GET).unwrap();
     site.until_open(1);
     site.until_open(0);
-    // What the kernel has taken is not delivered any more either.
+    // The kernel also discards the data in its send buffer.
     let mut octets = Vec::new();
     let error = stream.read_to_end(&mut octets).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -88,5 +88,5 @@ const SOON: Duration = Duration::from_millis(100);
 
 const DRIP_EVERY: Duration = Duration::from_millis(10);
 
-/// More than the kernel takes for a client that does not read.
+/// Larger than the socket buffers of a client that does not read.
 const LARGE_BYTES: usize = 64 << 20;

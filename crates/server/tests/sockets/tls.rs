@@ -1,4 +1,4 @@
-//! Clients that speak TLS, or should.
+//! TLS clients, and clients that should use TLS.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -87,7 +87,7 @@ impl Secured {
     }
 }
 
-/// All that comes until the server says that it was all.
+/// Reads until the server ends the TLS connection with a `close_notify` alert.
 fn all(client: &mut Client) -> String {
     let mut text = String::new();
     client.read_to_string(&mut text).unwrap();
@@ -119,7 +119,7 @@ fn large_content_arrives_whole() {
 fn content_that_breaks_off_has_no_end_that_was_told() {
     let secured = Secured::start(|_| {});
     let mut client = secured.connect();
-    // Without chunks, the end of the content is that of the connection.
+    // In HTTP/1.0 there are no chunks, so the end of the connection marks the end of the body.
     client.write_all(b"GET /endless HTTP/1.0\r\n\r\n").unwrap();
     let mut octets = Vec::new();
     let error = client.read_to_end(&mut octets).unwrap_err();
@@ -136,7 +136,7 @@ fn a_request_without_tls_is_told_what_is_wrong() {
     assert!(answer.contains("a request without TLS was sent to a port for https"), "{answer}");
 }
 
-/// A listener that knows of another, which asks its clients for certificates.
+/// Starts a listener with knowledge of another listener that requires client certificates.
 fn beside_another(change: impl FnOnce(Listener) -> Listener) -> Secured {
     let authority = Authority::new();
     let mut other = TlsAcceptorConfig::new(vec![
@@ -150,8 +150,7 @@ fn beside_another(change: impl FnOnce(Listener) -> Listener) -> Secured {
     Secured { site: Site::start_at(listener, app(), Config::default()), authority }
 }
 
-/// Once whoever had a connection to one listener, without a certificate, was answered for the hosts of the
-/// other.
+/// A client without a certificate could once reach the hosts of the other listener through this one.
 #[test]
 fn hosts_for_which_other_certificates_are_asked_for_are_not_served() {
     let secured = beside_another(|listener| listener);
@@ -166,7 +165,7 @@ fn hosts_for_which_other_certificates_are_asked_for_are_not_served() {
     for host in ["b.example", "B.Example.:443", "x.c.example", "b.d.example"] {
         assert!(ask("/", host).starts_with("HTTP/1.1 421 Misdirected Request\r\n"), "{host}");
     }
-    // A percent-encoded host is compared byte by byte here, but decoded by some servers.
+    // The server compares hosts byte by byte, but some upstream servers decode percent-encoded hosts.
     for host in ["%62.example", "b%2eexample", "b.exampl%65:443"] {
         assert!(ask("/", host).starts_with("HTTP/1.1 400 Bad Request\r\n"), "{host}");
         assert!(ask(&format!("https://{host}/"), "a.example").starts_with("HTTP/1.1 400 "), "{host}");
@@ -203,13 +202,14 @@ fn garbage_ends_one_connection_and_no_other() {
     let mut garbage = secured.site.connect();
     garbage.write_all(&[0xff; 100]).unwrap();
     let mut alert = Vec::new();
-    // The octets that were not read may make it a reset.
+    // The unread bytes may cause a reset.
     let _ = garbage.read_to_end(&mut alert);
     assert!(get(&mut before, CLOSING).contains("https a.example"));
     assert!(get(&mut secured.connect(), CLOSING).contains("https a.example"));
 }
 
-/// Once what had come behind was unread when the connection was closed, which reset it: the alert was lost.
+/// The server once closed the connection with unread bytes. This reset the connection, and the client lost
+/// the alert.
 #[test]
 fn clients_hear_why_they_are_refused_though_they_go_on_to_send() {
     let secured = Secured::start(|_| {});
@@ -239,7 +239,7 @@ fn an_idle_connection_is_closed_with_notice() {
     let listener = listener(&authority, |_| {});
     let site = Site::start_at(listener, app(), Config { timeouts, ..Config::default() });
     let secured = Secured { site, authority };
-    // Without the notice, this would fail.
+    // The read would fail without a `close_notify` alert.
     assert!(get(&mut secured.connect(), GET).contains("https a.example"));
 }
 
@@ -322,7 +322,7 @@ fn requests_without_tls_are_redirected_where_that_is_wanted() {
     assert_eq!(got, expected("308", "https://b.example:8443/x"));
 }
 
-/// Answers one path, whatever else there is.
+/// Responds to a single path before any route.
 struct WellKnown;
 
 impl AnswerFirst for WellKnown {
@@ -364,7 +364,7 @@ fn nothing_is_said_to_who_validates_a_name() {
     let client = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut client = StreamOwned::new(client, secured.site.connect());
     let mut answer = Vec::new();
-    // The end is told, so that this is no error.
+    // The server sends `close_notify`, so this read does not fail.
     client.read_to_end(&mut answer).unwrap();
     assert!(answer.is_empty());
     secured.site.until_open(0);

@@ -1,4 +1,4 @@
-//! Connections that were handed over.
+//! Tunnels over real sockets.
 
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,8 +12,8 @@ use crate::site::{GET, PATIENCE, Site};
 
 const UPGRADE: &[u8] = b"GET /fill HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: fill\r\n\r\n";
 
-/// A handler that writes until nothing is taken any more, tells how much that was, and lets go of the
-/// connection.
+/// Writes until the tunnel accepts no more data. Then it sends the number of written bytes to the test and
+/// drops the tunnel.
 fn fill(told: Sender<usize>) -> Response {
     Response::upgrade("fill", async move |mut tunnel| {
         let mut written = 0;
@@ -24,7 +24,7 @@ fn fill(told: Sender<usize>) -> Response {
     })
 }
 
-/// One worker, so that what was asked later is answered later.
+/// Starts a server with one worker, which handles requests in order.
 fn site(write_stall: Duration) -> (Site, Receiver<usize>) {
     let (told, wrote) = channel();
     let app = Router::new().get("/fill", move || fill(told.clone())).get("/", || "ok");
@@ -33,7 +33,7 @@ fn site(write_stall: Duration) -> (Site, Receiver<usize>) {
     (Site::of(server), wrote)
 }
 
-/// The connection was counted as over while most of it was still to be sent.
+/// The server once counted the connection as closed while most of its data was still unsent.
 #[test]
 fn what_a_handler_has_left_behind_is_sent_and_counted_until_it_is_out() {
     let (site, wrote) = site(PATIENCE);
@@ -43,7 +43,7 @@ fn what_a_handler_has_left_behind_is_sent_and_counted_until_it_is_out() {
     let mut other = site.connect();
     other.write_all(GET).unwrap();
     other.read_exact(&mut [0; 15]).unwrap();
-    assert_eq!(site.connections(), [2], "after {written} octets");
+    assert_eq!(site.connections(), [2], "after {written} bytes");
     let mut octets = Vec::new();
     client.read_to_end(&mut octets).unwrap();
     assert!(octets.ends_with(&[b"\r\n\r\n", &vec![b'x'; written][..]].concat()), "{written}");

@@ -1,4 +1,4 @@
-//! Clients that vanish in the middle of whatever it is.
+//! Clients that vanish in the middle of an exchange.
 
 use std::io::Write;
 use std::net::TcpStream;

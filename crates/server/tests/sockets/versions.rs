@@ -1,4 +1,4 @@
-//! Listeners that speak HTTP/2.
+//! Listeners with HTTP/2.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,14 +9,14 @@ use crate::site::{GET, Site, rest};
 
 const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A GET of `/` of `a`, whose authority HPACK has not seen.
+/// A GET request for `/` on host `a`. The host is encoded as a literal.
 const REQUEST: &[u8] = b"\0\0\x06\x01\x05\0\0\0\x01\x82\x84\x86\x01\x01a";
 
 fn listener() -> Listener {
     Listener::new("127.0.0.1:0".parse::<ListenAddr>().unwrap())
 }
 
-/// Frames until one of this kind has come. Its flags and content.
+/// Skips frames until one of this type arrives. Returns its flags and payload.
 fn until_frame(stream: &mut TcpStream, wanted: u8) -> (u8, Vec<u8>) {
     loop {
         let mut head = [0; 9];
@@ -29,7 +29,7 @@ fn until_frame(stream: &mut TcpStream, wanted: u8) -> (u8, Vec<u8>) {
     }
 }
 
-/// A GET by HTTP/2.
+/// Sends a GET request over HTTP/2 and checks the response.
 fn is_answered(stream: &mut TcpStream) -> bool {
     stream.write_all(PREFACE_AND_SETTINGS).unwrap();
     stream.write_all(REQUEST).unwrap();
@@ -58,7 +58,7 @@ fn nothing_but_http2_is_spoken_where_that_is_said() {
     let mut http1 = site.connect();
     http1.write_all(GET).unwrap();
     let mut octets = Vec::new();
-    // It may be broken off: what was sent is not read.
+    // The read may fail, because the server closes with unread data.
     drop(http1.read_to_end(&mut octets));
     assert!(!octets.windows(4).any(|window| window == b"HTTP"), "{}", octets.escape_ascii());
 }

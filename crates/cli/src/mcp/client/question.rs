@@ -195,7 +195,7 @@ mod tests {
             .with_field("member", PrimitiveSchemaDefinition::boolean())
     }
 
-    /// Returns the response and the output for the input `typed`.
+    /// Answers the form with the keyboard input `typed`. Returns the response and the text printed.
     fn filled(typed: &str) -> (ElicitResult, String) {
         let mut output = Vec::new();
         let question = serde_json::to_value(form()).unwrap();

@@ -10,7 +10,7 @@ use super::{question, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
-/// Returns a client of the server and the remaining arguments.
+/// The server of a command, and the remaining arguments.
 pub(super) struct Target {
     pub(super) client: McpClient,
     pub(super) words: Vec<String>,

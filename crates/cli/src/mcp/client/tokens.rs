@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// After a failed read, the next token once replaced all others.
+    /// The program could once not read the token file and then overwrote it with only the new token.
     #[test]
     fn what_cannot_be_read_is_not_written_anew() {
         let directory = tempfile::tempdir().unwrap();

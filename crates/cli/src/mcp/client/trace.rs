@@ -45,7 +45,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The time was once that of the last clock tick, up to four milliseconds ago.
+    /// Timestamps once had the resolution of the clock tick and were up to four milliseconds old.
     #[test]
     fn times_are_exact() {
         let mut times: Vec<_> = (0..1000).map(|_| now()).collect();

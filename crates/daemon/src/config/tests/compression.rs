@@ -57,7 +57,7 @@ fn what_compresses_nothing_is_refused() {
         ("levels.zstd = \"best\"", "expected"),
         ("levels.deflate = 1", "unknown key `deflate`"),
         ("types = []", "`types` is empty"),
-        ("types = [\"text/html\", \"html\"]", "this is no media type"),
+        ("types = [\"text/html\", \"html\"]", "not a media type"),
         ("types = \"text/html\"", "expected an array"),
         ("bytes_min = -1", "expected"),
         ("level = 5", "unknown key `level`"),

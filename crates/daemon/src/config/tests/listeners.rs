@@ -48,7 +48,7 @@ fn responses_are_compressed_as_the_listener_says() {
         ("compression = false", "127.0.0.1:1, nothing compressed"),
         (
             "compression = { codings = [\"gzip\"] }",
-            "127.0.0.1:1, compressed by gzip at level 5, from 512 octets on",
+            "127.0.0.1:1, compressed by gzip at level 5, from 512 bytes on",
         ),
     ] {
         assert_eq!(listener(keys).as_deref(), Ok(said));

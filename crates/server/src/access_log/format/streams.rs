@@ -1,4 +1,4 @@
-//! The lines of connections that are no HTTP.
+//! Log lines of connections without HTTP.
 
 use std::io::Write as _;
 
@@ -24,8 +24,8 @@ impl AccessLogFormat {
     }
 }
 
-/// `host - - [time] "TCP upstream/server end" - bytes`: in the form of a request, so that what reads logs of
-/// requests reads this too.
+/// `host - - [time] "TCP upstream/server end" - bytes`. The line has the form of a request, so programs that
+/// read access logs can parse it.
 fn write_common(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timestamps, rest: &str) {
     write_client(line, record.connection.client);
     let StreamRecord { upstream, end, sent_bytes, .. } = record;
@@ -65,7 +65,7 @@ fn write_json(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timest
     let start = line.len();
     match serde_json::to_writer(&mut *line, &json) {
         Ok(()) => line.push(b'\n'),
-        // Cannot happen with strings and numbers; a torn line must not stay.
+        // Serializing strings and numbers cannot fail. If it does, remove the partial line.
         Err(_) => line.truncate(start),
     }
 }

@@ -113,7 +113,7 @@ fn a_file_without_a_date_has_no_conditions_on_dates() {
     }
 }
 
-/// RFC 9110 §13.2.2, written down as it stands there, for every combination of fields that hold or do not.
+/// Tests the order of RFC 9110 §13.2.2 for every combination of conditions that are true, false or absent.
 #[test]
 fn preconditions_have_the_precedence_of_the_specification() {
     const HOLDS: [Option<bool>; 3] = [None, Some(true), Some(false)];

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A directory `root` with files, links that stay inside, links that do not, and `outside` beside it.
+/// A directory `root` with files, links that stay inside and links that lead out. `outside` is next to it.
 struct Place(TempDir);
 
 impl Place {
@@ -37,14 +37,14 @@ impl Place {
         symlink(target, self.path(link)).unwrap();
     }
 
-    /// The directory `root`, with each way to look up.
+    /// Opens the directory `root` twice, once with each lookup method.
     fn roots(&self) -> [Root; 2] {
         [Lookup::Kernel, Lookup::Walk]
             .map(|lookup| Root::open(&self.path("root")).expect("the root is there").with_lookup(lookup))
     }
 }
 
-/// What is at `path`, in a word.
+/// Returns the kind of entry at `path`. For files, the result tells whether the file is inside `root`.
 fn seen(root: &Root, path: &str) -> Result<&'static str, Errno> {
     Ok(match root.find(path.as_bytes())? {
         Found::File(OpenFile { mut file, metadata }) => {
@@ -262,5 +262,5 @@ fn a_file_is_no_root() {
     assert_eq!(Root::open(&place.path("root")).unwrap().lookup, Lookup::Kernel, "tests need `openat2`");
 }
 
-/// Even, so that everything is in its place at the end.
+/// Number of exchanges. It is even, so both entries end in their original places.
 const EXCHANGES: usize = 10_000;

@@ -1,4 +1,4 @@
-//! Conditional and range requests, as far as they are more than their pure parts.
+//! Conditional and range requests, except the parts that have unit tests of their own.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn a_precondition_that_fails_is_answered_412() {
     assert_eq!((seen.status(), seen.text()), (200, "0123456789"));
 }
 
-/// RFC 9110 §13.2.1.
+/// Section 13.2.1 of RFC 9110: a server evaluates conditions only where it would otherwise respond with 2xx.
 #[test]
 fn preconditions_do_not_count_where_there_is_nothing_to_send() {
     let site = Site::new(&[("dir/x", "")]);
@@ -96,7 +96,7 @@ fn a_range_that_does_not_count_gives_the_whole() {
     }
 }
 
-/// RFC 9110 §14.2: GET is the only method with ranges.
+/// Section 14.2 of RFC 9110: GET is the only method with ranges.
 #[test]
 fn head_has_no_ranges() {
     let site = site();

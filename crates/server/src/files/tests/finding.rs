@@ -1,4 +1,4 @@
-//! Which file a request means, and which it cannot mean.
+//! File lookup: index files, redirects, hidden files and forbidden paths.
 
 use super::*;
 
@@ -243,7 +243,7 @@ fn errors_of_the_system_have_their_status() {
 }
 
 #[test]
-#[should_panic = "no field value"]
+#[should_panic = "invalid header value"]
 fn a_cache_control_that_would_split_the_response_is_an_error_of_the_program() {
     let site = Site::new(&[]);
     let _ = site.files().cache_control("max-age=1\r\nSet-Cookie: a=b");
@@ -256,7 +256,7 @@ fn files_are_served_without_regard_to_their_dates() {
     File::options().write(true).open(site.path("old")).unwrap().set_modified(day_before_epoch).unwrap();
     let seen = get(&site.mounted(), "/old", &[("If-Modified-Since", MODIFIED_DATE)]);
     assert_eq!((seen.status(), seen.text(), seen.field("Last-Modified")), (200, "old", ""));
-    // RFC 9110 §8.8.2.1: no date in the future.
+    // `Last-Modified` is never in the future (RFC 9110 §8.8.2.1).
     site.set_modified("new", MODIFIED + Duration::from_hours(24 * 365 * 100));
     let before = Clock::system().time_of_day() - Duration::from_secs(1);
     let seen = get(&site.mounted(), "/new", &[]);

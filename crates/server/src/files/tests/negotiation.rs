@@ -1,4 +1,4 @@
-//! Encoded siblings.
+//! Negotiation of files that are stored in several encodings.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn a_client_that_accepts_nothing_there_is_told_so() {
 
 #[test]
 fn each_coding_has_an_entity_tag_of_its_own() {
-    // Same time and same length: only the coding tells them apart.
+    // All files have the same modification time and length and differ only in their coding.
     let site = Site::new(&[("a", "1234"), ("a.br", "brbr"), ("a.zst", "zstd"), ("a.gz", "gzip")]);
     let handler = site.mounted();
     let tags = ["", "br", "zstd", "gzip"]

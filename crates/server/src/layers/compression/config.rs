@@ -1,4 +1,4 @@
-//! Settings of compression: for all responses, and for those of one listener.
+//! Compression settings for all responses, or for those of one listener.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::media_type::{self, InvalidMediaType, MediaType};
 use crate::content_coding::ContentCoding;
 
-/// Compresses the content of responses for clients that accept that.
+/// Compresses response bodies for clients that accept it.
 ///
 /// ```
 /// # use thruway_server::Router;
@@ -17,25 +17,29 @@ use crate::content_coding::ContentCoding;
 /// let handler = Layered::new(router).layer(Compression::new().minimum_bytes(1000));
 /// ```
 ///
-/// Compresses content of one of the [types](Self::types), of at least [`minimum_bytes`](Self::minimum_bytes)
-/// or of unknown length. Never compresses encoded content (`Content-Encoding`), such as files with [encoded
-/// versions](crate::Files::precompressed); messages with `Cache-Control: no-transform` in request or
-/// response; partial content (206); content with a digest of its bytes; responses without content; tunnels;
-/// and responses to HTTP/1.0 clients, which could not find the end.
+/// Compresses bodies of the configured [types](Self::types) that have at least
+/// [`minimum_bytes`](Self::minimum_bytes) or an unknown length. It never compresses:
 ///
-/// Responses that another client might get compressed have `Vary: Accept-Encoding`. Compressed responses lose
+/// - encoded bodies (`Content-Encoding`), such as files with [encoded versions](crate::Files::precompressed),
+/// - messages with `Cache-Control: no-transform` in request or response,
+/// - partial content (206),
+/// - bodies with a digest of their bytes,
+/// - responses without a body, and tunnels,
+/// - responses to HTTP/1.0 clients, which could not detect the end.
+///
+/// Responses that other clients might get compressed have `Vary: Accept-Encoding`. Compressed responses lose
 /// `Accept-Ranges`, and a strong entity tag becomes a weak one (RFC 9110 §8.8.3.3), also in a 304. HEAD gets
-/// the headers of GET without `Content-Length`. A client that accepts a coding and asks for the rest of a
-/// file by its date (`If-Range`) gets the whole file: its part may be encoded, and ranges are not.
+/// the headers of GET without `Content-Length`. Clients that accept a coding and resume a file by its date
+/// (`If-Range`) get the whole file. Their first part may be encoded, but ranges are not.
 ///
-/// Complete content of up to 64 KiB is compressed at once. Other content is compressed as it arrives, but
-/// never ahead of the client. After a tenth of a second of silence, the compressed bytes so far are sent;
-/// each event of a stream is sent at once. Each such stream has its own compressor;
-/// [`streams_max`](Self::streams_max) limits them for each worker.
+/// Complete bodies of up to 64 KiB are compressed at once. Other bodies are compressed as they arrive, but
+/// never ahead of the client. After a tenth of a second without data, the compressed bytes so far are sent.
+/// Each event of an event stream is sent at once. Each stream has its own compressor;
+/// [`streams_max`](Self::streams_max) limits their number for each worker.
 ///
-/// **Secrets**: where a response has both a secret, as a token against forged requests, and something that an
-/// attacker chose, as a term that was searched for, its compressed length gives the secret away bit by bit
-/// (BREACH). Do not compress such responses.
+/// **Secrets**: do not compress responses that contain both a secret, such as an anti-CSRF token, and text
+/// that an attacker controls, such as a search term. The compressed length would reveal the secret step by
+/// step (BREACH).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compression {
     pub(super) coders: Vec<Coder>,
@@ -55,7 +59,8 @@ impl Compression {
     pub const DEFAULT_CODINGS: [ContentCoding; 3] =
         [ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip];
 
-    /// By [zstd, brotli or gzip](Self::DEFAULT_CODINGS), with the defaults that each method here tells.
+    /// Creates a layer with [zstd, brotli and gzip](Self::DEFAULT_CODINGS). The methods document their
+    /// defaults.
     pub fn new() -> Self {
         Self {
             coders: Self::DEFAULT_CODINGS.map(Coder::new).into(),
@@ -65,8 +70,9 @@ impl Compression {
         }
     }
 
-    /// The codings, each with its level: the first of those that a client likes best is used. Default zstd at
-    /// level 3, br at 4, gzip at 5. Higher levels take more time for less content.
+    /// Sets the codings with their levels, in order of preference. Among the codings that the client prefers
+    /// equally, the first wins. Default: zstd at level 3, br at 4, gzip at 5. Higher levels compress better
+    /// but take more time.
     ///
     /// # Panics
     /// A level is not one of [`levels`](Self::levels).
@@ -90,7 +96,7 @@ impl Compression {
         }
     }
 
-    /// The level of `coding` unless another is given.
+    /// Returns the default level of `coding`.
     pub const fn default_level(coding: ContentCoding) -> u8 {
         match coding {
             ContentCoding::Brotli => 4,
@@ -99,12 +105,13 @@ impl Compression {
         }
     }
 
-    /// The media types that are worth it: `text/html`, `text/*`, or `*+json` for all that end so. Default all
-    /// text, JSON, XML, scripts, and what else is known to get smaller. `text/event-stream` is none of
-    /// `text/*`: it must be named, because a compressor for each of many streams takes much memory.
+    /// Sets the media types to compress, such as `text/html`, `text/*`, or `*+json` for a suffix. Default:
+    /// all text, JSON, XML, scripts, and other types that are known to compress well. `text/*` does not
+    /// include `text/event-stream`: it must be listed, because a compressor for each of many streams needs
+    /// much memory.
     ///
     /// # Errors
-    /// One is no media type.
+    /// An item is not a media type.
     pub fn types<T: AsRef<str>>(
         mut self,
         types: impl IntoIterator<Item = T>,
@@ -136,11 +143,11 @@ impl fmt::Display for Compression {
         for (i, Coder { coding, level }) in self.coders.iter().enumerate() {
             write!(f, "{}{} at level {level}", if i > 0 { ", " } else { "" }, coding.name())?;
         }
-        write!(f, ", from {} octets on", self.minimum_bytes)
+        write!(f, ", from {} bytes on", self.minimum_bytes)
     }
 }
 
-/// A coding, and how hard it tries.
+/// A coding with its level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Coder {
     pub(super) coding: ContentCoding,
@@ -156,17 +163,17 @@ impl Coder {
 /// Compression of responses for one listener: see [`Listener::compression`](crate::Listener::compression).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum ListenerCompression {
-    /// The setting of the server.
+    /// Use the setting of the server.
     #[default]
     AsElsewhere,
-    /// They are not.
+    /// Do not compress.
     Off,
-    /// This setting.
+    /// Use this setting.
     As(Arc<Compression>),
 }
 
 impl From<Option<Compression>> for ListenerCompression {
-    /// `None` for none.
+    /// Converts `None` to `Off`.
     fn from(compression: Option<Compression>) -> Self {
         compression.map_or(Self::Off, |compression| Self::As(Arc::new(compression)))
     }

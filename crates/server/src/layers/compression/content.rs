@@ -1,4 +1,4 @@
-//! Content that is encoded as it comes.
+//! Bodies that are encoded while they arrive.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::pool::PooledEncoder;
 use super::source::Plain;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
 
-/// A stream, encoded.
+/// An encoded stream.
 ///
 /// ```text
 /// ExpectContent ── end ──────▶ Over
@@ -22,19 +22,19 @@ use crate::response::{AtDrain, BoxError, ContentStream, Piece};
 ///       └ error ─────▶ Failed: no end of the coding is ever written, and none of the stream
 /// ```
 pub(super) struct Encoded {
-    /// Kept to the end, for what it may hold.
+    /// The source. It is kept to the end, because it may hold a guard.
     source: Plain,
     encoder: PooledEncoder,
     state: State,
     /// Input that is not encoded yet.
     input: Bytes,
-    /// Number of bytes that are still missing, if the length was announced: the framing of encoded content no
-    /// longer shows it.
+    /// Number of missing bytes, if the length was announced. The framing of an encoded body no longer checks
+    /// it.
     remaining: Option<u64>,
     /// `true` if the client must be able to decode each piece at once.
     flushes: bool,
     silence: Silence,
-    /// Number of bytes encoded since other tasks could run.
+    /// Number of bytes encoded since the last yield to other tasks.
     burst_bytes: usize,
 }
 
@@ -45,12 +45,12 @@ enum State {
     Failed,
 }
 
-/// The time for which nothing came, while something is still in the encoder.
+/// Timer for a pause of the source while the encoder holds data.
 struct Silence {
     worker: Rc<Worker>,
-    /// When what is in the encoder is sent, if there is something.
+    /// Time at which the encoder is flushed, if it holds data.
     ends: Option<Duration>,
-    /// Wakes the task then. There once something was waited for.
+    /// Wakes the task at this time. Created at the first wait.
     deadline: Option<Deadline>,
 }
 
@@ -69,7 +69,7 @@ impl Encoded {
         }
     }
 
-    /// Content until something comes out, or nothing more goes in.
+    /// Reads and encodes until there is a piece of output, or the source has ended.
     fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let mut output = PooledBuffer::take();
         loop {
@@ -102,7 +102,7 @@ impl Encoded {
         }
     }
 
-    /// Encodes as much of what has come as takes no long time.
+    /// Encodes as much of the input as one short step allows.
     fn encode_some(&mut self, output: &mut PooledBuffer) -> Result<(), BoxError> {
         let input = self.input.split_to(self.input.len().min(STEP_BYTES));
         let is_flushed = self.flushes && self.input.is_empty();
@@ -119,7 +119,7 @@ impl Encoded {
 
     fn finish(&mut self, mut output: PooledBuffer) -> Poll<Option<Result<Piece, BoxError>>> {
         if self.remaining.is_some_and(|remaining| remaining > 0) {
-            return Poll::Ready(Some(Err("there is less content than was announced".into())));
+            return Poll::Ready(Some(Err("the body is shorter than its announced length".into())));
         }
         self.encoder.encode(&[], Operation::Finish, &mut output)?;
         piece(output)
@@ -139,7 +139,7 @@ impl Encoded {
         if output.is_empty() { Poll::Pending } else { piece(output) }
     }
 
-    /// Other connections of the worker wait for as long as this one encodes.
+    /// Yields to the other connections of the worker.
     fn let_others_go_first(
         &mut self,
         cx: &Context<'_>,
@@ -156,12 +156,12 @@ impl Encoded {
     fn count(&mut self, octets: usize) -> Result<(), BoxError> {
         if let Some(remaining) = &mut self.remaining {
             let left = remaining.checked_sub(octets as u64);
-            *remaining = left.ok_or("there is more content than was announced")?;
+            *remaining = left.ok_or("the body exceeds its announced length")?;
         }
         Ok(())
     }
 
-    /// All that is left, when `last` is the last of the source.
+    /// Returns all remaining output. `last` is the last input.
     fn end_with(&mut self, last: &[u8]) -> Result<Bytes, BoxError> {
         let mut output = PooledBuffer::take();
         self.encoder.encode(&self.input, Operation::Continue, &mut output)?;
@@ -186,7 +186,7 @@ impl ContentStream for Encoded {
             State::Over => Poll::Ready(None),
             State::Failed => {
                 this.state = State::Failed;
-                Poll::Ready(Some(Err("the content has failed before".into())))
+                Poll::Ready(Some(Err("the body has already failed".into())))
             }
         }
     }
@@ -216,14 +216,14 @@ impl ContentStream for Encoded {
 }
 
 impl Silence {
-    /// Something is in the encoder that was not there.
+    /// Starts the timer when the encoder receives data.
     fn begin(&mut self) {
         if self.ends.is_none() {
             self.ends = Some(self.worker.clock().now() + SILENCE);
         }
     }
 
-    /// Ready when there is something in the encoder that has waited for long enough.
+    /// Ready when the encoder has held data for long enough.
     fn poll_end(&mut self, cx: &Context<'_>) -> Poll<()> {
         let Some(ends) = self.ends else { return Poll::Pending };
         if self.worker.clock().now() >= ends {
@@ -240,10 +240,10 @@ fn piece(output: PooledBuffer) -> Poll<Option<Result<Piece, BoxError>>> {
     Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(output)))))
 }
 
-/// Number of bytes that are encoded at once: a millisecond or less at the default levels.
+/// Number of bytes in one encoding step, which takes at most a millisecond at the default levels.
 const STEP_BYTES: usize = 16 << 10;
 
-/// Number of bytes that are encoded before other tasks can run.
+/// Number of bytes to encode before a yield to other tasks.
 const BURST_BYTES: usize = 64 << 10;
 
 /// Maximum size of an output piece; larger pieces need more memory for each stream.
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// An endless page of zeros, and how much of it was taken.
+    /// An endless body of zeros. It counts the bytes that were read from it.
     struct Zeros(Arc<Mutex<usize>>);
 
     impl ContentStream for Zeros {
@@ -284,7 +284,8 @@ mod tests {
         }
     }
 
-    /// Zeros give no output for long, and a source that is always ready never makes the stream wait.
+    /// Zeros produce no output for a long time. A source that is always ready must not block other
+    /// connections.
     #[test]
     fn others_have_their_turn_while_nothing_comes_out() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstandard, ContentCoding::Brotli] {

@@ -1,4 +1,4 @@
-//! Decides if a response is compressed, from the request, the response and the rules.
+//! Decides from the request, the response and the settings if a response is compressed.
 
 use thruway_message::list::{contains_token, members};
 use thruway_message::{FieldLines, FieldValue, Method, StatusCode, Version};
@@ -14,9 +14,10 @@ use crate::response::Response;
 pub(super) struct Wishes {
     /// The coding that the client prefers. `None` for unencoded content.
     coder: Option<Coder>,
-    /// It wants the head only.
+    /// `true` for HEAD.
     pub(super) is_head: bool,
-    /// It has a weak entity tag to compare with, as compression makes of strong ones.
+    /// `true` if the request has a weak entity tag to compare with. Compression makes such tags from strong
+    /// ones.
     pub(super) revalidates_weakly: bool,
     /// `true` if the client might append the requested part to encoded bytes. Then only the whole may be
     /// sent.
@@ -28,9 +29,9 @@ pub(super) struct Wishes {
 pub(super) enum Verdict {
     /// The response is never compressed.
     Leave,
-    /// This client gets it as it is, another might not.
+    /// This client gets the unencoded response, but others may get an encoded one.
     Vary,
-    /// Its content is encoded.
+    /// The body is encoded.
     Encode(Coder),
 }
 
@@ -52,7 +53,7 @@ impl Compression {
     fn coder_for(&self, request: &Request<'_>) -> Option<Coder> {
         let fields = request.field_lines();
         fields.field("accept-encoding")?;
-        // HTTP/1.0 has no chunked coding: if the connection ends the content, the client cannot tell if it is
+        // HTTP/1.0 has no chunked coding. If the connection ends the body, the client cannot tell if it is
         // complete.
         if request.version() == Version::Http10 || fields.all("cache-control").any(forbids_transformation) {
             return None;
@@ -64,7 +65,8 @@ impl Compression {
     pub(super) fn decide(&self, wishes: Wishes, response: &Response) -> Verdict {
         let status = response.status();
         if status == StatusCode::NOT_MODIFIED {
-            // Nothing is known of the content that it is about; caches replace their `Vary` by this one.
+            // The body to which this response refers is unknown. Caches replace their `Vary` by the one of
+            // this response.
             return Verdict::Vary;
         }
         if status.is_without_content() || !self.is_worth_it(response) {
@@ -97,20 +99,20 @@ fn is_plain_and_whole(response: &Response) -> bool {
         && response.field("content-encoding").is_none()
 }
 
-/// Returns `true` if `response` is an event stream. Its events must not wait.
+/// Returns `true` if `response` is an event stream. Its events must not be delayed.
 pub(super) fn is_event_stream(response: &Response) -> bool {
     let content_type = response.field("content-type");
     content_type.is_some_and(|value| name_of(value.as_bytes()).eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// RFC 9111 §5.2.1.6 and §5.2.2.6.
+/// Returns `true` for `no-transform` (RFC 9111 §5.2.1.6 and §5.2.2.6).
 fn forbids_transformation(cache_control: FieldValue<'_>) -> bool {
     contains_token(cache_control.as_bytes(), "no-transform")
 }
 
 /// Returns `true` if the client might append the requested part to bytes with an unknown strong entity tag
-/// (RFC 9110 §13.1.5). By date, the encoded whole and unencoded parts look the same; only unencoded
-/// representations have strong tags.
+/// (RFC 9110 §13.1.5). Encoded and unencoded representations have the same date. Only unencoded ones have
+/// strong tags.
 fn resumes_without_strong_tag(fields: FieldLines<'_>) -> bool {
     fields.field("range").is_some()
         && fields.all("if-range").any(|validator| !validator.as_bytes().starts_with(b"\""))

@@ -1,4 +1,4 @@
-//! Encoders for the content codings. They do not wait: input arrives as an argument, and output is appended.
+//! Encoders for the content codings. They are synchronous: the caller passes input and gets output appended.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use zstd_safe::{CParameter, CStream, InBuffer, OutBuffer, ResetDirective};
 use super::config::Coder;
 use crate::content_coding::ContentCoding;
 
-/// The state of a coding in the middle of a stream.
+/// The state of an encoder within a stream.
 pub(super) enum Encoder {
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
     Gzip(Compress),
@@ -22,11 +22,11 @@ pub(super) enum Encoder {
 /// Amount of output to produce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
-    /// As little as possible now, for the best compression.
+    /// As little as possible, for the best compression.
     Continue,
-    /// All so far, to be decoded without what comes later.
+    /// All data so far, so that the client can decode it now.
     Flush,
-    /// All, and the end.
+    /// All data, and the end of the stream.
     Finish,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Operation {
 pub(super) struct EncodeError(pub(super) ContentCoding);
 
 impl Encoder {
-    /// `None` if the system has no memory for it.
+    /// Creates an encoder. `None` if there is not enough memory.
     pub(super) fn new(coder: Coder) -> Option<Self> {
         let level = coder.level;
         match coder.coding {
@@ -53,7 +53,7 @@ impl Encoder {
         !matches!(self, Self::Brotli(_))
     }
 
-    /// Returns the encoder in its initial state.
+    /// Resets the encoder for a new stream.
     pub(super) fn restarted(mut self) -> Option<Self> {
         match &mut self {
             Self::Brotli(_) => return None,
@@ -65,7 +65,7 @@ impl Encoder {
         Some(self)
     }
 
-    /// Appends to `output` what comes out for `input`. After [`Operation::Finish`] nothing more goes in.
+    /// Encodes `input` and appends the output to `output`. No input is allowed after [`Operation::Finish`].
     pub(super) fn encode(
         &mut self,
         input: &[u8],
@@ -207,18 +207,18 @@ pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
     }
 }
 
-/// Window of 128 KiB for brotli and zstd: references reach no further back. A larger window gains little for
-/// pages and JSON, and each stream would need as much more memory. Clients may refuse zstd windows over 8 MiB
-/// (RFC 9659).
+/// Window of 128 KiB for brotli and zstd: references reach no further back. A larger window hardly improves
+/// the compression of pages and JSON, and needs as much more memory for each stream. Clients may refuse zstd
+/// windows over 8 MiB (RFC 9659).
 const WINDOW_BITS: u32 = 17;
 
-/// From this level on, tables are larger than what is in the window is worth: 42 MiB at level 12.
+/// From this level on, the default tables are too large for this window: 42 MiB at level 12.
 const ZSTANDARD_LARGE_TABLES: u8 = 3;
 
-/// 256 KiB each.
+/// Table size for these levels: 256 KiB each.
 const ZSTANDARD_TABLE_BITS: u32 = 16;
 
-/// 32 KiB, the most that gzip has.
+/// Window of 32 KiB, the maximum of gzip.
 const GZIP_WINDOW_BITS: u8 = 15;
 
 /// Minimum free space for the output of one call.
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::layers::Compression;
 
-    /// Checks the documented memory of a stream for zstd; other tests count allocations for the other
+    /// Checks the documented memory of a stream with zstd. Other tests count allocations for the other
     /// codings.
     #[test]
     fn zstandard_takes_as_much_memory_as_is_said() {

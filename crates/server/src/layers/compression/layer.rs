@@ -1,4 +1,4 @@
-//! The layers that compress responses: all alike, or as the listener of a request says.
+//! Layers that compress responses: with the same settings for all, or with those of the listener.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Handler for WithCompression {
     }
 }
 
-/// Handles the request as if it did not ask for a part, which any server may do (RFC 9110 §14.2).
+/// Handles the request without its `Range`, which a server may always ignore (RFC 9110 §14.2).
 fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
     let mut spans = Vec::new();
     let field_lines = request.field_lines().without("range", &mut spans);
@@ -45,7 +45,7 @@ fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
 }
 
 impl Compression {
-    /// Lets `inner` answer the request, and compresses the response.
+    /// Lets `inner` handle the request, and compresses its response.
     fn handle<'a>(this: &Arc<Self>, inner: &'a dyn Handler, request: &mut Request<'a>) -> Answer {
         let (wishes, worker) = (Wishes::of(request, this), request.worker());
         let answer =
@@ -59,7 +59,7 @@ impl Compression {
         }
     }
 
-    /// The response as this client gets it.
+    /// Returns the response for this client.
     fn apply(&self, mut response: Response, wishes: Wishes, worker: &Rc<Worker>) -> Response {
         match self.decide(wishes, &response) {
             Verdict::Leave => return response,
@@ -75,7 +75,7 @@ impl Compression {
         response
     }
 
-    /// The response with its content encoded, unless there are too many such already.
+    /// Encodes the body, unless too many streams are already being encoded.
     fn encode(&self, mut response: Response, coder: Coder, wishes: Wishes, worker: &Rc<Worker>) -> Response {
         let flushes = is_event_stream(&response);
         let encoded = match response.take_content() {
@@ -94,7 +94,7 @@ impl Compression {
         }
     }
 
-    /// The content of `source` as a stream that encodes it, or as it is.
+    /// Returns the content of `source` as an encoded stream, or unchanged as an error.
     fn stream(
         &self,
         source: Source,
@@ -112,7 +112,7 @@ impl Compression {
     }
 }
 
-/// `octets` encoded, or as they are.
+/// Returns `octets` encoded, or unchanged as an error.
 fn whole<O: AsRef<[u8]> + Into<Content>>(
     octets: O,
     coder: Coder,
@@ -124,14 +124,14 @@ fn whole<O: AsRef<[u8]> + Into<Content>>(
     })
 }
 
-/// Compresses as the listener says that a request came by, or else as this does, if it does.
+/// Compresses with the settings of the listener that accepted the connection, or else with its own, if any.
 #[derive(Clone, Default, Debug)]
 pub struct ByListener {
     elsewhere: Option<Arc<Compression>>,
 }
 
 impl ByListener {
-    /// Compresses as `elsewhere` does where a listener does not say it.
+    /// Creates the layer. `elsewhere` are the settings for listeners without their own.
     pub fn or_else(elsewhere: Option<Compression>) -> Self {
         Self { elsewhere: elsewhere.map(Arc::new) }
     }
@@ -174,15 +174,15 @@ fn vary(response: &mut Response) {
     }
 }
 
-/// Says that the content has `coding`, and takes back what is no longer true.
+/// Sets the coding of the body, and removes headers that are no longer true.
 fn mark(response: &mut Response, coding: ContentCoding) {
     response.remove_field("accept-ranges");
     append(response, "Content-Encoding", coding.name().as_bytes());
     weaken_entity_tag(response);
 }
 
-/// Turns a strong entity tag into a weak one: other bytes of the same representation share no strong tag (RFC
-/// 9110 §8.8.1).
+/// Turns a strong entity tag into a weak one. Representations with different bytes must not share a strong
+/// tag (RFC 9110 §8.8.1).
 fn weaken_entity_tag(response: &mut Response) {
     let strong = response.field("etag").filter(|tag| tag.as_bytes().starts_with(b"\""));
     if let Some(tag) = strong {
@@ -192,11 +192,11 @@ fn weaken_entity_tag(response: &mut Response) {
     }
 }
 
-/// Appends a line that cannot be invalid: constant, or made of one that was there.
+/// Appends a line that is always valid: a constant, or one derived from a valid line.
 fn append(response: &mut Response, name: &str, value: &[u8]) {
     let appended = response.append_field(name, value);
     debug_assert!(appended.is_ok(), "`{name}` is valid");
 }
 
-/// Content that is all there is encoded at once up to this: a few milliseconds at the most.
+/// Maximum size of a complete body that is encoded at once. This takes at most a few milliseconds.
 const WHOLE_BYTES_MAX: usize = 64 << 10;

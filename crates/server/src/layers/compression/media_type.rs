@@ -1,13 +1,13 @@
-//! Which types of content get smaller.
+//! Media types that are compressed.
 
 use std::fmt;
 
 use thruway_message::token::{is_token, trim_whitespace};
 
-/// A media type, or several that have something in common.
+/// A media type, or a group of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum MediaType {
-    /// `text/html`, in small letters.
+    /// One type such as `text/html`, in lower case.
     Exact(String),
     /// `text/*`: all types that begin with `text/`.
     Below(String),
@@ -53,7 +53,7 @@ fn is_same(octets: &[u8], text: &str) -> bool {
     octets.eq_ignore_ascii_case(text.as_bytes())
 }
 
-/// Type and subtype of a value of `Content-Type`, without parameters.
+/// Returns type and subtype of a `Content-Type` value, without parameters.
 pub(super) fn name_of(content_type: &[u8]) -> &[u8] {
     let end = content_type.iter().position(|octet| *octet == b';').unwrap_or(content_type.len());
     trim_whitespace(&content_type[..end])
@@ -69,13 +69,13 @@ pub(super) fn defaults() -> Vec<MediaType> {
 
 impl fmt::Display for InvalidMediaType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is no media type")
+        f.write_str("not a media type")
     }
 }
 
 impl std::error::Error for InvalidMediaType {}
 
-/// Events for a page (HTML Living Standard §9.2).
+/// Media type of server-sent events (HTML Living Standard §9.2).
 pub(super) const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 const EXACT: [&str; 20] = [

@@ -1,19 +1,20 @@
-//! Responses are compressed on their way out: gzip, brotli and zstd, by `Accept-Encoding` (RFC 9110 §12.5.3).
+//! Compression of responses with gzip, brotli and zstd, as negotiated by `Accept-Encoding` (RFC 9110
+//! §12.5.3).
 
 // settings
 mod config;
 
-// which responses
+// decisions
 mod media_type;
 mod decide;
 
-// encoding
+// encoders
 mod encoder;
 mod pool;
 mod source;
 mod content;
 
-// around handlers
+// layers
 mod layer;
 
 pub use config::{Compression, ListenerCompression};

@@ -1,4 +1,4 @@
-//! Compressors are large: each worker keeps some for the next stream, and counts those in use.
+//! Pool of compressors. They are large, so each worker reuses some, and limits the number in use.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -10,22 +10,23 @@ use super::config::Coder;
 use super::encoder::{EncodeError, Encoder, Operation};
 use crate::response::Content;
 
-/// A compressor of a worker. Goes back to its pool when it is dropped.
+/// A compressor of a worker. Returns to its pool on drop.
 pub(super) struct PooledEncoder {
     pool: Rc<RefCell<Pool>>,
     coder: Coder,
-    /// There until it is dropped.
+    /// `None` only during the drop.
     encoder: Option<Encoder>,
 }
 
 impl PooledEncoder {
-    /// A compressor at its start, unless `in_use_max` are in use or there is no memory for it.
+    /// Takes a compressor in its initial state. `None` if `in_use_max` are in use or there is not enough
+    /// memory.
     pub(super) fn take(worker: &Worker, coder: Coder, in_use_max: usize) -> Option<Self> {
         let pool = worker.state::<Rc<RefCell<Pool>>>();
         if !pool.borrow_mut().count_one_more(in_use_max) {
             return None;
         }
-        // From here on it counts until it is dropped.
+        // From here on, the compressor counts as used until its drop.
         let mut pooled = Self { pool: pool.clone(), coder, encoder: None };
         let kept = pool.borrow_mut().take(coder);
         pooled.encoder = kept.and_then(Encoder::restarted).or_else(|| Encoder::new(coder));
@@ -33,7 +34,7 @@ impl PooledEncoder {
     }
 }
 
-/// Encodes content that is all there.
+/// Encodes a complete body.
 pub(super) fn encode_whole(worker: &Worker, octets: &[u8], coder: Coder) -> Result<Content, EncodeError> {
     let mut encoder = PooledEncoder::take(worker, coder, usize::MAX).ok_or(EncodeError(coder.coding))?;
     let mut output = PooledBuffer::take();
@@ -45,13 +46,13 @@ impl Deref for PooledEncoder {
     type Target = Encoder;
 
     fn deref(&self) -> &Encoder {
-        self.encoder.as_ref().unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+        self.encoder.as_ref().unwrap_or_else(|| unreachable!("the encoder exists until the drop"))
     }
 }
 
 impl DerefMut for PooledEncoder {
     fn deref_mut(&mut self) -> &mut Encoder {
-        self.encoder.as_mut().unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+        self.encoder.as_mut().unwrap_or_else(|| unreachable!("the encoder exists until the drop"))
     }
 }
 
@@ -79,7 +80,7 @@ impl Pool {
         has_room
     }
 
-    /// One that was used before, if there is such.
+    /// Takes an unused compressor of the pool, if any.
     fn take(&mut self, coder: Coder) -> Option<Encoder> {
         let place = self.free.iter().position(|(of, _)| *of == coder)?;
         Some(self.free.swap_remove(place).1)
@@ -95,5 +96,5 @@ impl Pool {
     }
 }
 
-/// Maximum number of compressors that wait for reuse.
+/// Maximum number of unused compressors.
 const KEPT_MAX: usize = 8;

@@ -1,4 +1,4 @@
-//! Content as it is, piece by piece, wherever it is.
+//! Reads unencoded bodies from any source, piece by piece.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use thruway_net::PooledBuffer;
 
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source};
 
-/// Content that is not encoded yet.
+/// A body before encoding.
 pub(super) enum Plain {
     Octets(Bytes),
     File(FileRange),
@@ -39,7 +39,7 @@ impl Plain {
         }
     }
 
-    /// The next piece, which may be large.
+    /// Polls for the next piece, which may be large.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         match self {
             Self::Octets(octets) if octets.is_empty() => Poll::Ready(None),
@@ -50,7 +50,7 @@ impl Plain {
         }
     }
 
-    /// Goes on with what needs no room for a piece.
+    /// Calls `poll_meanwhile` of the source.
     pub(super) fn poll_meanwhile(&mut self, cx: &mut Context<'_>) -> Result<(), BoxError> {
         match self {
             Self::Octets(_) | Self::File(_) => Ok(()),
@@ -74,7 +74,7 @@ impl Plain {
     }
 }
 
-/// Reads the next bytes of a file. A file that has become shorter is an error, and the response stays
+/// Reads the next bytes of a file. If the file has become shorter, this is an error, and the response stays
 /// incomplete.
 fn read(FileRange { file, offset, length, .. }: &mut FileRange) -> Result<Bytes, BoxError> {
     let octets =

@@ -1,4 +1,4 @@
-//! What is not compressed.
+//! Responses that are not compressed.
 
 use thruway_server::layers::{Compression, Layered};
 use thruway_server::{Content, FieldLinesBuf, Response, StatusCode};
@@ -8,8 +8,7 @@ use super::{CODINGS, Seen, TEXT, compressed, get, streamed, text};
 
 const ACCEPT: &str = "Accept-Encoding: gzip\r\n";
 
-/// The coding and `Vary` of `response` for a client that accepts gzip; its content is as it was, if it is not
-/// encoded.
+/// Returns `Content-Encoding` and `Vary` of the response for a client that accepts gzip.
 fn outcome(response: impl Fn() -> Response + Send + Sync + 'static, fields: &str) -> (String, String) {
     let seen = get(compressed(response), &format!("{ACCEPT}{fields}"));
     (seen.field("Content-Encoding").to_owned(), seen.field("Vary").to_owned())
@@ -162,7 +161,7 @@ fn all_codings_of_a_small_page_get_smaller() {
     }
 }
 
-/// Another type of content.
+/// Sets another media type.
 trait WithType {
     fn with_type(self, content_type: &str) -> Self;
 }

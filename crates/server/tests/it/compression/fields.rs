@@ -1,4 +1,4 @@
-//! What the fields of compressed responses say.
+//! Header fields of compressed responses.
 
 use thruway_server::{Content, Response, StatusCode};
 use thruway_testkit::scene::Scene;

@@ -1,4 +1,4 @@
-//! Compressed responses, as clients read them.
+//! Tests of compressed responses as received by clients.
 
 mod exceptions;
 mod fields;
@@ -14,11 +14,11 @@ use thruway_server::{Content, FieldLinesBuf, IntoHandler, Response};
 use thruway_testkit::Random;
 use thruway_testkit::scene::{Client, Scene};
 
-/// A response, with its chunks put together.
+/// A response with its chunks joined.
 struct Seen {
     head: String,
     content: Vec<u8>,
-    /// Whether the end of the content was there.
+    /// `true` if the body has arrived up to its end.
     is_complete: bool,
 }
 
@@ -34,7 +34,7 @@ impl Seen {
         seen
     }
 
-    /// The value of the only field line of this name; empty if there is none.
+    /// Returns the value of the only field line of this name, or an empty string if the field is missing.
     fn field(&self, name: &str) -> &str {
         let mut values = self.head.lines().filter_map(|line| {
             let (found, value) = line.split_once(": ")?;
@@ -49,7 +49,7 @@ impl Seen {
         &self.head[9..12]
     }
 
-    /// The content without its coding, which must have an end.
+    /// Returns the decoded body, which must be complete.
     fn decoded(&self) -> Vec<u8> {
         let (decoded, is_whole) = decode(self.field("Content-Encoding"), &self.content);
         assert!(is_whole, "the coding has no end");
@@ -57,7 +57,7 @@ impl Seen {
     }
 }
 
-/// The data of chunks, and whether the last chunk is there.
+/// Joins the data of all chunks. The flag is `true` if the last chunk has arrived.
 fn without_chunks(mut body: &[u8]) -> (Vec<u8>, bool) {
     let mut content = Vec::new();
     while let Some(line) = body.windows(2).position(|window| window == b"\r\n") {
@@ -72,7 +72,7 @@ fn without_chunks(mut body: &[u8]) -> (Vec<u8>, bool) {
     (content, false)
 }
 
-/// What can be decoded of `octets`, and whether that is all.
+/// Decodes as much of `octets` as possible. The flag is `true` if the coding has reached its end.
 fn decode(coding: &str, octets: &[u8]) -> (Vec<u8>, bool) {
     match coding {
         "gzip" => read_all(flate2::read::GzDecoder::new(octets)),
@@ -112,23 +112,23 @@ fn decode_zstandard(octets: &[u8]) -> (Vec<u8>, bool) {
     }
 }
 
-/// `handler`, compressed with the defaults.
+/// Returns `handler` with default compression.
 fn compressed<M>(handler: impl IntoHandler<M>) -> Layered {
     Layered::new(handler).layer(Compression::new())
 }
 
-/// What `client` gets for a GET with these fields.
+/// Sends a GET with these field lines on `client` and returns the response.
 fn ask(client: &mut Client, fields: &str) -> Seen {
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
     Seen::of(&client.received_octets())
 }
 
-/// What the only client of `handler` gets for a GET with these fields.
+/// Sends a GET with these field lines to a new server with `handler` and returns the response.
 fn get<M>(handler: impl IntoHandler<M>, fields: &str) -> Seen {
     ask(&mut Scene::new(handler).connect(), fields)
 }
 
-/// Text that gets smaller, of about `octets` octets.
+/// Returns compressible text of about `octets` bytes.
 fn text(octets: usize) -> String {
     let words = ["the ", "quick ", "brown ", "fox ", "jumps ", "over ", "lazy ", "dogs\n"];
     let mut random = Random::new(7);
@@ -141,7 +141,7 @@ fn text(octets: usize) -> String {
 
 const TEXT: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
 
-/// `octets` as a stream of pieces of `piece` octets.
+/// Returns a response that streams `octets` in pieces of `piece` bytes.
 fn streamed(octets: &[u8], piece: usize) -> Response {
     let pieces: Vec<_> =
         octets.chunks(piece).map(|piece| Ok::<_, Infallible>(Bytes::copy_from_slice(piece))).collect();

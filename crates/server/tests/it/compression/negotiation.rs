@@ -1,4 +1,4 @@
-//! Who gets which coding.
+//! Negotiation of the coding.
 
 use thruway_server::ContentCoding;
 use thruway_server::layers::{Compression, Layered};

@@ -1,4 +1,4 @@
-//! Content that is compressed as it comes.
+//! Compression of streamed bodies.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -76,8 +76,8 @@ fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
     assert_eq!(part.content, large.as_bytes()[..1000]);
 }
 
-/// Encoded and plain responses have the same date: a client that had begun with the former got the rest of
-/// the latter.
+/// Encoded and plain responses have the same modification date. A client that resumed an encoded download by
+/// date once received the rest of the plain file.
 #[test]
 fn a_part_is_not_sent_to_be_put_behind_encoded_octets() {
     let directory = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn a_file_that_becomes_shorter_does_not_look_complete() {
     assert!(!seen.is_complete && !decode("gzip", &seen.content).1);
 }
 
-/// A stream that a test feeds.
+/// A stream that the test feeds.
 #[derive(Clone, Default)]
 struct Tap(Arc<Mutex<Flow>>);
 
@@ -137,7 +137,7 @@ impl Tap {
         tap
     }
 
-    /// What comes next; `None` for the end.
+    /// Adds the next piece. `None` ends the stream.
     fn give(&self, piece: Option<Result<Piece, BoxError>>) {
         let mut flow = self.0.lock().unwrap();
         flow.pieces.push(piece);
@@ -207,7 +207,7 @@ fn content_that_is_not_as_long_as_was_said_does_not_look_complete() {
     }
 }
 
-/// Content that cannot be made shorter, and how often it was let go on without room.
+/// An incompressible body. It counts the calls of `poll_meanwhile`.
 struct Noise(Random, Arc<AtomicUsize>);
 
 impl ContentStream for Noise {
@@ -368,7 +368,7 @@ fn only_so_many_streams_are_compressed_at_a_time() {
     assert!(coding_of(&mut first, 0) && coding_of(&mut second, 1) && !coding_of(&mut third, 2));
     second.reset();
     let mut fourth = scene.connect();
-    assert!(coding_of(&mut fourth, 2), "who has gone makes room");
+    assert!(coding_of(&mut fourth, 2), "a closed connection frees its stream");
     let whole = get(Layered::new(|| text(1000)).layer(Compression::new().streams_max(0)), &accept("gzip"));
     assert_eq!(whole.field("Content-Encoding"), "gzip", "content that is all there needs no stream");
 }

@@ -1,5 +1,4 @@
-//! Clients that cost more than they are good for: there is an end to it, and before it nothing is done for
-//! them.
+//! Floods: the server ends expensive connections and does no work for such clients before that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +10,7 @@ use thruway_testkit::scene::{Client, Scene};
 use super::frames::*;
 use crate::gate::Gates;
 
-/// A server whose handler waits for ever, and how often it was called.
+/// Returns a server with a handler that waits until its gate is opened, and the number of its calls.
 fn scene(limits: Http2Limits) -> (Scene, Gates, Arc<AtomicUsize>) {
     let (gates, calls) = (Gates::default(), Arc::new(AtomicUsize::new(0)));
     let (handler, counted) = (gates.clone(), calls.clone());
@@ -23,11 +22,10 @@ fn scene(limits: Http2Limits) -> (Scene, Gates, Arc<AtomicUsize>) {
     (Scene::with_config(handle, config), gates, calls)
 }
 
-/// What a client sends, in its turn.
+/// Returns the bytes that a client sends in the given iteration.
 type Piece = fn(u32) -> Vec<u8>;
 
-/// How many pieces of octets, each as `piece` has it, the server takes before it ends the connection, and why
-/// it does.
+/// Sends pieces until the server ends the connection. Returns their number and the error code of GOAWAY.
 fn endured(client: &mut Client, piece: impl Fn(u32) -> Vec<u8>) -> (u32, Option<u32>) {
     let mut last = None;
     for n in 0..20_000 {
@@ -71,12 +69,12 @@ fn each_flood_comes_to_an_end() {
         let (taken, code) = endured(&mut client, piece);
         assert!((100..=2000).contains(&taken), "{name}: {taken} were taken");
         assert_eq!(code, Some(ENHANCE_YOUR_CALM), "{name}");
-        assert_eq!(gates.waiting(), 0, "{name}: what was begun is given up");
+        assert_eq!(gates.waiting(), 0, "{name}: the handlers are dropped");
     }
 }
 
-/// Once such a connection kept its worker busy until it had had its time: it was to be told, and what it was
-/// told could not be written.
+/// Such a connection once kept its worker busy until a timeout. The server tried to write GOAWAY, but the
+/// client did not read.
 #[test]
 fn a_client_that_is_too_odd_and_takes_nothing_keeps_nobody_busy() {
     let (scene, ..) = scene(Http2Limits::default());
@@ -115,7 +113,7 @@ fn a_header_section_in_endless_pieces_ends_the_connection() {
 fn a_header_bomb_does_not_go_off() {
     let (scene, _, calls) = scene(Http2Limits::default());
     let mut client = greeted(&scene);
-    // Four thousand octets into the table, and then again and again one octet that means all of them.
+    // One field of 4000 bytes goes into the dynamic table. Then each further byte of the block refers to it.
     let mut bomb = fields(&get("/"));
     bomb.extend([0x40, 1, b'x', 127, 0xa1, 0x1e]);
     bomb.extend([b'a'; 4000]);
@@ -167,7 +165,7 @@ fn content_beyond_the_window_ends_the_connection_or_the_stream() {
     let mut client = greeted(&scene);
     client.send(open_request(1, &[get("/"), vec![("x", "y")]].concat()));
     let mut frames = Vec::new();
-    // The handler reads nothing: 64 KiB are kept for it, and 64 KiB are in the window.
+    // The handler does not read. The server buffers 64 KiB, and the flow-control window allows 64 KiB more.
     for _ in 0..40 {
         client.send(frame(DATA, 0, 1, vec![b'x'; 16 << 10]));
         frames.extend(received(&mut client));
@@ -188,7 +186,8 @@ fn a_client_that_behaves_is_never_too_odd() {
     }
 }
 
-/// What is not sent is not counted as odd; but each costs what is kept of its stream.
+/// Resets that are still in the send buffer do not count as a flood, but each keeps the state of its stream
+/// in memory.
 #[test]
 fn resets_that_pile_up_before_a_client_that_takes_nothing_come_to_an_end() {
     let (scene, ..) = scene(Http2Limits { oddities: u32::MAX, ..Http2Limits::default() });
@@ -207,7 +206,7 @@ fn resets_that_pile_up_before_a_client_that_takes_nothing_come_to_an_end() {
     assert!((4000..5000).contains(&begun), "{begun} were begun");
 }
 
-/// RFC 9218 §7.1: what is said again of the order of streams, whether they are open, over or still to come.
+/// PRIORITY_UPDATE frames (RFC 9218 §7.1) may refer to streams that are open, closed or not yet opened.
 #[test]
 fn a_client_may_say_in_which_order_it_likes_its_answers() {
     let (scene, gates, calls) = scene(Http2Limits::default());

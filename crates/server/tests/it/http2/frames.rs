@@ -1,4 +1,4 @@
-//! Frames written and read by hand, for clients that do what no library would.
+//! Frames in their raw form, for clients that do things that no library does.
 
 use thruway_testkit::scene::{Client, Scene};
 
@@ -32,7 +32,7 @@ pub(crate) const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A frame that came.
+/// A received frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -42,22 +42,22 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The error code of a reset, or of what ends the connection.
+    /// Returns the error code of RST_STREAM or GOAWAY.
     pub(crate) fn code(&self) -> u32 {
         let at = if self.kind == GOAWAY { 4 } else { 0 };
         u32::from_be_bytes(self.content[at..at + 4].try_into().unwrap())
     }
 
-    /// The status of a head, as far as it is one of those that have a number of their own in HPACK.
+    /// Returns the status of a response head, if HPACK has an index for this status.
     pub(crate) fn status(&self) -> Option<u16> {
         let statuses = [200, 204, 206, 304, 400, 404, 500];
-        // The size of the table may be said before.
+        // The block may begin with a change of the table size.
         let first = self.content.iter().find(|octet| **octet & 0xe0 != 0x20)?;
         statuses.get(usize::from(first.checked_sub(0x88)?)).copied()
     }
 }
 
-/// A frame as it is sent.
+/// Encodes a frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: impl AsRef<[u8]>) -> Vec<u8> {
     let content = content.as_ref();
     let mut octets = u32::try_from(content.len()).unwrap().to_be_bytes()[1..].to_vec();
@@ -67,7 +67,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: impl AsRef<[u8]>)
     octets
 }
 
-/// Fields as HPACK has them without a table and without compression.
+/// Encodes fields with HPACK, without table or Huffman coding.
 pub(crate) fn fields(lines: &[(&str, &str)]) -> Vec<u8> {
     let mut octets = Vec::new();
     for (name, value) in lines {
@@ -80,14 +80,14 @@ pub(crate) fn fields(lines: &[(&str, &str)]) -> Vec<u8> {
     octets
 }
 
-/// A field as HPACK has it without compression, which goes into the dynamic table.
+/// Encodes a field with HPACK that goes into the dynamic table, without Huffman coding.
 pub(crate) fn indexed_field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = fields(&[(name, value)]);
     bytes[0] = 0x40;
     bytes
 }
 
-/// A number with a prefix of seven bits (RFC 7541 §5.1).
+/// Appends a number with a prefix of seven bits (RFC 7541 §5.1).
 fn push_length(octets: &mut Vec<u8>, length: usize) {
     if length < 127 {
         return octets.push(u8::try_from(length).unwrap());
@@ -101,22 +101,22 @@ fn push_length(octets: &mut Vec<u8>, length: usize) {
     octets.push(u8::try_from(rest).unwrap());
 }
 
-/// The fields of a request for `path`.
+/// Returns the fields of a GET request for `path`.
 pub(crate) fn get(path: &str) -> Vec<(&str, &str)> {
     vec![(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "a.example")]
 }
 
-/// A request that is all there.
+/// Encodes a request without a body.
 pub(crate) fn request(stream: u32, lines: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_STREAM | END_HEADERS, stream, fields(lines))
 }
 
-/// A request with content to come.
+/// Encodes the head of a request with a body.
 pub(crate) fn open_request(stream: u32, lines: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, fields(lines))
 }
 
-/// A client that has said that it speaks HTTP/2, and knows that the server does.
+/// Returns a client that has exchanged the HTTP/2 preface and settings with the server.
 pub(crate) fn greeted(scene: &Scene) -> Client {
     let mut client = scene.connect_recognised();
     client.send(PREFACE).send(frame(SETTINGS, 0, 0, b""));
@@ -127,7 +127,7 @@ pub(crate) fn greeted(scene: &Scene) -> Client {
     client
 }
 
-/// The frames that have come.
+/// Returns the frames received so far.
 pub(crate) fn received(client: &mut Client) -> Vec<Frame> {
     let octets = client.received_octets();
     let mut rest = &octets[..];
@@ -143,18 +143,18 @@ pub(crate) fn received(client: &mut Client) -> Vec<Frame> {
     frames
 }
 
-/// The code of the reset of `stream`, if that is among `frames`.
+/// Returns the error code with which `frames` reset `stream`, if they do.
 pub(crate) fn reset_of(frames: &[Frame], stream: u32) -> Option<u32> {
     let mut resets = frames.iter().filter(|frame| frame.kind == RST_STREAM && frame.stream == stream);
     resets.next().map(Frame::code)
 }
 
-/// The code with which the connection is ended, if that is among `frames`.
+/// Returns the error code of GOAWAY in `frames`, if any.
 pub(crate) fn end_of(frames: &[Frame]) -> Option<u32> {
     frames.iter().filter(|frame| frame.kind == GOAWAY).map(Frame::code).next_back()
 }
 
-/// The status of the answer on `stream`, if that is among `frames`.
+/// Returns the status of the response on `stream` in `frames`, if any.
 pub(crate) fn status_of(frames: &[Frame], stream: u32) -> Option<u16> {
     frames.iter().find(|frame| frame.kind == HEADERS && frame.stream == stream)?.status()
 }

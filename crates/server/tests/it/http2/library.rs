@@ -1,4 +1,4 @@
-//! A client that a library drives, in virtual time.
+//! A client that uses a library, in virtual time.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,7 +11,7 @@ use http::{HeaderMap, Request, Response};
 use thruway_testkit::scene::{Client, Scene};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
-/// The two ends of the connection, and what carries octets between them.
+/// Both ends of the connection, and the pipe between them.
 pub(crate) struct Library {
     client: Client,
     far: DuplexStream,
@@ -24,7 +24,7 @@ impl Library {
         Self::over(scene.connect_recognised())
     }
 
-    /// One that comes when there are as many connections as allowed already.
+    /// Connects while the server already has the maximum number of connections.
     pub(crate) fn connect_over_limit(scene: &Scene) -> Self {
         Self::over(scene.connect_recognised_over_limit())
     }
@@ -39,7 +39,7 @@ impl Library {
         library
     }
 
-    /// Carries octets, and lets both ends work, until nothing moves.
+    /// Polls both ends and moves bytes between them until nothing changes.
     pub(crate) fn run(&mut self) {
         loop {
             self.poll_connection();
@@ -59,9 +59,9 @@ impl Library {
                 let written = Pin::new(&mut self.far).poll_write(&mut context(), &to_client);
                 match written {
                     Poll::Ready(Ok(length)) => assert_eq!(length, to_client.len()),
-                    // It has gone.
+                    // The client has closed the connection.
                     Poll::Ready(Err(_)) => return,
-                    Poll::Pending => panic!("there should be room for {} octets", to_client.len()),
+                    Poll::Pending => panic!("there should be room for {} bytes", to_client.len()),
                 }
             }
             if to_server.is_empty() && to_client.is_empty() {
@@ -91,13 +91,13 @@ impl Library {
         begun
     }
 
-    /// A GET and its whole answer.
+    /// Sends a GET and returns the complete response.
     pub(crate) fn get(&mut self, path: &str) -> (Response<()>, String, HeaderMap) {
         let (response, _) = self.begin(get(path), true);
         self.answer(response)
     }
 
-    /// A whole answer.
+    /// Returns the complete response.
     pub(crate) fn answer(&mut self, mut response: ResponseFuture) -> (Response<()>, String, HeaderMap) {
         let (head, mut content) = self.now(&mut response).unwrap().into_parts();
         let mut all = Vec::new();
@@ -111,7 +111,7 @@ impl Library {
         (Response::from_parts(head, ()), String::from_utf8(all).unwrap(), trailers)
     }
 
-    /// What is there now.
+    /// Returns the output of a future that must be ready now.
     pub(crate) fn now<F: Future + Unpin>(&mut self, future: &mut F) -> F::Output {
         self.now_with(|cx| Pin::new(&mut *future).poll(cx))
     }
@@ -124,13 +124,13 @@ impl Library {
         }
     }
 
-    /// Whether there is nothing yet.
+    /// Returns `true` if the future is still pending.
     pub(crate) fn waits<F: Future + Unpin>(&mut self, future: &mut F) -> bool {
         self.run();
         poll(future).is_pending()
     }
 
-    /// What has come of the content, without making room for more.
+    /// Reads the available body without releasing flow-control capacity, and returns its length.
     pub(crate) fn taken(&mut self, content: &mut RecvStream) -> usize {
         let mut taken = 0;
         self.run();
@@ -140,13 +140,13 @@ impl Library {
         taken
     }
 
-    /// Whether the connection has come to its end.
+    /// Returns `true` if the connection has ended.
     pub(crate) fn is_over(&mut self) -> bool {
         self.run();
         self.connection.is_none()
     }
 
-    /// The server's end.
+    /// Returns the server's end.
     pub(crate) fn server(&mut self) -> &mut Client {
         &mut self.client
     }
@@ -160,7 +160,7 @@ pub(crate) fn post(path: &str) -> Request<()> {
     Request::post(format!("http://a.example{path}")).body(()).unwrap()
 }
 
-/// Sends as much of `data` as the server's windows allow. How much that is.
+/// Sends as much of `data` as the server's windows allow, and returns the number of bytes sent.
 pub(crate) fn send_some(library: &mut Library, to: &mut SendStream<Bytes>, mut data: Bytes) -> usize {
     let length = data.len();
     loop {
@@ -182,5 +182,5 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut context())
 }
 
-/// More than any test sends at once.
+/// Capacity of the pipe, which is larger than any data that a test sends at once.
 const PIPE_BYTES: usize = 8 << 20;

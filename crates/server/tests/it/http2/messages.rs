@@ -1,4 +1,4 @@
-//! Requests and answers as a library sends and reads them.
+//! Requests and responses with a client library.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ fn handlers_see_what_they_would_see_of_http11() {
     );
 }
 
-/// The library flushes after each request that it gives: each answer was a write of its own.
+/// The library flushes after each request that it returns. So each response was once a write of its own.
 #[test]
 fn answers_that_are_there_together_go_out_in_one_write() {
     let scene = Scene::new(|| Response::text("hello"));
@@ -67,7 +67,7 @@ fn answers_have_the_fields_that_those_of_http11_have() {
     assert!(trailers.is_empty());
 }
 
-/// They are put together once for answers that have the same field lines, as long as the date is the same.
+/// The server caches encoded heads for responses with the same field lines, as long as the date is unchanged.
 #[test]
 fn answers_with_the_same_field_lines_have_their_own_lengths_and_the_date_goes_on() {
     let router = Router::new()
@@ -131,8 +131,8 @@ fn an_answer_to_head_has_the_length_and_no_content() {
     assert_eq!((head.headers()["content-length"].as_bytes(), content.as_str()), (&b"5"[..], ""));
 }
 
-/// A handler that leaves content out that was asked for makes a mistake, which is no reason to leave the
-/// client waiting.
+/// The handler left out a body that the client had requested. The client must still get the end of the
+/// response.
 #[test]
 fn an_answer_whose_content_is_left_out_ends() {
     let scene = Scene::new(|| Response::new(StatusCode::OK).with_content(Content::left_out(None)));
@@ -278,8 +278,8 @@ fn what_a_handler_does_not_read_stays_with_the_client() {
     let (response, mut to) = library.begin(post("/one"), false);
     let all = Bytes::from(vec![b'x'; 1 << 20]);
     let sent = send_some(&mut library, &mut to, all.clone());
-    assert!(sent <= 256 << 10, "{sent} octets were taken that nobody reads");
-    // Another stream has room of its own.
+    assert!(sent <= 256 << 10, "{sent} bytes were accepted without a reader");
+    // Another stream has its own window.
     let (other, mut to_other) = library.begin(post("/other"), false);
     assert!(send_some(&mut library, &mut to_other, all.slice(..64 << 10)) == 64 << 10);
     gates.open("/one");

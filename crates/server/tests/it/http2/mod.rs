@@ -1,4 +1,4 @@
-//! Connections of HTTP/2.
+//! Tests of HTTP/2 connections.
 
 mod frames;
 pub(crate) mod library;

@@ -1,5 +1,4 @@
-//! Frames of wrong sizes, on streams where they do not belong, and in an order that is none (RFC 9113 §4 to
-//! §6).
+//! Frames of invalid sizes, on invalid streams, and in invalid order (RFC 9113 §4 to §6).
 
 use thruway_server::{Request, Response};
 use thruway_testkit::scene::Scene;
@@ -10,20 +9,20 @@ fn scene() -> Scene {
     Scene::new(|request: &Request| Response::text(format!("{request}")))
 }
 
-/// What becomes of a connection whose client sends `octets`: the code with which it is ended.
+/// Sends `octets` on a new connection and returns the error code with which the server ends it.
 fn ended_by(octets: &[u8]) -> Option<u32> {
     let scene = scene();
     let (mut other, mut client) = (greeted(&scene), greeted(&scene));
     client.send(octets);
     let code = end_of(&received(&mut client));
-    // Nobody else is harmed.
+    // Other connections are not affected.
     other.send(request(1, &get("/")));
     assert_eq!(status_of(&received(&mut other), 1), Some(200));
     code
 }
 
-/// The library once gave `PROTOCOL_ERROR` for most of these, which says nothing to the developer of the
-/// client (RFC 9113 §4.2).
+/// The library once used `PROTOCOL_ERROR` for most of these errors, which does not help the client's
+/// developer (RFC 9113 §4.2).
 #[test]
 fn frames_of_a_wrong_size_end_the_connection_and_say_why() {
     let open = open_request(1, &get("/"));
@@ -42,7 +41,7 @@ fn frames_of_a_wrong_size_end_the_connection_and_say_why() {
         (opened(frame(DATA, 0, 1, vec![0; (16 << 10) + 1])), FRAME_SIZE_ERROR),
         (frame(HEADERS, END_HEADERS | END_STREAM, 1, vec![0; (16 << 10) + 1]), FRAME_SIZE_ERROR),
         (frame(GOAWAY, 0, 0, b"1234"), FRAME_SIZE_ERROR),
-        // Too short for their padding length and priority.
+        // Too short for the padding length and the priority.
         (opened(frame(DATA, PADDED, 1, b"")), FRAME_SIZE_ERROR),
         (frame(HEADERS, PADDED | END_HEADERS | END_STREAM, 1, b""), FRAME_SIZE_ERROR),
         (frame(HEADERS, PRIORITY_FLAG | END_HEADERS | END_STREAM, 1, b"\0\0\0\0"), FRAME_SIZE_ERROR),
@@ -54,7 +53,7 @@ fn frames_of_a_wrong_size_end_the_connection_and_say_why() {
     }
 }
 
-/// A frame of a wrong size that belongs to one stream is an error of this stream (RFC 9113 §6.3).
+/// A PRIORITY frame of a wrong size is a stream error (RFC 9113 §6.3).
 #[test]
 fn a_priority_frame_of_a_wrong_size_resets_its_stream_only() {
     let scene = scene();
@@ -65,14 +64,14 @@ fn a_priority_frame_of_a_wrong_size_resets_its_stream_only() {
     assert_eq!((status_of(&frames, 3), end_of(&frames)), (Some(200), None));
 }
 
-/// The library closed the connection, and with it all other streams: behind a proxy, these are requests of
-/// other clients. RFC 9113 §6.9 asks for a stream error.
+/// The library once closed the whole connection with all its streams. Behind a proxy, these are requests of
+/// other clients. RFC 9113 §6.9 requires a stream error.
 #[test]
 fn a_window_update_with_an_increment_of_zero_resets_its_stream_only() {
     let scene = scene();
     let mut client = greeted(&scene);
     let zero = |stream| frame(WINDOW_UPDATE, 0, stream, b"\0\0\0\0");
-    // The reserved bit does not count.
+    // An increment of zero in which the reserved bit is set.
     let reserved = |stream| frame(WINDOW_UPDATE, 0, stream, b"\x80\0\0\0");
     client.send([open_request(1, &get("/")), zero(1), open_request(3, &get("/")), reserved(3)].concat());
     client.send(request(5, &get("/")));
@@ -81,7 +80,7 @@ fn a_window_update_with_an_increment_of_zero_resets_its_stream_only() {
         assert_eq!(reset_of(&frames, stream), Some(PROTOCOL_ERROR), "{frames:?}");
     }
     assert_eq!((status_of(&frames, 5), end_of(&frames)), (Some(200), None));
-    // A stream that is closed gets no more frames (RFC 9113 §5.1).
+    // The server sends no frames on closed streams (RFC 9113 §5.1).
     client.send([zero(1), zero(5), request(7, &get("/"))].concat());
     let frames = received(&mut client);
     assert_eq!((reset_of(&frames, 1), reset_of(&frames, 5)), (None, None), "{frames:?}");
@@ -99,14 +98,15 @@ fn frames_on_streams_where_they_do_not_belong_end_the_connection() {
         frame(PRIORITY, 0, 0, b"\0\0\0\0\x01"),
         frame(HEADERS, END_HEADERS | END_STREAM, 0, fields(&get("/"))),
         frame(CONTINUATION, END_HEADERS, 0, fields(&get("/"))),
-        // Streams of servers, and what only they may send (RFC 9113 §5.1.1, §8.4).
+        // Stream numbers of servers, and frames that only servers may send (RFC 9113 §5.1.1, §8.4).
         request(2, &get("/")),
         frame(PUSH_PROMISE, END_HEADERS, 1, [&[0, 0, 0, 2][..], &fields(&get("/"))].concat()),
-        // A stream that was never opened.
+        // Frames on a stream that was never opened.
         frame(DATA, 0, 7, b"x"),
         frame(RST_STREAM, 0, 7, b"\0\0\0\x08"),
         frame(WINDOW_UPDATE, 0, 7, b"\0\0\0\x01"),
-        // No window (RFC 9113 §6.9). A stream that was never opened cannot be reset.
+        // A window increment of zero (RFC 9113 §6.9), on the connection and on a stream that was never
+        // opened.
         frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\0"),
         frame(WINDOW_UPDATE, 0, 7, b"\0\0\0\0"),
     ] {
@@ -119,29 +119,31 @@ fn frames_in_an_order_that_is_none_end_the_connection() {
     let half = || frame(HEADERS, END_STREAM, 1, &fields(&get("/"))[..10]);
     let rest = |stream| frame(CONTINUATION, END_HEADERS, stream, &fields(&get("/"))[10..]);
     for (octets, code) in [
-        // Between the pieces of a header section (RFC 9113 §6.10).
+        // Another frame between the frames of a header section (RFC 9113 §6.10).
         ([half(), frame(PING, 0, 0, b"12345678")].concat(), PROTOCOL_ERROR),
         ([half(), request(3, &get("/"))].concat(), PROTOCOL_ERROR),
         ([half(), frame(99, 0, 0, b"")].concat(), PROTOCOL_ERROR),
         ([half(), rest(3)].concat(), PROTOCOL_ERROR),
         (rest(1), PROTOCOL_ERROR),
-        // A stream that comes before one that was there (RFC 9113 §5.1.1).
+        // A stream number that is lower than an earlier one (RFC 9113 §5.1.1).
         ([request(5, &get("/")), request(3, &get("/"))].concat(), PROTOCOL_ERROR),
     ] {
         assert_eq!(ended_by(&octets), Some(code), "{octets:?}");
     }
-    // Behind the end of a request (RFC 9113 §5.1). The code depends on whether the response has ended too.
+    // Frames after the end of a request (RFC 9113 §5.1). The code depends on whether the response has also
+    // ended.
     for more in [frame(DATA, 0, 1, b"x"), request(1, &get("/"))] {
         let code = ended_by(&[request(1, &get("/")), more].concat());
         assert!(matches!(code, Some(STREAM_CLOSED | PROTOCOL_ERROR)), "{code:?}");
     }
 }
 
-/// The library once gave `PROTOCOL_ERROR` (RFC 9113 §4.3).
+/// The library once used `PROTOCOL_ERROR` here, in violation of RFC 9113 §4.3.
 #[test]
 fn a_header_section_that_cannot_be_decoded_ends_the_connection_with_a_compression_error() {
-    // An index that is in no table, strings without an end, a table that is larger than allowed, an index of
-    // zero, a number without an end, and an invalid Huffman code (RFC 7541 §2.3.3, §5.1, §5.2, §6.1, §6.3).
+    // In order: an index outside of both tables, strings without an end, a table larger than allowed, an
+    // index of zero, a number without an end, and an invalid Huffman code (RFC 7541 §2.3.3, §5.1, §5.2, §6.1,
+    // §6.3).
     for octets in [
         &b"\xff\xff\xff\x7f"[..],
         b"\0\x05ab",
@@ -153,7 +155,7 @@ fn a_header_section_that_cannot_be_decoded_ends_the_connection_with_a_compressio
     ] {
         let code = ended_by(&frame(HEADERS, END_HEADERS | END_STREAM, 1, octets));
         assert_eq!(code, Some(COMPRESSION_ERROR), "{octets:?}");
-        // The same in a block of two frames.
+        // The same bytes in a block of two frames.
         let (start, end) = octets.split_at(1);
         let pieces = [frame(HEADERS, END_STREAM, 1, start), frame(CONTINUATION, END_HEADERS, 1, end)];
         assert_eq!(ended_by(&pieces.concat()), Some(COMPRESSION_ERROR), "{octets:?}");

@@ -1,4 +1,4 @@
-//! Requests that are refused (RFC 9113 §8.1.1 to §8.3), written by hand.
+//! Malformed requests (RFC 9113 §8.1.1 to §8.3), sent as raw frames.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,17 +8,17 @@ use thruway_testkit::scene::Scene;
 use super::frames::*;
 use crate::gate::Gates;
 
-/// A server that says what it was asked.
+/// Returns a server that responds with the request line.
 fn scene() -> Scene {
     Scene::new(|request: &Request| Response::text(format!("{request}")))
 }
 
-/// The fields of a request, and one more.
+/// Returns the fields of a request with one additional field.
 fn with<'a>(name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
     [get("/"), vec![(name, value)]].concat()
 }
 
-/// The fields of a request with another value for one of them; without it if there is none.
+/// Returns the fields of a request with one value replaced. `None` removes the field.
 fn but<'a>(name: &str, value: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
     let replaced = get("/").into_iter().filter_map(|(known, old)| match (known == name, value) {
         (true, value) => value.map(|value| (known, value)),
@@ -30,17 +30,18 @@ fn but<'a>(name: &str, value: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
 #[test]
 fn malformed_requests_are_reset_and_the_next_is_answered() {
     let lists = [
-        // RFC 9113 §8.2.2: fields of the connection.
+        // Connection-specific fields (RFC 9113 §8.2.2).
         with("connection", "close"),
         with("keep-alive", "5"),
         with("proxy-connection", "close"),
         with("transfer-encoding", "chunked"),
         with("upgrade", "websocket"),
         with("te", "gzip"),
-        // RFC 9113 §8.2.1: values.
+        // Invalid values (RFC 9113 §8.2.1).
         with("x", " a"),
         with("x", "a\t"),
-        // RFC 9113 §8.3: pseudo-fields of responses, late, repeated, missing, empty.
+        // Pseudo-header fields that belong to responses, or are late, repeated, missing or empty (RFC 9113
+        // §8.3).
         with(":status", "200"),
         [vec![("x", "a")], get("/")].concat(),
         with(":path", "/again"),
@@ -59,7 +60,7 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
         but(":path", Some("/a?b#c")),
         but(":path", Some("#")),
         but(":path", Some("/\u{e9}")),
-        // RFC 9113 §8.3.1: the authority, and `Host`.
+        // The authority and `Host` (RFC 9113 §8.3.1).
         but(":authority", None),
         but(":authority", Some("")),
         but(":authority", Some("user@a.example")),
@@ -71,12 +72,12 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
         with("host", "%61.example"),
         but(":authority", Some("%61.example")),
         [with("host", "a.example"), vec![("host", "a.example")]].concat(),
-        // RFC 9113 §8.1.1: a length that the frames contradict.
+        // A `Content-Length` that contradicts the frames (RFC 9113 §8.1.1).
         with("content-length", "1"),
         with("content-length", "+0"),
         with("content-length", ""),
         [with("content-length", "0"), vec![("content-length", "0")]].concat(),
-        // RFC 9113 §8.5: CONNECT.
+        // Invalid CONNECT requests (RFC 9113 §8.5).
         vec![(":method", "CONNECT")],
         vec![(":method", "CONNECT"), (":authority", "a.example")],
         vec![(":method", "CONNECT"), (":authority", "a.example:1"), (":path", "/")],
@@ -93,7 +94,7 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
     }
 }
 
-/// Names and values that HPACK can encode and HTTP cannot.
+/// Names and values that HPACK can encode but HTTP forbids.
 const INVALID_FIELDS: [(&str, &str); 13] = [
     ("x", "a\r\nx-smuggled: b"),
     ("x", "a\nb"),
@@ -110,8 +111,8 @@ const INVALID_FIELDS: [(&str, &str); 13] = [
     (":status", "99"),
 ];
 
-/// The library once ended the connection for one such field, and with it the requests of all other streams
-/// (RFC 9113 §8.1.1). Behind a gateway, these are requests of other clients.
+/// The library once ended the connection for one invalid field, and with it all other requests (RFC 9113
+/// §8.1.1). Behind a gateway, these are requests of other clients.
 #[test]
 fn an_invalid_field_resets_its_stream_and_no_other() {
     for (name, value) in INVALID_FIELDS {
@@ -132,8 +133,8 @@ fn an_invalid_field_resets_its_stream_and_no_other() {
     }
 }
 
-/// The decoder must keep an invalid field in its table: other streams may refer to what comes before and
-/// after it.
+/// The decoder must keep an invalid field in its dynamic table: other streams may refer to the fields before
+/// and after it.
 #[test]
 fn an_invalid_field_leaves_the_table_of_the_decoder_as_the_client_knows_it() {
     let scene = Scene::new(|request: &Request| {
@@ -168,7 +169,7 @@ fn an_invalid_field_leaves_the_table_of_the_decoder_as_the_client_knows_it() {
     }
 }
 
-/// A name in the table is valid although the value that came with it was not.
+/// If a field has a valid name and an invalid value, later fields may refer to its name.
 #[test]
 fn the_name_of_a_field_with_an_invalid_value_may_be_used_again() {
     let scene = Scene::new(|request: &Request| {
@@ -177,7 +178,7 @@ fn the_name_of_a_field_with_an_invalid_value_may_be_used_again() {
     let mut client = greeted(&scene);
     let invalid = [fields(&get("/")), indexed_field("x-name", "a\r\nb")].concat();
     client.send(frame(HEADERS, END_STREAM | END_HEADERS, 1, invalid));
-    // The name at 62, with another value.
+    // Refers to the name at index 62, with another value.
     let valid = [fields(&get("/")), vec![0x0f, 62 - 15, 2, b'o', b'k']].concat();
     client.send(frame(HEADERS, END_STREAM | END_HEADERS, 3, valid));
     let frames = received(&mut client);
@@ -185,8 +186,8 @@ fn the_name_of_a_field_with_an_invalid_value_may_be_used_again() {
     assert_eq!(frames.iter().find(|frame| frame.kind == DATA).unwrap().content, b"ok");
 }
 
-/// The library once forgot that a header section was malformed when it went on in another frame, or took this
-/// frame for one that belongs to nothing and ended the connection.
+/// The library mishandled malformed header sections of several frames: it forgot the error, or it took the
+/// second frame for a stray one and ended the connection.
 #[test]
 fn an_invalid_field_in_a_header_section_of_several_frames_resets_the_stream() {
     for (name, value) in INVALID_FIELDS.into_iter().chain([("connection", "close"), (":path", "/again")]) {
@@ -216,8 +217,8 @@ fn an_invalid_field_in_a_trailer_section_resets_the_stream() {
     }
 }
 
-/// HTTP/2 once dropped what follows `#` in silence, and HTTP/1.1 accepted targets that HTTP/2 refused: a rule
-/// for a path then holds in one version only.
+/// HTTP/2 once silently dropped everything after `#`, and HTTP/1.1 accepted targets that HTTP/2 rejected. A
+/// rule for a path then applied to only one version.
 #[test]
 fn both_versions_accept_the_same_targets_and_hosts() {
     let answers_of = |method: &str, target: &str, host: &str| {
@@ -236,7 +237,7 @@ fn both_versions_accept_the_same_targets_and_hosts() {
         assert_eq!(end_of(&frames), None, "{target} {host}: {frames:?}");
         (http1.starts_with("HTTP/1.1 200 "), status_of(&frames, 1) == Some(200))
     };
-    // Spaces and line ends delimit the target of HTTP/1.1.
+    // The loop skips spaces and line ends, because they delimit the target in HTTP/1.1.
     for byte in (0x21..0x7f).map(char::from) {
         let is_path_byte = !"#<>\\`".contains(byte);
         let is_query_byte = !"\"#<>".contains(byte);
@@ -307,8 +308,8 @@ fn trailers_that_frame_or_route_are_refused() {
     }
 }
 
-/// A gateway once forwarded requests for any scheme (RFC 9110 §7.4). `https` may come from a proxy that has
-/// ended the TLS connection and passes its bytes on.
+/// A gateway once forwarded requests for any scheme (RFC 9110 §7.4). `https` is allowed, because a proxy may
+/// have terminated TLS and forwarded the bytes.
 #[test]
 fn a_scheme_that_is_not_of_http_is_misdirected() {
     for (scheme, is_served) in [("http", true), ("https", true), ("ftp", false), ("coap+tcp", false)] {

@@ -1,4 +1,4 @@
-//! How long a connection waits, and how it ends.
+//! Timeouts and shutdown of connections.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use super::library::{self, Library, post, send_some};
 use crate::gate::Gates;
 use crate::timeouts::{collect, taking};
 
-/// A server that answers with the path when the gate of that name is open.
+/// Returns a server that responds with the path after the gate of that name has been opened.
 fn gated() -> (Scene, Gates) {
     let gates = Gates::default();
     let handler = gates.clone();
@@ -30,7 +30,7 @@ fn a_connection_without_requests_is_closed_with_a_word() {
     scene.pass(Duration::from_secs(50));
     client.send(request(1, &get("/")));
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
-    // Pings are no requests.
+    // A PING does not count as a request.
     scene.pass(Duration::from_secs(50));
     client.send(frame(PING, 0, 0, b"12345678"));
     assert_eq!(end_of(&received(&mut client)), None);
@@ -100,8 +100,8 @@ fn a_handler_may_take_its_time() {
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
 }
 
-/// Streams of one connection could fall silent after a few megabytes each, and the server kept all of them
-/// for hours.
+/// After a few megabytes, a stream could once be silent for hours, and the server kept its data. A connection
+/// could have many such streams.
 #[test]
 fn streams_whose_body_arrived_fast_must_not_fall_silent() {
     let scene = Scene::new(collect);
@@ -183,7 +183,7 @@ fn a_drain_answers_what_was_accepted_and_says_so() {
     let frames = received(&mut client);
     assert_eq!(end_of(&frames), Some(NO_ERROR));
     let goaway = frames.iter().find(|frame| frame.kind == GOAWAY).unwrap();
-    assert_eq!(goaway.content[..4], [0x7f, 0xff, 0xff, 0xff], "what is on its way is answered too");
+    assert_eq!(goaway.content[..4], [0x7f, 0xff, 0xff, 0xff], "requests under way are answered too");
     let ping = frames.iter().find(|frame| frame.kind == PING).unwrap().content.clone();
     client.send(request(3, &get("/second"))).send(frame(PING, ACK, 0, ping));
     let frames = received(&mut client);
@@ -198,7 +198,8 @@ fn a_drain_answers_what_was_accepted_and_says_so() {
     assert!(client.is_closed());
 }
 
-/// A drain took a connection without streams for idle, although its client was still to take the answers.
+/// A drain once treated a connection without open streams as idle, although the client had not read all
+/// responses.
 #[test]
 fn a_drain_waits_for_answers_that_are_on_their_way() {
     let scene = Scene::new(|| "x".repeat(60_000));
@@ -208,7 +209,7 @@ fn a_drain_waits_for_answers_that_are_on_their_way() {
     let mut come = client.received_octets();
     while String::from_utf8_lossy(&come).matches('x').count() < 60_000 {
         scene.pass(Duration::from_secs(5));
-        assert!(!client.is_closed() && !client.is_finished(), "after {} octets", come.len());
+        assert!(!client.is_closed() && !client.is_finished(), "after {} bytes", come.len());
         client.take_more(1000);
         come.extend(client.received_octets());
     }
@@ -230,7 +231,7 @@ fn a_drain_does_not_wait_for_clients_that_say_nothing() {
     assert!(client.is_closed());
 }
 
-/// Once an answer for which the client has no window kept the content of its request from being read.
+/// If the client had no window for the response, the server once did not read the request body.
 #[test]
 fn a_client_may_send_everything_before_it_reads() {
     let (scene, taken) = taking();
@@ -253,13 +254,13 @@ fn content_that_does_not_come_is_noticed_though_its_answer_is_not_taken() {
     to.send_data(Bytes::from_static(b"slowly"), false).unwrap();
     let mut content = library.now(&mut response).unwrap().into_body();
     assert!(library.taken(&mut content) > 0);
-    // Less than it may take to read something.
+    // Within the time that a client has to read the response.
     scene.pass(Duration::from_secs(25));
     assert!(library.now_with(|cx| content.poll_data(cx)).unwrap().is_err());
     assert_eq!(taken.load(Ordering::Relaxed), "slowly".len());
 }
 
-/// A stream that never ends by itself.
+/// An endless stream.
 struct Events;
 
 impl ContentStream for Events {

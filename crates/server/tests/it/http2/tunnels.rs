@@ -1,4 +1,4 @@
-//! Streams that become something else: extended CONNECT (RFC 8441) and CONNECT.
+//! Streams that become tunnels: CONNECT, and extended CONNECT (RFC 8441).
 
 use std::cell::RefCell;
 use std::future::Ready;
@@ -18,7 +18,7 @@ use super::frames::{self, PROTOCOL_ERROR, greeted, received, reset_of};
 use super::library::{Library, get, send_some};
 use crate::gate::Gates;
 
-/// Says back what it is told, and says farewell.
+/// Echoes its input. At the end of the input, it sends `farewell` and closes.
 async fn echo(mut tunnel: Tunnel) {
     let mut octets = [0; 1000];
     while let Ok(read @ 1..) = tunnel.read(&mut octets).await {
@@ -28,7 +28,7 @@ async fn echo(mut tunnel: Tunnel) {
     tunnel.shutdown().await.unwrap();
 }
 
-/// As it would be written for HTTP/1.1.
+/// Returns a server with handlers that would work the same way with HTTP/1.1.
 fn scene() -> Scene {
     Scene::new(|request: &Received| match request.path() {
         "/chat" if request.wants_upgrade_to("websocket") => {
@@ -75,9 +75,9 @@ fn a_tunnel_takes_no_more_than_it_passes_on() {
     let mut library = Library::connect(&scene);
     let (mut response, mut to) = library.begin(websocket("/chat"), false);
     let mut content = library.now(&mut response).unwrap().into_body();
-    // What comes back is not read: neither side's windows are opened any further.
+    // The client does not read the echo, so neither side enlarges its windows.
     let sent = send_some(&mut library, &mut to, Bytes::from(vec![b'x'; 1 << 20]));
-    assert!(sent < 256 << 10, "{sent} octets were taken");
+    assert!(sent < 256 << 10, "{sent} bytes were accepted");
     let mut back = 0;
     while back < sent {
         let taken = library.taken(&mut content);
@@ -149,7 +149,7 @@ fn protocols_without_a_name_and_requests_that_are_no_connect_are_refused() {
 
 type Records = Rc<RefCell<Vec<(u16, u64, Option<u64>, bool)>>>;
 
-/// A server whose only handler answers with `tunnel`.
+/// Returns a server that responds to every request with `tunnel`, and its access records.
 fn recorded(tunnel: fn() -> Response) -> (Scene, Records) {
     let records = Records::default();
     (Scene::with(tunnel, Config::default(), Some(take(&records))), records)
@@ -163,7 +163,7 @@ fn take(records: &Records) -> TakeRecord {
     })
 }
 
-/// It was recorded as soon as it began, without what it carried.
+/// A tunnel was once recorded at its start, without its byte counts.
 #[test]
 fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
     let (scene, records) = recorded(|| Response::upgrade("websocket", echo));
@@ -198,7 +198,7 @@ fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
     assert_eq!(records.borrow()[1..], [(200, 4, Some(2), false)], "by the end of the drain");
 }
 
-/// Once a panic in a tunnel ended the task of the connection, and so all its streams.
+/// A panic in a tunnel once ended the task of the connection, and so all its streams.
 #[test]
 fn a_handler_that_panics_breaks_off_its_own_tunnel_only() {
     let at_once: fn() -> Response =
@@ -235,7 +235,7 @@ fn a_handler_that_panics_breaks_off_its_own_tunnel_only() {
     }
 }
 
-/// What was on its way was given up with the stream.
+/// When the handler ended, the server once discarded its unsent data with the stream.
 #[test]
 fn what_a_handler_has_written_arrives_although_it_does_not_wait_for_that() {
     let (scene, records) = recorded(|| {
