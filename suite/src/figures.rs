@@ -54,23 +54,23 @@ pub(crate) struct Figures {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SpreadOfTimes {
     /// The shortest.
-    pub(crate) min: f64,
+    pub(crate) min_us: f64,
     /// Their mean.
-    pub(crate) mean: f64,
+    pub(crate) mean_us: f64,
     /// Their standard deviation.
-    pub(crate) deviation: f64,
+    pub(crate) deviation_us: f64,
     /// Half of them were not longer.
-    pub(crate) p50: f64,
+    pub(crate) p50_us: f64,
     /// 90 of 100.
-    pub(crate) p90: f64,
+    pub(crate) p90_us: f64,
     /// 95 of 100.
-    pub(crate) p95: f64,
+    pub(crate) p95_us: f64,
     /// 98 of 100.
-    pub(crate) p98: f64,
+    pub(crate) p98_us: f64,
     /// 99 of 100.
-    pub(crate) p99: f64,
+    pub(crate) p99_us: f64,
     /// The longest.
-    pub(crate) max: f64,
+    pub(crate) max_us: f64,
 }
 
 /// A figure of a load.
@@ -106,10 +106,10 @@ impl Figures {
         let times = &report.response_time;
         let server = report.server.as_ref();
         let grown = |before: u64| {
-            let after = server.map_or(before, |server| server.resident_max);
+            let after = server.map_or(before, |server| server.resident_max_bytes);
             after.saturating_sub(before) as f64 / report.settings.connections as f64
         };
-        let handshakes = report.handshakes.as_ref().filter(|handshakes| handshakes.rate > 0.0);
+        let handshakes = report.handshakes.as_ref().filter(|handshakes| handshakes.per_second > 0.0);
         let failure = report.errors.first();
         // Of no answer there is no time, and nothing that it has cost.
         let has_answers = report.requests.answered > 0;
@@ -122,23 +122,25 @@ impl Figures {
                 None => String::new(),
             },
             seconds: kept(report.elapsed_seconds),
-            rate: kept(report.achieved_rate),
+            rate: kept(report.achieved_requests_per_second),
             times: has_answers.then(|| SpreadOfTimes {
-                min: kept(times.min),
-                mean: kept(times.mean),
-                deviation: kept(times.deviation),
-                p50: kept(times.p50),
-                p90: kept(times.p90),
-                p95: kept(times.p95),
-                p98: kept(times.p98),
-                p99: kept(times.p99),
-                max: kept(times.max),
+                min_us: kept(times.min_us),
+                mean_us: kept(times.mean_us),
+                deviation_us: kept(times.deviation_us),
+                p50_us: kept(times.p50_us),
+                p90_us: kept(times.p90_us),
+                p95_us: kept(times.p95_us),
+                p98_us: kept(times.p98_us),
+                p99_us: kept(times.p99_us),
+                max_us: kept(times.max_us),
             }),
             received_rate: Some(kept(report.received_rate())),
-            handshakes: handshakes
-                .map(|handshakes| Handshakes { rate: kept(handshakes.rate), ..handshakes.clone() }),
-            server_cpu: server.and_then(|server| server.cpu_per_request).map(kept),
-            generator_cpu: report.generator.cpu_per_request.map(kept),
+            handshakes: handshakes.map(|handshakes| Handshakes {
+                per_second: kept(handshakes.per_second),
+                ..handshakes.clone()
+            }),
+            server_cpu: server.and_then(|server| server.cpu_us_per_request).map(kept),
+            generator_cpu: report.generator.cpu_us_per_request.map(kept),
             is_generator_limit: report.generator.is_limit,
             listen_drops: report.listen_queue.map_or(0, |found| found.drops.max(found.overflows)),
             memory_per_connection: memory_before.map(|before| kept(grown(before))),
@@ -234,16 +236,16 @@ impl Metric {
             Self::MemoryGrowth => figures.memory_growth,
             Self::ReceivedRate => figures.received_rate,
             Self::MemoryPerConnection => figures.memory_per_connection,
-            Self::HandshakeRate => figures.handshakes.as_ref().map(|handshakes| handshakes.rate),
-            Self::Mean => times.map(|times| times.mean),
-            Self::P50 => times.map(|times| times.p50),
-            Self::P90 => times.map(|times| times.p90),
-            Self::P95 => times.map(|times| times.p95),
-            Self::P98 => times.map(|times| times.p98),
-            Self::P99 => times.map(|times| times.p99),
-            Self::Longest => times.map(|times| times.max),
-            Self::Shortest => times.map(|times| times.min),
-            Self::Deviation => times.map(|times| times.deviation),
+            Self::HandshakeRate => figures.handshakes.as_ref().map(|handshakes| handshakes.per_second),
+            Self::Mean => times.map(|times| times.mean_us),
+            Self::P50 => times.map(|times| times.p50_us),
+            Self::P90 => times.map(|times| times.p90_us),
+            Self::P95 => times.map(|times| times.p95_us),
+            Self::P98 => times.map(|times| times.p98_us),
+            Self::P99 => times.map(|times| times.p99_us),
+            Self::Longest => times.map(|times| times.max_us),
+            Self::Shortest => times.map(|times| times.min_us),
+            Self::Deviation => times.map(|times| times.deviation_us),
         }
     }
 

@@ -11,7 +11,7 @@ use thruway_bench::report::unreadable;
 /// `format`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SuiteReport {
-    /// `thruway-bench-suite/1`.
+    /// `thruway-bench-suite/2`.
     pub(crate) format: String,
     /// The machine and the software of the run.
     pub(crate) environment: Environment,
@@ -136,8 +136,8 @@ pub(crate) struct LeftOut {
 }
 
 impl SuiteReport {
-    /// `thruway-bench-suite/1`.
-    pub(crate) const FORMAT: &str = "thruway-bench-suite/1";
+    /// `thruway-bench-suite/2`.
+    pub(crate) const FORMAT: &str = "thruway-bench-suite/2";
 
     /// Returns the JSON Schema of the results.
     pub(crate) fn schema() -> Schema {

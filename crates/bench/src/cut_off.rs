@@ -12,7 +12,7 @@ pub(crate) struct CutOff {
     /// The times of those that were answered, and of those that were cut off late, with what they had waited.
     pub(crate) times: Times,
     /// From this time on, times are at least so long, and may have been longer.
-    pub(crate) at_least_from: Duration,
+    pub(crate) at_least_from_percentile: Duration,
     /// Time since the start of the oldest request.
     pub(crate) longest: Duration,
     /// Number of requests that were cut off.
@@ -30,7 +30,7 @@ impl CutOff {
         let is_other =
             exceeds(times.percentile(99.0), usual, 1.05) || exceeds(times.max(), answered.max(), 1.05);
         let (longest, count) = (record.cut_off_waits.max(), record.cut_off_waits.count());
-        is_other.then_some(Self { times, at_least_from: late, longest, count })
+        is_other.then_some(Self { times, at_least_from_percentile: late, longest, count })
     }
 
     /// Returns `true` if the server likely stopped to respond. There are two signs. First, the oldest request
@@ -90,7 +90,10 @@ mod tests {
         let cut_off = CutOff::of(&stalled).unwrap();
         assert!(cut_off.is_stall(&stalled.service, 10 * SECOND, SECOND));
         assert!(cut_off.times.max() >= SECOND && cut_off.times.count() == 1004);
-        assert!(cut_off.at_least_from <= cut_off.times.max() && cut_off.at_least_from > 900 * MILLISECOND);
+        assert!(
+            cut_off.at_least_from_percentile <= cut_off.times.max()
+                && cut_off.at_least_from_percentile > 900 * MILLISECOND
+        );
         // A slow start of one request hides it from the longest time, not from the percentiles.
         assert_eq!(is_stall(&record(&[2 * SECOND], &[SECOND; 40])), Some(true));
     }

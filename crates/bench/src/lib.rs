@@ -67,8 +67,8 @@ pub use process::{Usage, cpu_of_ended, usage};
 pub use progress::{Progress, Stage};
 pub use record::{Interval, Record};
 pub use report::{
-    Connections, ErrorCount, Generator, Handshakes, Octets, Part, Point, Report, RequestCounts, ServerCost,
-    Settings, Status, TimesReport, octets, rate, time,
+    ByteCounts, Connections, ErrorCount, Generator, Handshakes, Part, Point, Report, RequestCounts,
+    ServerCost, Settings, Status, TimesReport, octets, rate, time,
 };
 pub use requests::{
     Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidLoadUrl,

@@ -37,20 +37,20 @@ pub enum StepOutcome {
 /// The result of a search.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ramp {
-    /// `thruway-bench-ramp/1`.
+    /// `thruway-bench-ramp/2`.
     pub format: String,
     /// Target of the load.
     pub target: String,
     /// Limit on the 99th percentile of the response times, in microseconds.
-    pub p99_limit: f64,
+    pub p99_limit_us: f64,
     /// Seed of the intervals of a Poisson process; each step uses different intervals.
     #[serde(default)]
     pub seed: Option<u64>,
     /// Steps, in the order of their execution.
     pub steps: Vec<Step>,
     /// The highest rate that held; absent if none did. A lower bound if `is_generator_limit`.
-    pub highest_rate: Option<f64>,
-    /// `true` if the load generator, not the server, was the limit above `highest_rate`: the server may hold
+    pub highest_requests_per_second: Option<f64>,
+    /// `true` if the load generator, not the server, was the limit above `highest_requests_per_second`: the server may hold
     /// more.
     #[serde(default)]
     pub is_generator_limit: bool,
@@ -63,16 +63,16 @@ pub struct Ramp {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Requests a second that were meant to start.
-    pub offered_rate: f64,
-    /// Requests a second that were due in fact: see [`Report::due_rate`].
+    pub offered_requests_per_second: f64,
+    /// Requests a second that were due in fact: see [`Report::due_requests_per_second`].
     #[serde(default)]
-    pub due_rate: Option<f64>,
-    /// Requests a second that were answered as expected: see [`Report::achieved_rate`].
-    pub achieved_rate: f64,
+    pub due_requests_per_second: Option<f64>,
+    /// Requests a second that were answered as expected: see [`Report::achieved_requests_per_second`].
+    pub achieved_requests_per_second: f64,
     /// Requests that failed.
     pub failed: u64,
     /// The 99th percentile of the response times in microseconds.
-    pub response_p99: f64,
+    pub response_p99_us: f64,
     /// `true` if the server held the rate.
     pub holds: bool,
     /// `true` if it did not hold, and the load generator was late or the limit: the step shows nothing of the
@@ -82,7 +82,7 @@ pub struct Step {
     /// The share of the time in which a thread of the load generator was ready to run and had no core, of the
     /// thread of which that is most.
     #[serde(default)]
-    pub generator_waiting: f64,
+    pub generator_waiting_share: f64,
     /// The share of its core that the busiest thread of the load generator used.
     #[serde(default)]
     pub generator_busiest: f64,
@@ -136,23 +136,23 @@ impl Search {
 }
 
 impl Step {
-    /// Evaluates a load: it held the rate if its p99 is at most `p99_limit` microseconds.
-    pub fn of(report: &Report, p99_limit: f64) -> Self {
-        let offered_rate = report.offered_rate.unwrap_or_default();
+    /// Evaluates a load: it held the rate if its p99 is at most `p99_limit_us` microseconds.
+    pub fn of(report: &Report, p99_limit_us: f64) -> Self {
+        let offered_requests_per_second = report.offered_requests_per_second.unwrap_or_default();
         let is_achieved = report.achieved_share().is_some_and(|share| share >= ACHIEVED);
-        let holds = is_achieved && report.is_clean() && report.response_time.p99 <= p99_limit;
+        let holds = is_achieved && report.is_clean() && report.response_time.p99_us <= p99_limit_us;
         let generator = &report.generator;
         Self {
-            offered_rate,
-            due_rate: report.due_rate,
-            achieved_rate: report.achieved_rate,
+            offered_requests_per_second,
+            due_requests_per_second: report.due_requests_per_second,
+            achieved_requests_per_second: report.achieved_requests_per_second,
             failed: report.requests.failed,
-            response_p99: report.response_time.p99,
+            response_p99_us: report.response_time.p99_us,
             holds,
             // A wrong answer is the server's, however late the generator is.
             is_generator_limit: !holds && generator.is_late() && !report.has_server_failures(),
-            generator_waiting: generator.waiting_worker,
-            generator_busiest: generator.busiest_worker,
+            generator_waiting_share: generator.waiting_worker_share,
+            generator_busiest: generator.busiest_worker_share,
         }
     }
 
@@ -170,7 +170,7 @@ impl Ramp {
     /// The result of a search.
     pub fn new(
         target: impl Into<String>,
-        p99_limit: f64,
+        p99_limit_us: f64,
         pace: Pace,
         steps: Vec<Step>,
         search: &Search,
@@ -183,10 +183,10 @@ impl Ramp {
             warnings: warnings.into_iter().collect(),
             format: FORMAT.to_owned(),
             target: target.into(),
-            p99_limit,
+            p99_limit_us,
             seed,
             steps,
-            highest_rate: search.highest(),
+            highest_requests_per_second: search.highest(),
         }
     }
 
@@ -234,14 +234,24 @@ impl Ramp {
     /// Formats the result as CSV: one line for each rate.
     pub fn to_csv(&self) -> String {
         let mut csv = String::from(
-            "offered_rate,achieved_rate,failed,response_p99,holds,due_rate,is_generator_limit,\
-             generator_waiting\r\n",
+            "offered_requests_per_second,achieved_requests_per_second,failed,response_p99_us,holds,due_requests_per_second,is_generator_limit,\
+             generator_waiting_share\r\n",
         );
         for step in &self.steps {
-            let Step { offered_rate, achieved_rate, failed, response_p99, holds, .. } = step;
-            let due = step.due_rate.map_or_else(String::new, |due| due.to_string());
-            let (is_limit, waiting) = (step.is_generator_limit, step.generator_waiting);
-            let _ = write!(csv, "{offered_rate},{achieved_rate},{failed},{response_p99},{holds},{due}");
+            let Step {
+                offered_requests_per_second,
+                achieved_requests_per_second,
+                failed,
+                response_p99_us,
+                holds,
+                ..
+            } = step;
+            let due = step.due_requests_per_second.map_or_else(String::new, |due| due.to_string());
+            let (is_limit, waiting) = (step.is_generator_limit, step.generator_waiting_share);
+            let _ = write!(
+                csv,
+                "{offered_requests_per_second},{achieved_requests_per_second},{failed},{response_p99_us},{holds},{due}"
+            );
             let _ = write!(csv, ",{is_limit},{waiting}\r\n");
         }
         csv
@@ -255,18 +265,18 @@ impl Ramp {
                 StepOutcome::GeneratorLimit => "the load generator was late",
             };
             [
-                rate(step.offered_rate),
-                rate(step.achieved_rate),
+                rate(step.offered_requests_per_second),
+                rate(step.achieved_requests_per_second),
                 step.failed.to_string(),
-                time(step.response_p99),
+                time(step.response_p99_us),
                 holds.to_owned(),
             ]
         })
     }
 
     fn conclusion(&self) -> String {
-        let limit = time(self.p99_limit);
-        let highest = self.highest_rate.map(rate);
+        let limit = time(self.p99_limit_us);
+        let highest = self.highest_requests_per_second.map(rate);
         match (highest, self.is_generator_limit) {
             (Some(highest), false) => {
                 format!("highest rate with a p99 within {limit}: {highest} requests/s")
@@ -285,7 +295,7 @@ impl Ramp {
 fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     let limited = || steps.iter().filter(|step| step.is_generator_limit);
     let most = |share: fn(&Step) -> f64| limited().map(share).fold(0.0, f64::max) * 100.0;
-    let (waiting, busiest) = (most(|step| step.generator_waiting), most(|step| step.generator_busiest));
+    let (waiting, busiest) = (most(|step| step.generator_waiting_share), most(|step| step.generator_busiest));
     let above = highest.map_or_else(String::new, |highest| format!(" above {} requests/s", rate(highest)));
     format!(
         "the load generator was the limit, not the server{above}: a thread of it used up to {busiest:.0} % of \
@@ -302,7 +312,7 @@ const ACHIEVED: f64 = 0.99;
 
 const RATE_MIN: f64 = 1.0;
 const RATE_MAX: f64 = 1e8;
-const FORMAT: &str = "thruway-bench-ramp/1";
+const FORMAT: &str = "thruway-bench-ramp/2";
 
 #[cfg(test)]
 mod tests {
@@ -345,14 +355,14 @@ mod tests {
                 let outcome = outcome(rate);
                 search.note(outcome);
                 steps.push(Step {
-                    offered_rate: rate,
-                    due_rate: Some(rate),
-                    achieved_rate: rate,
+                    offered_requests_per_second: rate,
+                    due_requests_per_second: Some(rate),
+                    achieved_requests_per_second: rate,
                     failed: 0,
-                    response_p99: 1.0,
+                    response_p99_us: 1.0,
                     holds: outcome == StepOutcome::Holds,
                     is_generator_limit: outcome == StepOutcome::GeneratorLimit,
-                    generator_waiting: 0.37,
+                    generator_waiting_share: 0.37,
                     generator_busiest: 0.5,
                 });
             }
@@ -360,7 +370,10 @@ mod tests {
         };
         let limited =
             found(|rate| if rate <= 841.0 { StepOutcome::Holds } else { StepOutcome::GeneratorLimit });
-        assert!(limited.is_generator_limit && limited.highest_rate.is_some_and(|rate| rate <= 841.0));
+        assert!(
+            limited.is_generator_limit
+                && limited.highest_requests_per_second.is_some_and(|rate| rate <= 841.0)
+        );
         for form in [limited.to_text(), limited.to_markdown()] {
             assert!(
                 form.contains(": at least 8") && form.contains("where the load generator was the limit"),
@@ -375,7 +388,8 @@ mod tests {
         assert!(limited.to_csv().contains(",true,0.37\r\n"));
         let nothing = found(|_| StepOutcome::GeneratorLimit);
         assert!(
-            nothing.highest_rate.is_none() && nothing.to_text().contains("no result: the load generator")
+            nothing.highest_requests_per_second.is_none()
+                && nothing.to_text().contains("no result: the load generator")
         );
         let server = found(|rate| if rate <= 841.0 { StepOutcome::Holds } else { StepOutcome::Fails });
         assert!(!server.is_generator_limit && server.warnings.is_empty());

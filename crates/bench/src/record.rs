@@ -134,7 +134,7 @@ impl Record {
     /// start. In an open loop, answers that come after it count too, since they were promised within it; but
     /// not faster than the server keeps up with what it is offered.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    pub fn achieved_rate(&self, window: Duration) -> f64 {
+    pub fn achieved_requests_per_second(&self, window: Duration) -> f64 {
         let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);
         let kept_up_with = (self.answered + self.failed()) as f64 * share_done;
         kept_up_with.min(self.answered as f64) / window.as_secs_f64().max(f64::MIN_POSITIVE)

@@ -104,7 +104,7 @@ impl Reloader {
         let listeners = self.server.bind(streams.listeners(&config)).map_err(ServerError::from)?;
         // From here on, nothing can fail.
         parts.start();
-        parts.keep_standings_of(&self.parts);
+        parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
         // Before the routes: which hosts are served elsewhere is known when the first of their requests could

@@ -129,7 +129,7 @@ impl Parts {
 
     /// Copies the admin state of servers with the same address from `before`: a reload does not enable a
     /// disabled server.
-    pub(crate) fn keep_standings_of(&self, before: &Self) {
+    pub(crate) fn keep_admin_states_of(&self, before: &Self) {
         for (name, (_, upstream)) in &self.upstreams {
             if let Some((_, before)) = before.upstreams.get(name) {
                 upstream.keep_admin_states_of(before);

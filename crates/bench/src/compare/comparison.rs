@@ -11,7 +11,7 @@ use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 /// The result of a comparison; written as JSON, it can be the baseline of others.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// `thruway-bench-compare/1`.
+    /// `thruway-bench-compare/2`.
     pub format: String,
     /// Settings of the load of each candidate; absent in comparisons of older versions.
     #[serde(default)]
@@ -196,7 +196,8 @@ fn too_few_pairs(pairs: &[Pair]) -> Option<String> {
 
 fn late_generator(candidate: &Candidate) -> Option<String> {
     let late = candidate.late_rounds().filter(|late| *late > 0)?;
-    let waiting = candidate.rounds.iter().filter_map(|sample| sample.generator_waiting).fold(0.0, f64::max);
+    let waiting =
+        candidate.rounds.iter().filter_map(|sample| sample.generator_waiting_share).fold(0.0, f64::max);
     Some(format!(
         "the load generator was late or the limit in {late} of {} rounds of `{}`, which distorts the figures: it was ready to run and had no core for up to {:.0} % of the time. Pin it to separate cores",
         candidate.rounds.len(),
@@ -220,4 +221,4 @@ fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
 const TOO_FEW_OF_RUNS: &str =
     "there are too few rounds for a verdict: use at least four, and a baseline of at least four";
 const SEPARATE_RUNS: &str = "the baseline is of another run, and the machine may have changed since: differences are likely, not certain. For certainty, compare both servers in one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
-const FORMAT: &str = "thruway-bench-compare/1";
+const FORMAT: &str = "thruway-bench-compare/2";

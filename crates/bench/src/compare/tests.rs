@@ -2,13 +2,13 @@ use super::*;
 
 fn candidate(name: &str, rates: &[f64]) -> Candidate {
     let rounds = rates.iter().map(|rate| Sample {
-        achieved_rate: *rate,
-        response_p50: 1e6 / rate,
-        response_p99: 100.0,
-        server_cpu: None,
+        achieved_requests_per_second: *rate,
+        response_p50_us: 1e6 / rate,
+        response_p99_us: 100.0,
+        server_cpu_us: None,
         failed: 0,
         is_generator_late: Some(false),
-        generator_waiting: Some(0.0),
+        generator_waiting_share: Some(0.0),
     });
     Candidate { name: name.to_owned(), rounds: rounds.collect() }
 }
@@ -122,7 +122,7 @@ fn a_late_generator_is_told_and_is_no_regression() {
     let late = |name: &str, rate: f64, rounds: usize| {
         let mut late = candidate(name, &[rate; 6]);
         for sample in &mut late.rounds[..rounds] {
-            (sample.is_generator_late, sample.generator_waiting) = (Some(true), Some(0.4));
+            (sample.is_generator_late, sample.generator_waiting_share) = (Some(true), Some(0.4));
         }
         late
     };
@@ -149,10 +149,10 @@ fn what_is_no_baseline_is_refused_with_the_reason() {
         ("{}", "it has no `format`"),
         (
             "{\"format\": \"a\"}",
-            "its format is `a`, instead of `thruway-bench-compare/1` or `thruway-bench/1`",
+            "its format is `a`, instead of `thruway-bench-compare/2` or `thruway-bench/2`",
         ),
-        ("{\"format\": \"thruway-bench-compare/1\"}", "it has no member `candidates`"),
-        ("{\"format\": \"thruway-bench-compare/1\", \"candidates\": 1}", "has the wrong type"),
+        ("{\"format\": \"thruway-bench-compare/2\"}", "it has no member `candidates`"),
+        ("{\"format\": \"thruway-bench-compare/2\", \"candidates\": 1}", "has the wrong type"),
     ] {
         let refused = Comparison::from_json(text).unwrap_err();
         assert!(refused.contains(reason), "{refused}");
@@ -187,7 +187,7 @@ fn who_fails_requests_is_neither_faster_nor_slower() {
 fn what_a_gateway_adds_is_told_in_every_form() {
     let with_p50 = |name: &str, p50: f64| {
         let mut candidate = candidate(name, &[100.0; 6]);
-        candidate.rounds.iter_mut().for_each(|sample| sample.response_p50 = p50);
+        candidate.rounds.iter_mut().for_each(|sample| sample.response_p50_us = p50);
         candidate
     };
     let comparison = Comparison::new(vec![with_p50("direct", 100.0), with_p50("gateway", 350.0)]);

@@ -10,13 +10,17 @@ use crate::statistics::{Ratio, Summary};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Requests a second that were answered as expected.
+    /// Requests with the expected response per second.
+    #[serde(rename = "achieved_requests_per_second")]
     AchievedRate,
     /// The median of the response times in microseconds.
+    #[serde(rename = "response_p50_us")]
     ResponseP50,
     /// The 99th percentile of the response times in microseconds.
+    #[serde(rename = "response_p99_us")]
     ResponseP99,
     /// CPU time of the server for each response, in microseconds; only for servers with a known process.
+    #[serde(rename = "server_cpu_us")]
     ServerCpu,
 }
 
@@ -56,13 +60,13 @@ pub struct Candidate {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// See [`Metric::AchievedRate`].
-    pub achieved_rate: f64,
+    pub achieved_requests_per_second: f64,
     /// See [`Metric::ResponseP50`].
-    pub response_p50: f64,
+    pub response_p50_us: f64,
     /// See [`Metric::ResponseP99`].
-    pub response_p99: f64,
+    pub response_p99_us: f64,
     /// See [`Metric::ServerCpu`].
-    pub server_cpu: Option<f64>,
+    pub server_cpu_us: Option<f64>,
     /// Requests that failed or got no response. If there are any, the other figures do not describe the same
     /// work.
     #[serde(default)]
@@ -74,7 +78,7 @@ pub struct Sample {
     /// The share of the time in which a thread of the load generator was ready to run and had no core. Absent
     /// of rounds that do not say it.
     #[serde(default)]
-    pub generator_waiting: Option<f64>,
+    pub generator_waiting_share: Option<f64>,
 }
 
 /// Two candidates in one metric.
@@ -119,10 +123,10 @@ impl Metric {
 
     pub(super) const fn of(self, sample: &Sample) -> Option<f64> {
         match self {
-            Self::AchievedRate => Some(sample.achieved_rate),
-            Self::ResponseP50 => Some(sample.response_p50),
-            Self::ResponseP99 => Some(sample.response_p99),
-            Self::ServerCpu => sample.server_cpu,
+            Self::AchievedRate => Some(sample.achieved_requests_per_second),
+            Self::ResponseP50 => Some(sample.response_p50_us),
+            Self::ResponseP99 => Some(sample.response_p99_us),
+            Self::ServerCpu => sample.server_cpu_us,
         }
     }
 
@@ -165,13 +169,13 @@ impl Sample {
     /// The figures of a load.
     pub fn of(report: &Report) -> Self {
         Self {
-            achieved_rate: report.achieved_rate,
-            response_p50: report.response_time.p50,
-            response_p99: report.response_time.p99,
-            server_cpu: report.server.as_ref().and_then(|server| server.cpu_per_request),
+            achieved_requests_per_second: report.achieved_requests_per_second,
+            response_p50_us: report.response_time.p50_us,
+            response_p99_us: report.response_time.p99_us,
+            server_cpu_us: report.server.as_ref().and_then(|server| server.cpu_us_per_request),
             failed: report.failures(),
             is_generator_late: Some(report.generator.is_late()),
-            generator_waiting: Some(report.generator.waiting_worker),
+            generator_waiting_share: Some(report.generator.waiting_worker_share),
         }
     }
 
@@ -179,12 +183,12 @@ impl Sample {
     /// without answers has no figures. CPU time is known of the whole load only.
     pub(super) fn of_parts(report: &Report) -> Vec<Self> {
         let parts = report.over_time.split_last().map_or(&[][..], |(_, before)| before);
-        let parts = parts.iter().filter(|part| part.rate > 0.0 && part.p50 > 0.0);
+        let parts = parts.iter().filter(|part| part.requests_per_second > 0.0 && part.p50_us > 0.0);
         let sample = |part: &Part| Self {
-            achieved_rate: part.rate,
-            response_p50: part.p50,
-            response_p99: part.p99,
-            server_cpu: None,
+            achieved_requests_per_second: part.requests_per_second,
+            response_p50_us: part.p50_us,
+            response_p99_us: part.p99_us,
+            server_cpu_us: None,
             failed: report.failures(),
             ..Self::of(report)
         };

@@ -11,7 +11,7 @@ use crate::listen_queue::ListenQueue;
 /// A report. Fields may be added to it; none changes its meaning or its unit without another `format`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// `thruway-bench/1`.
+    /// `thruway-bench/2`.
     pub format: String,
     /// Target, as given on the command line.
     pub target: String,
@@ -32,14 +32,14 @@ pub struct Report {
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Requests a second that were meant to start; absent in a closed loop.
-    pub offered_rate: Option<f64>,
+    pub offered_requests_per_second: Option<f64>,
     /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in
     /// a closed loop.
     #[serde(default)]
-    pub due_rate: Option<f64>,
+    pub due_requests_per_second: Option<f64>,
     /// Requests a second that were answered as expected. In an open loop, of those that were due in the
     /// measured time, whenever their answers came; less if the server has fallen behind more and more.
-    pub achieved_rate: f64,
+    pub achieved_requests_per_second: f64,
     /// Requests by what became of them.
     pub requests: RequestCounts,
     /// Complete answers by status, the lowest first.
@@ -47,7 +47,7 @@ pub struct Report {
     /// Requests that failed, by kind.
     pub errors: Vec<ErrorCount>,
     /// Bytes on the network.
-    pub octets: Octets,
+    pub bytes: ByteCounts,
     /// Connections.
     pub connections: Connections,
     /// Handshakes of TLS; absent without.
@@ -59,7 +59,7 @@ pub struct Report {
     /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not
     /// answered or never sent before the end count with the time that was waited. The same as `service_time`
     /// in a closed loop; there, requests that were cut off at the end count with what they had waited, if
-    /// that changes anything: see `at_least_from`.
+    /// that changes anything: see `at_least_from_percentile`.
     pub response_time: TimesReport,
     /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent
     /// of other loads. There `service_time` is the time until the last one was told.
@@ -84,7 +84,7 @@ pub struct Settings {
     pub pace: String,
     /// Requests a second that were meant to start; absent in a closed loop.
     #[serde(default)]
-    pub rate: Option<f64>,
+    pub requests_per_second: Option<f64>,
     /// Seed of the intervals between requests with the pace `poisson`.
     #[serde(default)]
     pub seed: Option<u64>,
@@ -150,13 +150,13 @@ pub struct ErrorCount {
 
 /// Bytes on the network of requests with the expected response.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Octets {
+pub struct ByteCounts {
     /// Bytes of requests, headers included.
     pub sent: u64,
     /// Bytes of responses, headers included.
     pub received: u64,
     /// Body bytes of responses.
-    pub content: u64,
+    pub body: u64,
 }
 
 /// Connections.
@@ -180,8 +180,8 @@ pub struct Handshakes {
     pub full: u64,
     /// Handshakes that resumed a session.
     pub resumed: u64,
-    /// Both together, a second.
-    pub rate: f64,
+    /// Full and resumed handshakes per second.
+    pub per_second: f64,
 }
 
 /// A part of the time.
@@ -189,16 +189,16 @@ pub struct Handshakes {
 pub struct Part {
     /// When it began, in seconds since the measuring began.
     pub at_seconds: f64,
-    /// Requests a second that were answered as expected.
-    pub rate: f64,
+    /// Requests with the expected response per second.
+    pub requests_per_second: f64,
     /// Requests that failed.
     pub failed: u64,
     /// Median of the response times in microseconds.
-    pub p50: f64,
+    pub p50_us: f64,
     /// Their 99th percentile.
-    pub p99: f64,
+    pub p99_us: f64,
     /// The longest of them.
-    pub max: f64,
+    pub max_us: f64,
 }
 
 /// Resource use of the load generator.
@@ -207,13 +207,13 @@ pub struct Generator {
     /// CPU time in seconds.
     pub cpu_seconds: f64,
     /// The same for each response, in microseconds; absent without expected responses.
-    pub cpu_per_request: Option<f64>,
+    pub cpu_us_per_request: Option<f64>,
     /// The share of its core that the busiest thread used, at most 1.
-    pub busiest_worker: f64,
+    pub busiest_worker_share: f64,
     /// The share of the time in which a thread was ready to run and had no core, of the thread of which that
     /// is most.
     #[serde(default)]
-    pub waiting_worker: f64,
+    pub waiting_worker_share: f64,
     /// `true` if the load generator was likely the limit, and not the server.
     pub is_limit: bool,
 }
@@ -230,25 +230,25 @@ pub struct ServerCost {
     #[serde(default)]
     pub is_incomplete: bool,
     /// The CPU time for each answer, in microseconds; absent if no request got the expected response.
-    pub cpu_per_request: Option<f64>,
+    pub cpu_us_per_request: Option<f64>,
     /// Resident memory before the load, in bytes.
-    pub resident_before: u64,
+    pub resident_before_bytes: u64,
     /// Resident memory after.
-    pub resident_after: u64,
+    pub resident_after_bytes: u64,
     /// The most that was seen.
-    pub resident_max: u64,
+    pub resident_max_bytes: u64,
 }
 
 impl Report {
     /// The share that was achieved of what was due; `None` in a closed loop.
     pub fn achieved_share(&self) -> Option<f64> {
-        self.due_rate.map(|due| self.achieved_rate / due.max(f64::MIN_POSITIVE))
+        self.due_requests_per_second.map(|due| self.achieved_requests_per_second / due.max(f64::MIN_POSITIVE))
     }
 
     /// Returns the received bytes per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn received_rate(&self) -> f64 {
-        self.octets.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_rate
+        self.bytes.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_requests_per_second
     }
 
     /// Returns `true` if each request got the expected response and the server still responded at the end.
@@ -300,7 +300,7 @@ impl Settings {
     fn decisive(&self) -> [(&'static str, String); 7] {
         [
             ("pace", self.pace.clone()),
-            ("rate", self.rate.map_or_else(|| "any".to_owned(), rate)),
+            ("rate", self.requests_per_second.map_or_else(|| "any".to_owned(), rate)),
             ("connections", self.connections.to_string()),
             ("workers", self.workers.to_string()),
             ("version of HTTP", self.http_version.clone().unwrap_or_default()),
@@ -313,12 +313,12 @@ impl Settings {
 impl Generator {
     /// Returns `true` if the load generator was the limit, or late: then rates and times are its own too.
     pub fn is_late(&self) -> bool {
-        self.is_limit || self.waiting_worker > LATE
+        self.is_limit || self.waiting_worker_share > LATE
     }
 }
 
 /// The format of reports.
-pub(crate) const FORMAT: &str = "thruway-bench/1";
+pub(crate) const FORMAT: &str = "thruway-bench/2";
 
 /// A thread with a core of its own hardly waits; one that shares it waits for as long as others run.
 const LATE: f64 = 0.1;

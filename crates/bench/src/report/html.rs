@@ -67,12 +67,12 @@ pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
 
 fn shown(report: &Report) -> Shown {
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
-    let rows = if report.offered_rate.is_some() { &rows[..] } else { &rows[1..] };
+    let rows = if report.offered_requests_per_second.is_some() { &rows[..] } else { &rows[1..] };
     // Where nothing was answered there are no times.
-    let rows = if report.response_time.max > 0.0 { rows } else { &[] };
+    let rows = if report.response_time.max_us > 0.0 { rows } else { &[] };
     let times = rows.iter().map(|(name, times)| TimesRow {
         name,
-        values: [times.p50, times.p90, times.p99, times.p99_9, times.max]
+        values: [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us]
             .map(|time| times.told(time))
             .to_vec(),
     });
@@ -83,12 +83,17 @@ fn shown(report: &Report) -> Shown {
         errors: text::errors(report),
         warnings: report.warnings.clone(),
         times: times.collect(),
-        rate_plot: over_time(report, "Requests a second over time", rate, &[("answered", |part| part.rate)]),
+        rate_plot: over_time(
+            report,
+            "Requests per second over time",
+            rate,
+            &[("answered", |part| part.requests_per_second)],
+        ),
         times_plot: over_time(
             report,
             "Response times over time",
             time,
-            &[("p50", |part| part.p50), ("p99", |part| part.p99), ("max", |part| part.max)],
+            &[("p50", |part| part.p50_us), ("p99", |part| part.p99_us), ("max", |part| part.max_us)],
         ),
     }
 }
@@ -101,7 +106,7 @@ fn distribution(reports: &[Report]) -> String {
         let curve = report.response_time.curve.iter().filter(|point| point.percentile < 100.0);
         Line {
             name: report.target.clone(),
-            points: curve.map(|point| (place(point.percentile), point.time)).collect(),
+            points: curve.map(|point| (place(point.percentile), point.time_us)).collect(),
         }
     });
     let lines: Vec<Line> = lines.collect();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::contents::{
-    Connections, ErrorCount, FORMAT, Generator, Handshakes, Octets, Part, Report, RequestCounts, ServerCost,
-    Settings, Status,
+    ByteCounts, Connections, ErrorCount, FORMAT, Generator, Handshakes, Part, Report, RequestCounts,
+    ServerCost, Settings, Status,
 };
 use super::text;
 use super::times::{TimesReport, microseconds};
@@ -37,9 +37,9 @@ impl Report {
             is_stalled: cut_off
                 .is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed, outcome.silence)),
             warnings: Vec::new(),
-            offered_rate: load.pace.rate(),
-            due_rate: load.pace.rate().map(|_| due / window),
-            achieved_rate: record.achieved_rate(outcome.window),
+            offered_requests_per_second: load.pace.rate(),
+            due_requests_per_second: load.pace.rate().map(|_| due / window),
+            achieved_requests_per_second: record.achieved_requests_per_second(outcome.window),
             requests: RequestCounts {
                 answered: record.answered,
                 failed: record.failed(),
@@ -52,10 +52,10 @@ impl Report {
                 .failures()
                 .map(|(kind, count, example)| ErrorCount { kind, count, example })
                 .collect(),
-            octets: Octets {
+            bytes: ByteCounts {
                 sent: record.sent_bytes,
                 received: record.received_bytes,
-                content: record.content_bytes,
+                body: record.content_bytes,
             },
             connections: Connections {
                 opened: record.connections_opened,
@@ -91,7 +91,7 @@ impl Settings {
         };
         Self {
             pace: pace.to_owned(),
-            rate: load.pace.rate(),
+            requests_per_second: load.pace.rate(),
             seed,
             connections: load.connections as u64,
             workers: load.workers as u64,
@@ -110,7 +110,7 @@ impl Handshakes {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     const fn of(record: &Record, seconds: f64) -> Self {
         let (full, resumed) = (record.handshakes_full, record.handshakes_resumed);
-        Self { full, resumed, rate: (full + resumed) as f64 / seconds }
+        Self { full, resumed, per_second: (full + resumed) as f64 / seconds }
     }
 }
 
@@ -129,9 +129,9 @@ impl Generator {
         };
         Self {
             cpu_seconds,
-            cpu_per_request: per_request(cpu_seconds, outcome.record.answered),
-            busiest_worker: most(|worker| worker.cpu),
-            waiting_worker: most(|worker| worker.waited),
+            cpu_us_per_request: per_request(cpu_seconds, outcome.record.answered),
+            busiest_worker_share: most(|worker| worker.cpu),
+            waiting_worker_share: most(|worker| worker.waited),
             is_limit: most(|worker| worker.cpu + worker.waited) > BUSY,
         }
     }
@@ -145,10 +145,10 @@ impl ServerCost {
             pid,
             cpu_seconds,
             is_incomplete: server.is_incomplete,
-            cpu_per_request: per_request(cpu_seconds, outcome.record.answered),
-            resident_before: server.resident_before_bytes,
-            resident_after: server.resident_after_bytes,
-            resident_max: server.resident_max_bytes,
+            cpu_us_per_request: per_request(cpu_seconds, outcome.record.answered),
+            resident_before_bytes: server.resident_before_bytes,
+            resident_after_bytes: server.resident_after_bytes,
+            resident_max_bytes: server.resident_max_bytes,
         })
     }
 }
@@ -163,11 +163,11 @@ fn parts(outcome: &Outcome) -> Vec<Part> {
             let seconds = length.min(outcome.elapsed.saturating_sub(at)).max(length / 4).as_secs_f64();
             Part {
                 at_seconds: at.as_secs_f64(),
-                rate: part.answered as f64 / seconds,
+                requests_per_second: part.answered as f64 / seconds,
                 failed: part.failed,
-                p50: microseconds(part.response.percentile(50.0)),
-                p99: microseconds(part.response.percentile(99.0)),
-                max: microseconds(part.response.max()),
+                p50_us: microseconds(part.response.percentile(50.0)),
+                p99_us: microseconds(part.response.percentile(99.0)),
+                max_us: microseconds(part.response.max()),
             }
         })
         .collect()

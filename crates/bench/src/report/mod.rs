@@ -18,7 +18,7 @@ pub(crate) use contents::FORMAT;
 #[doc(hidden)]
 pub use contents::unreadable;
 pub use contents::{
-    Connections, ErrorCount, Generator, Handshakes, Octets, Part, Report, RequestCounts, ServerCost,
+    ByteCounts, Connections, ErrorCount, Generator, Handshakes, Part, Report, RequestCounts, ServerCost,
     Settings, Status,
 };
 #[doc(hidden)]

@@ -27,10 +27,10 @@ pub(super) fn markdown(report: &Report) -> String {
     markdown_table(&mut markdown, ["", ""], &overview(report));
     markdown.push_str("\n| time | p50 | p90 | p99 | p99.9 | max |\n|---|--:|--:|--:|--:|--:|\n");
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
-    let shown = if report.offered_rate.is_some() { &rows[..] } else { &rows[1..] };
+    let shown = if report.offered_requests_per_second.is_some() { &rows[..] } else { &rows[1..] };
     for (name, times) in shown {
         let _ = write!(markdown, "| {name} |");
-        for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
+        for value in [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us] {
             let _ = write!(markdown, " {} |", times.told(value));
         }
         markdown.push('\n');
@@ -90,12 +90,12 @@ pub(super) fn manner(report: &Report) -> String {
 pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
-    if let Some(offered) = report.offered_rate {
-        let due = report.due_rate.filter(|_| report.settings.pace == "poisson");
+    if let Some(offered) = report.offered_requests_per_second {
+        let due = report.due_requests_per_second.filter(|_| report.settings.pace == "poisson");
         let due = due.map_or_else(String::new, |due| format!(", {} due by chance", rate(due)));
         row("offered rate", format!("{} requests/s{due}", rate(offered)));
     }
-    row("achieved rate", format!("{} requests/s", rate(report.achieved_rate)));
+    row("achieved rate", format!("{} requests/s", rate(report.achieved_requests_per_second)));
     let requests = &report.requests;
     row("requests", format!("{} answered, {} failed", count(requests.answered), count(requests.failed)));
     if !report.statuses.is_empty() {
@@ -107,7 +107,7 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         row("statuses", statuses.join(", "));
     }
     if let Some(deliveries) = &report.deliveries {
-        let [p50, p99, max] = [deliveries.p50, deliveries.p99, deliveries.max].map(time);
+        let [p50, p99, max] = [deliveries.p50_us, deliveries.p99_us, deliveries.max_us].map(time);
         row("deliveries", format!("{}, p50 {p50}, p99 {p99}, max {max}", count(deliveries.count)));
         rows.extend(costs(report));
         return rows;
@@ -119,14 +119,14 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         0 => NONE.to_owned(),
         _ => format!(
             "{} received ({received_rate}/s), {} sent",
-            octets(report.octets.received),
-            octets(report.octets.sent)
+            octets(report.bytes.received),
+            octets(report.bytes.sent)
         ),
     };
-    row("octets", transferred);
+    row("bytes", transferred);
     row("connections", format!("{} opened", count(report.connections.opened)));
-    if let Some(handshakes) = report.handshakes.as_ref().filter(|handshakes| handshakes.rate > 0.0) {
-        let Handshakes { full, resumed, rate: per_second } = handshakes;
+    if let Some(handshakes) = report.handshakes.as_ref().filter(|handshakes| handshakes.per_second > 0.0) {
+        let Handshakes { full, resumed, per_second } = handshakes;
         let counts = format!("{} full, {} resumed", count(*full), count(*resumed));
         row("handshakes", format!("{} handshakes/s: {counts}", rate(*per_second)));
     }
@@ -149,8 +149,8 @@ fn costs(report: &Report) -> Vec<[String; 2]> {
         "generator",
         format!(
             "{} CPU per request, busiest worker {:.0} %",
-            time_or_none(generator.cpu_per_request),
-            generator.busiest_worker * 100.0
+            time_or_none(generator.cpu_us_per_request),
+            generator.busiest_worker_share * 100.0
         ),
     );
     if let Some(server) = &report.server {
@@ -158,9 +158,9 @@ fn costs(report: &Report) -> Vec<[String; 2]> {
             "server",
             format!(
                 "{} CPU per request, {} of memory (at most {})",
-                time_or_none(server.cpu_per_request),
-                octets(server.resident_after),
-                octets(server.resident_max)
+                time_or_none(server.cpu_us_per_request),
+                octets(server.resident_after_bytes),
+                octets(server.resident_max_bytes)
             ),
         );
     }
@@ -172,7 +172,7 @@ fn time_or_none(microseconds: Option<f64>) -> String {
 }
 
 fn times(text: &mut String, report: &Report) {
-    let is_open = report.offered_rate.is_some();
+    let is_open = report.offered_requests_per_second.is_some();
     text.push_str("\n                  p50       p90       p99     p99.9       max\n");
     time_row(text, if is_open { "response" } else { "time" }, &report.response_time);
     if is_open {
@@ -182,7 +182,7 @@ fn times(text: &mut String, report: &Report) {
 
 fn time_row(text: &mut String, name: &str, times: &TimesReport) {
     let _ = write!(text, "{name:<11}");
-    for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
+    for value in [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us] {
         let _ = write!(text, "{:>10}", times.told(value));
     }
     text.push('\n');
@@ -235,9 +235,9 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         warnings.push(format!(
             "the server stopped to respond: {} waited for up to {} at the end of the load; only the times include them",
             plural(report.requests.cut_off, "request"),
-            time(report.response_time.max)
+            time(report.response_time.max_us)
         ));
-    } else if report.response_time.at_least_from.is_some() {
+    } else if report.response_time.at_least_from_percentile.is_some() {
         warnings.push(
             "times with ≥ are lower bounds: the end of the load cut off requests that had waited this long"
                 .to_owned(),
@@ -251,15 +251,15 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
 
 /// Returns the warning for a load generator that was the limit, or late.
 fn of_generator(generator: &Generator) -> Option<String> {
-    let Generator { busiest_worker, waiting_worker, is_limit, .. } = *generator;
-    if is_limit && busiest_worker >= waiting_worker {
+    let Generator { busiest_worker_share, waiting_worker_share, is_limit, .. } = *generator;
+    if is_limit && busiest_worker_share >= waiting_worker_share {
         let words = "the load generator was the limit, not the server: use more workers on separate cores";
         return Some(words.to_owned());
     }
     generator.is_late().then(|| {
         format!(
             "the load generator was late: for {:.0} % of the time it was ready to run and had no core, which distorts rates and times. Pin it to separate cores, or use fewer workers",
-            waiting_worker * 100.0
+            waiting_worker_share * 100.0
         )
     })
 }

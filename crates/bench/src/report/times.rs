@@ -15,35 +15,35 @@ pub struct TimesReport {
     /// Number of measured times.
     pub count: u64,
     /// The shortest.
-    pub min: f64,
+    pub min_us: f64,
     /// Their mean.
-    pub mean: f64,
+    pub mean_us: f64,
     /// Their standard deviation.
-    pub deviation: f64,
+    pub deviation_us: f64,
     /// Half of them were not longer.
-    pub p50: f64,
+    pub p50_us: f64,
     /// 75 of 100.
-    pub p75: f64,
+    pub p75_us: f64,
     /// 90 of 100.
-    pub p90: f64,
+    pub p90_us: f64,
     /// 95 of 100.
     #[serde(default)]
-    pub p95: f64,
+    pub p95_us: f64,
     /// 98 of 100.
     #[serde(default)]
-    pub p98: f64,
+    pub p98_us: f64,
     /// 99 of 100.
-    pub p99: f64,
+    pub p99_us: f64,
     /// 999 of 1000.
-    pub p99_9: f64,
+    pub p99_9_us: f64,
     /// 9999 of 10,000.
-    pub p99_99: f64,
+    pub p99_99_us: f64,
     /// The longest.
-    pub max: f64,
+    pub max_us: f64,
     /// Percentile from which on the times are lower bounds: they include requests that a closed loop cut off
     /// at its end, with their waiting time. Absent if such requests do not matter.
     #[serde(default)]
-    pub at_least_from: Option<f64>,
+    pub at_least_from_percentile: Option<f64>,
     /// The whole distribution, for plots; closer together towards the end.
     pub curve: Vec<Point>,
 }
@@ -54,7 +54,7 @@ pub struct Point {
     /// Percentile, of 100.
     pub percentile: f64,
     /// Than so many microseconds.
-    pub time: f64,
+    pub time_us: f64,
 }
 
 impl TimesReport {
@@ -62,26 +62,29 @@ impl TimesReport {
         let at = |percentile| microseconds(times.percentile(percentile));
         Self {
             count: times.count(),
-            min: microseconds(times.min()),
-            mean: microseconds(times.mean()),
-            deviation: microseconds(times.deviation()),
-            p50: at(50.0),
-            p75: at(75.0),
-            p90: at(90.0),
-            p95: at(95.0),
-            p98: at(98.0),
-            p99: at(99.0),
-            p99_9: at(99.9),
-            p99_99: at(99.99),
-            max: microseconds(times.max()),
-            at_least_from: None,
+            min_us: microseconds(times.min()),
+            mean_us: microseconds(times.mean()),
+            deviation_us: microseconds(times.deviation()),
+            p50_us: at(50.0),
+            p75_us: at(75.0),
+            p90_us: at(90.0),
+            p95_us: at(95.0),
+            p98_us: at(98.0),
+            p99_us: at(99.0),
+            p99_9_us: at(99.9),
+            p99_99_us: at(99.99),
+            max_us: microseconds(times.max()),
+            at_least_from_percentile: None,
             curve: curve(times),
         }
     }
 
     /// Adds the requests that were cut off.
     pub(super) fn with_cut_off(cut_off: &CutOff) -> Self {
-        Self { at_least_from: Some(microseconds(cut_off.at_least_from)), ..Self::of(&cut_off.times) }
+        Self {
+            at_least_from_percentile: Some(microseconds(cut_off.at_least_from_percentile)),
+            ..Self::of(&cut_off.times)
+        }
     }
 
     /// Formats one of these times: a lower bound is marked, and a dash stands for no measurement.
@@ -89,7 +92,7 @@ impl TimesReport {
         if self.count == 0 {
             return figures::NONE.to_owned();
         }
-        let is_bound = self.at_least_from.is_some_and(|from| time >= from);
+        let is_bound = self.at_least_from_percentile.is_some_and(|from| time >= from);
         format!("{}{}", if is_bound { "≥ " } else { "" }, figures::time(time))
     }
 }
@@ -105,7 +108,7 @@ fn curve(times: &Times) -> Vec<Point> {
     points
         .take_while(|percentile| *percentile <= beyond)
         .chain([100.0])
-        .map(|percentile| Point { percentile, time: microseconds(times.percentile(percentile)) })
+        .map(|percentile| Point { percentile, time_us: microseconds(times.percentile(percentile)) })
         .collect()
 }
 

@@ -101,8 +101,8 @@ fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
         "{busy:?}"
     );
     let waiting = of(3, 7);
-    assert!((waiting.generator.busiest_worker - 0.3).abs() < 1e-9);
-    assert!((waiting.generator.waiting_worker - 0.7).abs() < 1e-9);
+    assert!((waiting.generator.busiest_worker_share - 0.3).abs() < 1e-9);
+    assert!((waiting.generator.waiting_worker_share - 0.7).abs() < 1e-9);
     assert!(waiting.generator.is_limit, "{waiting:?}");
     assert!(waiting.warnings[0].contains("for 70 % of the time it was ready to run and had no core"));
     let late = of(3, 3);
@@ -127,7 +127,7 @@ fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
     assert_eq!(step(3, &[FailureKind::TimedOut]).outcome(), StepOutcome::GeneratorLimit);
     assert_eq!(step(3, &[FailureKind::WrongStatus]).outcome(), StepOutcome::Fails);
     assert_eq!(step(0, &[]).outcome(), StepOutcome::Fails);
-    assert!((step(3, &[]).generator_waiting - 0.3).abs() < 1e-9);
+    assert!((step(3, &[]).generator_waiting_share - 0.3).abs() < 1e-9);
 }
 
 /// A load without an expected answer told "9.27 ms CPU per request" and "0 B received".
@@ -135,8 +135,8 @@ fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
 fn a_load_without_answers_has_no_figures_of_a_request() {
     let [_, failing] = &reports()[..] else { panic!("two loads") };
     assert_eq!(failing.requests.answered, 0);
-    assert_eq!(failing.generator.cpu_per_request, None);
-    assert!(failing.server.as_ref().is_some_and(|server| server.cpu_per_request.is_none()));
+    assert_eq!(failing.generator.cpu_us_per_request, None);
+    assert!(failing.server.as_ref().is_some_and(|server| server.cpu_us_per_request.is_none()));
     for form in [failing.to_text(), failing.to_markdown(), failing.to_html()] {
         assert!(form.contains("– CPU per request") && !form.contains("received"), "{form}");
     }
@@ -145,7 +145,7 @@ fn a_load_without_answers_has_no_figures_of_a_request() {
         assert!(form.contains('–') && !form.contains("0.00 ns"), "{form}");
     }
     let again: Report = serde_json::from_str(&failing.to_json()).unwrap();
-    assert_eq!(again.generator.cpu_per_request, None);
+    assert_eq!(again.generator.cpu_us_per_request, None);
 }
 
 /// The only report of `bench http` for programs could not be a baseline.
@@ -158,8 +158,11 @@ fn the_parts_of_a_load_are_the_rounds_of_a_baseline() {
     assert!(candidate.rounds.len() < good.over_time.len(), "the last part may be short");
     let part = &good.over_time[0];
     let round = candidate.rounds[0];
-    assert_eq!((round.achieved_rate, round.response_p99), (part.rate, part.p99));
-    assert!(!candidate.has_failed() && round.server_cpu.is_none());
+    assert_eq!(
+        (round.achieved_requests_per_second, round.response_p99_us),
+        (part.requests_per_second, part.p99_us)
+    );
+    assert!(!candidate.has_failed() && round.server_cpu_us.is_none());
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn connections_that_found_no_room_are_told() {
 fn a_stall_at_the_end_of_a_closed_loop_is_told_in_every_form() {
     let stalled = cut_off(&[Duration::from_secs(1); 2]);
     assert!(stalled.is_stalled && !stalled.is_clean());
-    assert!(stalled.response_time.max >= 1e6 && stalled.service_time == stalled.response_time);
+    assert!(stalled.response_time.max_us >= 1e6 && stalled.service_time == stalled.response_time);
     for form in [stalled.to_text(), stalled.to_markdown(), stalled.to_html()] {
         assert!(
             form.contains("≥ 1.0") && form.contains("the server stopped to respond: 2 requests"),
@@ -228,9 +231,13 @@ fn parts_of_the_time_and_points_of_the_curve_stand_in_order() {
     let report = &reports()[0];
     let parts = &report.over_time;
     assert!(!parts.is_empty() && parts.windows(2).all(|two| two[0].at_seconds < two[1].at_seconds));
-    assert!(parts.iter().all(|part| part.p50 <= part.p99 && part.p99 <= part.max));
+    assert!(parts.iter().all(|part| part.p50_us <= part.p99_us && part.p99_us <= part.max_us));
     let curve = &report.service_time.curve;
-    assert!(curve.windows(2).all(|two| two[0].percentile <= two[1].percentile && two[0].time <= two[1].time));
+    assert!(
+        curve
+            .windows(2)
+            .all(|two| two[0].percentile <= two[1].percentile && two[0].time_us <= two[1].time_us)
+    );
     assert_eq!(curve.last().map(|point| point.percentile), Some(100.0));
 }
 
@@ -239,7 +246,7 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
     let reports = reports();
     let candidates = reports.iter().map(|report| Candidate {
         name: report.target.clone(),
-        rounds: vec![Sample { achieved_rate: 10.0, ..Sample::of(report) }; 3],
+        rounds: vec![Sample { achieved_requests_per_second: 10.0, ..Sample::of(report) }; 3],
     });
     let comparison = Comparison::new(candidates.collect());
     assert_valid(&Comparison::schema(), &comparison.to_json());
@@ -252,7 +259,7 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
     }
     // The distribution and the bars; for each load its rate, and its times if it has any: on a machine that
     // is busy, requests that were never sent have some.
-    let has_times = |report: &&Report| report.over_time.iter().any(|part| part.max > 0.0);
+    let has_times = |report: &&Report| report.over_time.iter().any(|part| part.max_us > 0.0);
     let plots = 2 + reports.len() + reports.iter().filter(has_times).count();
     assert_eq!(comparison.to_html(&reports).matches("<svg ").count(), plots);
 }

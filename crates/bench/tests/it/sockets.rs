@@ -215,7 +215,7 @@ fn a_load_of_counted_requests_lasts_until_the_last_has_failed() {
     assert_eq!((outcome.record.answered, outcome.record.failed()), (20, 20));
     // Four at a time.
     assert!(outcome.elapsed >= Duration::from_millis(500), "{:?}", outcome.elapsed);
-    assert!(outcome.record.achieved_rate(outcome.window) <= 40.0);
+    assert!(outcome.record.achieved_requests_per_second(outcome.window) <= 40.0);
     let shown = outcome.over_time.parts().filter(|(at, _)| *at < outcome.elapsed);
     assert_eq!(shown.map(|(_, part)| part.failed).sum::<u64>(), 20);
 }

@@ -114,7 +114,8 @@ fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
                 });
                 let record = record.record;
                 assert_eq!(record.failed(), 0, "{latency:?}");
-                let achieved = record.achieved_rate(2 * SECOND) / (record.answered as f64 / 2.0);
+                let achieved =
+                    record.achieved_requests_per_second(2 * SECOND) / (record.answered as f64 / 2.0);
                 assert!((achieved - 1.0).abs() < 1e-9, "{achieved} of {pace:?} at {latency:?}");
             }
         }
@@ -134,7 +135,7 @@ fn a_server_that_falls_behind_achieves_what_it_can_however_many_connections_hide
             free_at = free_at.max(now) + 2 * MILLISECOND;
             Reaction::proper(free_at.saturating_sub(now))
         });
-        let achieved = record.record.achieved_rate(2 * SECOND);
+        let achieved = record.record.achieved_requests_per_second(2 * SECOND);
         assert!((490.0..=510.0).contains(&achieved), "{achieved} at {rate} on {connections}");
     }
 }
@@ -238,7 +239,7 @@ fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_
             "{latency} ms"
         );
         let expected = 10_000.0 / latency as f64;
-        let achieved = record.achieved_rate(3 * SECOND);
+        let achieved = record.achieved_requests_per_second(3 * SECOND);
         assert!((achieved / expected - 1.0).abs() < 0.02, "{achieved} instead of {expected}");
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = load::build(&args.targets, &args.load, &stop)?;
     let target = args.targets.join(" ");
-    let p99_limit = args.p99.as_secs_f64() * 1e6;
+    let p99_limit_us = args.p99.as_secs_f64() * 1e6;
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
     let (mut steps, mut number, mut broken) = (Vec::new(), 0, None);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
@@ -39,13 +39,13 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
             }
             Err(failure) => return Err(failure),
         };
-        let measured = Step::of(&report, p99_limit);
+        let measured = Step::of(&report, p99_limit_us);
         if !stop.is_set() {
             search.note(measured.outcome());
             steps.push(measured);
         }
     }
-    let ramp = Ramp::new(target, p99_limit, load.pace, steps, &search);
+    let ramp = Ramp::new(target, p99_limit_us, load.pace, steps, &search);
     output::print(&match args.output {
         Form::Text => ramp.to_text(),
         Form::Json => ramp.to_json(),
@@ -59,7 +59,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         eprint!("{failure}");
         return Ok(ExitCode::from(EXIT_FAILED));
     }
-    Ok(match ramp.highest_rate {
+    Ok(match ramp.highest_requests_per_second {
         _ if stop.is_set() => ExitCode::from(EXIT_INTERRUPTED),
         Some(_) => ExitCode::SUCCESS,
         None => ExitCode::from(EXIT_FAILED),

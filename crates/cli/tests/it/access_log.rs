@@ -325,7 +325,7 @@ fn every_format_names_the_authenticated_user_and_hides_keys() {
     assert_eq!(users, expected, "{text}");
     assert_eq!((&lines[2]["policy"], &lines[2]["reason"]), (&"few".into(), &"rate".into()));
     assert_eq!(lines[4]["url.query"], "key=***&a=b");
-    assert_eq!(lines[4]["referer"], "http://a/?a=b&key=***");
+    assert_eq!(lines[4]["http.request.header.referer"][0], "http://a/?a=b&key=***");
     assert_eq!(lines[5]["url.query"], "KEY=***");
 }
 

@@ -75,7 +75,7 @@ fn the_example_gets_a_certificate_and_serves_it_without_a_restart() {
     assert!(elsewhere.head.starts_with("http/1.1 308 "), "{}", elsewhere.head);
     let status = site.asked("/status");
     assert!(status.contains("\"orders\":[{\"names\":[\"www.example.com\",\"example.com\"]"), "{status}");
-    assert!(status.contains("\"failures\":0"), "{status}");
+    assert!(status.contains("\"consecutive_failures\":0"), "{status}");
     let metrics = site.asked("/metrics");
     assert!(
         metrics.contains("\nthruway_acme_consecutive_failures{name=\"www.example.com\"} 0\n"),
@@ -123,7 +123,9 @@ fn without_a_certificate_there_is_an_alert_and_what_is_wrong_is_told() {
     assert!(refused.contains("AccessDenied"), "{refused}");
     let status = site.asked("/status");
     assert!(
-        status.contains("\"failures\":1,\"last_error\":\"the ACME server refused the request: too many"),
+        status.contains(
+            "\"consecutive_failures\":1,\"last_error\":\"the ACME server refused the request: too many"
+        ),
         "{status}"
     );
     assert!(

@@ -123,9 +123,9 @@ fn the_status_tells_what_runs() {
     assert_eq!(status["routes"][0]["requests"], "/ and below");
     assert_eq!(status["routes"][0]["action"], "forwarded to backend");
     let upstream = &status["upstreams"][0];
-    assert_eq!((&upstream["name"], &upstream["waiting"]), (&"backend".into(), &0.into()));
+    assert_eq!((&upstream["name"], &upstream["queued_requests"]), (&"backend".into(), &0.into()));
     let server = serde_json::json!({
-        "address": "127.0.0.1:9", "weight": 1, "backup": false, "state": "up", "in_flight": 0
+        "address": "127.0.0.1:9", "weight": 1, "backup": false, "state": "up", "requests_in_flight": 0
     });
     assert_eq!(upstream["servers"][0], server);
     assert_eq!(get_admin(&gateway.admin, "/health").text(), "alive\n");

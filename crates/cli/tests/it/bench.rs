@@ -41,10 +41,10 @@ fn a_load_is_reported_in_every_form() {
     assert_eq!(text.stderr, "");
 
     let report = run("json").json();
-    assert_eq!(report["format"], "thruway-bench/1");
+    assert_eq!(report["format"], "thruway-bench/2");
     assert_eq!(report["requests"]["answered"], 500);
-    assert_eq!(report["octets"]["content"], 500 * 13);
-    assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
+    assert_eq!(report["bytes"]["body"], 500 * 13);
+    assert!(report["server"]["resident_max_bytes"].as_u64().unwrap() > 1 << 20);
     let schema = bench(&["http", "--schema"]);
     jsonschema::validate(&schema.json(), &report).unwrap();
 
@@ -111,12 +111,15 @@ fn an_open_loop_tells_offered_and_achieved_rate() {
     let (_demo, url) = demo("/ok");
     let args = ["http", &url, "--rate", "300", "--poisson", "-d", "700ms", "--output", "json"];
     let report = bench(&args).json();
-    assert_eq!((&report["offered_rate"], &report["settings"]["pace"]), (&300.0.into(), &"poisson".into()));
+    assert_eq!(
+        (&report["offered_requests_per_second"], &report["settings"]["pace"]),
+        (&300.0.into(), &"poisson".into())
+    );
     // The number of requests depends on the seed only, not on the speed of the machine.
     let requests =
         report["requests"]["answered"].as_u64().unwrap() + report["requests"]["failed"].as_u64().unwrap();
     assert!((160..260).contains(&requests), "{requests}");
-    assert!(report["achieved_rate"].as_f64().unwrap() > 0.0);
+    assert!(report["achieved_requests_per_second"].as_f64().unwrap() > 0.0);
 }
 
 /// Every load once used the same seed, so the second attempt of a step repeated the first exactly.
@@ -126,7 +129,7 @@ fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
     let http = ["http", &url, "--rate", "1000", "--poisson", "-d", "100ms", "--output", "json"];
     let due = |args: &[&str]| {
         let report = bench(&[&http[..], args].concat()).json();
-        (report["due_rate"].clone(), report["settings"]["seed"].clone())
+        (report["due_requests_per_second"].clone(), report["settings"]["seed"].clone())
     };
     let first = due(&["--seed", "7"]);
     assert_eq!(first, due(&["--seed", "7"]));
@@ -137,8 +140,8 @@ fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
     let ramp = ["ramp", &url, "-d", "50ms", "--rate", "1000", "--poisson", "--seed", "7", "--p99", "1ns"];
     let ramp = bench(&[&ramp[..], &["--output", "json"]].concat()).json();
     let [one, two] = [0, 1].map(|step| &ramp["steps"][step]);
-    assert_eq!(one["offered_rate"], two["offered_rate"]);
-    assert_ne!(one["due_rate"], two["due_rate"]);
+    assert_eq!(one["offered_requests_per_second"], two["offered_requests_per_second"]);
+    assert_ne!(one["due_requests_per_second"], two["due_requests_per_second"]);
     assert_eq!(ramp["seed"], 7);
 }
 
@@ -193,7 +196,7 @@ fn servers_are_compared_by_url_and_by_command() {
     one["candidates"].as_array_mut().unwrap().truncate(1);
     // No machine reaches this rate, so the comparison finds a regression.
     for round in one["candidates"][0]["rounds"].as_array_mut().unwrap() {
-        round["achieved_rate"] = 1e9.into();
+        round["achieved_requests_per_second"] = 1e9.into();
         // A busy machine may have marked this round as late.
         round["is_generator_late"] = Value::Null;
     }
@@ -201,7 +204,7 @@ fn servers_are_compared_by_url_and_by_command() {
     let ended = Thruway::start_in(directory.path(), &args).end();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
-    assert!(ended.json()["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
+    assert!(ended.json()["candidates"][0]["rounds"][0]["server_cpu_us"].as_f64().unwrap() > 0.0);
     assert_eq!(ended.json()["settings"]["connections"], 16);
     // Three rounds are too few to show a regression.
     let few = ["bench", "compare", &url, "--baseline", "one.json", "--rounds", "3"];
@@ -226,7 +229,10 @@ fn a_report_of_one_load_is_a_baseline() {
     let told = run(&[&["compare", &url, "--baseline", "before.json"], &load[..]].concat());
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     let pair = &told.json()["pairs"][0];
-    assert_eq!((&pair["metric"], &pair["is_paired"]), (&"achieved_rate".into(), &false.into()));
+    assert_eq!(
+        (&pair["metric"], &pair["is_paired"]),
+        (&"achieved_requests_per_second".into(), &false.into())
+    );
     let other_load = run(&["compare", &url, "--baseline", "before.json", "-c", "1"]);
     assert!(other_load.stderr.contains("connections: 1 instead of 2"), "{}", other_load.stderr);
 
@@ -259,7 +265,7 @@ fn a_load_without_an_expected_answer_has_no_figures_of_a_request() {
     assert_eq!(told.stdout.matches("– CPU per request").count(), 2, "{}", told.stdout);
     assert!(!told.stdout.contains("received"), "{}", told.stdout);
     let json = bench(&[&args[..], &["--output", "json"]].concat()).json();
-    assert!(json["generator"]["cpu_per_request"].is_null(), "{json}");
+    assert!(json["generator"]["cpu_us_per_request"].is_null(), "{json}");
     jsonschema::validate(&bench(&["http", "--schema"]).json(), &json).unwrap();
 }
 
@@ -295,7 +301,7 @@ fn a_baseline_of_others_or_of_another_load_is_refused() {
     });
     write("gentle.json", &|baseline| {
         baseline["settings"]["connections"] = 1.into();
-        baseline["settings"]["rate"] = 10.0.into();
+        baseline["settings"]["requests_per_second"] = 10.0.into();
     });
     write("failed.json", &|baseline| baseline["candidates"][0]["rounds"][1]["failed"] = 1.into());
     write("old.json", &|baseline| {
@@ -434,8 +440,14 @@ fn the_highest_rate_is_looked_for_step_by_step() {
     let args = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns", "--output", "json"];
     let ended = bench(&args);
     let ramp = ended.json();
-    assert_eq!((ended.code, &ramp["highest_rate"]), (Some(1), &Value::Null), "{}", ended.stderr);
-    let rates: Vec<_> = ramp["steps"].as_array().unwrap().iter().map(|step| &step["offered_rate"]).collect();
+    assert_eq!(
+        (ended.code, &ramp["highest_requests_per_second"]),
+        (Some(1), &Value::Null),
+        "{}",
+        ended.stderr
+    );
+    let rates: Vec<_> =
+        ramp["steps"].as_array().unwrap().iter().map(|step| &step["offered_requests_per_second"]).collect();
     assert_eq!(rates[..4], [100.0, 100.0, 50.0, 50.0]);
     jsonschema::validate(&bench(&["ramp", "--schema"]).json(), &ramp).unwrap();
 }
@@ -518,7 +530,7 @@ fn assert_stalled(connections: u32, answers: u32) {
     let ended = bench(&["http", &url, "-d", "1500ms", "-c", &count, "--output", "json"]);
     let report = ended.json();
     assert_eq!((ended.code, &report["is_stalled"]), (Some(1), &true.into()), "{report}");
-    assert!(report["response_time"]["max"].as_f64().unwrap() > 500_000.0, "{report}");
+    assert!(report["response_time"]["max_us"].as_f64().unwrap() > 500_000.0, "{report}");
     assert_eq!(report["requests"]["cut_off"], connections);
 }
 

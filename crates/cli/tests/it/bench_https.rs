@@ -55,10 +55,7 @@ fn streams_of_http2_are_loaded_with_tls_and_without() {
         (&report["settings"]["http_version"], &report["settings"]["pipeline"]),
         (&"2".into(), &16.into())
     );
-    assert_eq!(
-        (&report["octets"]["content"], &report["connections"]["opened"]),
-        (&(500 * 13).into(), &2.into())
-    );
+    assert_eq!((&report["bytes"]["body"], &report["connections"]["opened"]), (&(500 * 13).into(), &2.into()));
     let pid = site.demo.pid().as_raw_nonzero().to_string();
     let text = site.bench(&[&["http", &site.url("/ok"), "--pid", &pid], &load[..]].concat());
     for part in
@@ -112,11 +109,11 @@ fn open_loops_ramps_and_comparisons_speak_http2() {
     let http2 = ["--http2", "--streams", "4", "-c", "2", "--output", "json"];
     let open = ["http", &url, "--rate", "200", "-d", "500ms"];
     let report = site.bench(&[&open[..], &http2].concat()).json();
-    assert_eq!(report["offered_rate"], 200.0);
+    assert_eq!(report["offered_requests_per_second"], 200.0);
     let requests = &report["requests"];
     assert_eq!(requests["answered"].as_u64().unwrap() + requests["failed"].as_u64().unwrap(), 100);
     let ramp = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns"];
-    assert_eq!(site.bench(&[&ramp[..], &http2].concat()).json()["highest_rate"], Value::Null);
+    assert_eq!(site.bench(&[&ramp[..], &http2].concat()).json()["highest_requests_per_second"], Value::Null);
     let other = site.url("/plaintext");
     let compare = ["compare", &url, &other, "-n", "100", "--rounds", "2"];
     let ended = site.bench(&[&compare[..], &http2].concat());
@@ -173,14 +170,18 @@ fn handshakes_are_counted_full_and_resumed() {
         assert_eq!(full + resumed, 60, "{handshakes}");
         // Up to eight connections are open at once. Each may begin with a full handshake.
         assert!(if is_resumed { (1..=8).contains(&full) } else { resumed == 0 }, "{args:?}: {handshakes}");
-        assert!(handshakes["rate"].as_f64().unwrap() > 0.0);
+        assert!(handshakes["per_second"].as_f64().unwrap() > 0.0);
         let schema = site.bench(&["http", &url, "-n", "1", "--output", "json"]);
-        assert_eq!(schema.json()["handshakes"]["rate"], 0.0, "the connection was open before the start");
+        assert_eq!(
+            schema.json()["handshakes"]["per_second"],
+            0.0,
+            "the connection was open before the start"
+        );
     }
     assert!(run(&["--full-handshakes"]).stdout.contains("handshakes/s: 60 full, 0 resumed"));
     let csv = run(&["--full-handshakes", "--output", "csv"]).stdout;
     assert!(
-        csv.contains(",handshakes_full,handshakes_resumed,handshakes_rate,") && csv.contains(",60,0,"),
+        csv.contains(",handshakes_full,handshakes_resumed,handshakes_per_second,") && csv.contains(",60,0,"),
         "{csv}"
     );
     assert!(run(&["--output", "markdown"]).stdout.contains("| handshakes | "));

@@ -51,7 +51,7 @@ fn a_server_over_http_is_loaded_in_both_eras() {
         let report = bench(&[&load[..], args].concat()).answered(120);
         assert_eq!(report["target"], format!("{url} {target}"));
         assert_eq!(report["statuses"][0]["status"], 200);
-        assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
+        assert!(report["server"]["resident_max_bytes"].as_u64().unwrap() > 1 << 20);
     }
 }
 
@@ -69,7 +69,7 @@ fn a_child_is_loaded_in_both_eras() {
         let ended = stdio(&[&["-n", "200", "--output", "json"][..], args].concat());
         let report = ended.answered(200);
         assert_eq!(report["target"], format!("{PROGRAM} mcp serve --stdio {target}"));
-        assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
+        assert!(report["server"]["resident_max_bytes"].as_u64().unwrap() > 1 << 20);
         assert!(report["statuses"].as_array().unwrap().is_empty());
     }
 }
@@ -88,9 +88,11 @@ fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
         );
         assert_eq!(report["deliveries"]["count"], 15 * 20, "{era}");
         let of = |times: &str, what: &str| report[times][what].as_f64().unwrap();
-        let last = |times: &str| report[times]["max"].to_string();
+        let last = |times: &str| report[times]["max_us"].to_string();
         assert_eq!(last("service_time"), last("deliveries"), "the last delivery ends the service time");
-        assert!(of("deliveries", "p50") <= of("service_time", "max") && of("deliveries", "p50") > 0.0);
+        assert!(
+            of("deliveries", "p50_us") <= of("service_time", "max_us") && of("deliveries", "p50_us") > 0.0
+        );
         assert!(report["server"]["cpu_seconds"].as_f64().unwrap() > 0.0);
         jsonschema::validate(&bench(&["--schema"]).json(), &report).unwrap();
     }

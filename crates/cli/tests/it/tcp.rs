@@ -85,8 +85,8 @@ fn what_runs_is_shown_and_counted_and_follows_the_config() {
     open.write_all(b"a").unwrap();
     assert_eq!(ask(&address, "b"), "before: b");
     // The server may count the end of the other stream a little later.
-    let status = (0..10_000).map(|_| streams_status(&admin)).find(|streams| streams[0]["open"] == 1);
-    let expected = serde_json::json!([{ "listener": address, "upstream": "db", "open": 1 }]);
+    let status = (0..10_000).map(|_| streams_status(&admin)).find(|streams| streams[0]["open_streams"] == 1);
+    let expected = serde_json::json!([{ "listener": address, "upstream": "db", "open_streams": 1 }]);
     assert_eq!(status, Some(expected));
     let metrics = get_admin(&admin, "/metrics");
     for sample in [

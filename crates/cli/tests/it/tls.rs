@@ -161,7 +161,7 @@ fn the_example_speaks_tls_on_both_sides() {
     let ended = thruway.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("\"tls.client.subject\":\"CN=alice\""), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\"server_name\":\"other.apps.example\""), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\"tls.client.server_name\":\"other.apps.example\""), "{}", ended.stdout);
     for reason in ["certificate_missing", "certificate_not_allowed"] {
         let told = format!("\"policy\":\"staff\",\"reason\":\"{reason}\"");
         assert!(ended.stdout.contains(&told), "{}", ended.stdout);

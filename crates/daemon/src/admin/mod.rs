@@ -34,7 +34,7 @@ pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<R
         .get("/status", with_state(state, status::answer))
         .get("/metrics", with_state(state, metrics::answer))
         .post("/reload", with_state(state, reload))
-        .post("/upstreams/{upstream}/servers/{server}/{standing}", with_state(state, status::set_standing));
+        .post("/upstreams/{upstream}/servers/{server}/{action}", with_state(state, status::set_admin_state));
     let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
     Server::new(Guarded::new(router, config.allow_remote))
         .listen_on(config.address.clone())

@@ -26,13 +26,13 @@ struct Status<'a> {
     routes: Vec<RouteStatus<'a>>,
     streams: Vec<StreamsStatus<'a>>,
     upstreams: Vec<UpstreamStatus<'a>>,
-    /// Left out where TLS is not spoken.
+    /// Absent without TLS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     certificates: Vec<ShownJson>,
-    /// Left out where none is ordered.
+    /// Absent if Thruway obtains no certificates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     orders: Vec<OrderJson>,
-    /// Left out where nothing is said of revocation.
+    /// Absent without OCSP stapling.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     staples: Vec<StapleJson>,
 }
@@ -41,7 +41,7 @@ struct Status<'a> {
 struct RouteStatus<'a> {
     requests: &'a str,
     action: &'a str,
-    /// Left out where there are none.
+    /// Absent if the route has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     policies: Vec<&'a str>,
 }
@@ -51,14 +51,14 @@ struct RouteStatus<'a> {
 struct StreamsStatus<'a> {
     listener: String,
     upstream: &'a str,
-    open: usize,
+    open_streams: usize,
 }
 
 /// An upstream and its servers.
 #[derive(Serialize)]
 pub(super) struct UpstreamStatus<'a> {
     name: &'a str,
-    waiting: usize,
+    queued_requests: usize,
     servers: Vec<ServerJson>,
 }
 
@@ -68,10 +68,10 @@ struct ServerJson {
     weight: u32,
     backup: bool,
     state: &'static str,
-    in_flight: usize,
+    requests_in_flight: usize,
 }
 
-/// A certificate that clients are shown.
+/// A certificate of a listener.
 #[derive(Serialize)]
 struct ShownJson {
     listener: String,
@@ -80,16 +80,16 @@ struct ShownJson {
     not_after: String,
 }
 
-/// A certificate that is ordered.
+/// A certificate that Thruway obtains with ACME.
 #[derive(Serialize)]
 struct OrderJson {
     names: Vec<String>,
-    /// Left out as long as there is none.
+    /// Absent before the first certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_after: Option<String>,
     next_at: String,
-    failures: u32,
-    /// Left out where all is well.
+    consecutive_failures: u32,
+    /// Absent after a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
 }
@@ -98,11 +98,11 @@ struct OrderJson {
 #[derive(Serialize)]
 struct StapleJson {
     file: PathBuf,
-    /// Left out where clients are given nothing.
+    /// Absent if clients get no OCSP response.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_update: Option<String>,
-    failures: u32,
-    /// Left out where all is well.
+    consecutive_failures: u32,
+    /// Absent after a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
 }
@@ -153,7 +153,7 @@ impl From<CertificateStatus> for OrderJson {
             names: status.names.iter().map(str::to_owned).collect(),
             not_after: status.not_after.map(date),
             next_at: date(status.next_at),
-            failures: status.failures,
+            consecutive_failures: status.failures,
             last_error: status.last_error,
         }
     }
@@ -164,7 +164,7 @@ impl From<StapleStatus> for StapleJson {
         Self {
             file: status.path,
             next_update: status.next_update.map(date),
-            failures: status.failures,
+            consecutive_failures: status.failures,
             last_error: status.last_error.map(|error| error.to_string()),
         }
     }
@@ -184,14 +184,14 @@ impl<'a> RouteStatus<'a> {
 
 impl<'a> StreamsStatus<'a> {
     fn of((listener, listening): (String, &'a Listening)) -> Self {
-        Self { listener, upstream: &listening.upstream, open: listening.forward.counts().open }
+        Self { listener, upstream: &listening.upstream, open_streams: listening.forward.counts().open }
     }
 }
 
 impl<'a> UpstreamStatus<'a> {
     pub(super) fn of(upstream: &'a Upstream) -> Self {
         let servers = upstream.server_statuses().into_iter().map(ServerJson::from);
-        Self { name: upstream.name(), waiting: upstream.waiting(), servers: servers.collect() }
+        Self { name: upstream.name(), queued_requests: upstream.waiting(), servers: servers.collect() }
     }
 }
 
@@ -202,26 +202,26 @@ impl From<ServerStatus> for ServerJson {
             weight: status.weight,
             backup: status.is_backup,
             state: status.state.as_str(),
-            in_flight: status.in_flight,
+            requests_in_flight: status.in_flight,
         }
     }
 }
 
-/// Lets a server of an upstream have requests or not, and tells how the upstream is then.
-pub(super) fn set_standing(admin: &ServiceState, request: &Request<'_>) -> Response {
-    let [name, server, standing] =
-        ["upstream", "server", "standing"].map(|name| request.parameter(name).into_owned());
-    let Some(standing) = parse(&standing) else {
-        return not_found(format!("unknown action `{standing}`: expected `disable`, `drain` or `enable`\n"));
+/// Sets the admin state of a server, and responds with the state of its upstream.
+pub(super) fn set_admin_state(admin: &ServiceState, request: &Request<'_>) -> Response {
+    let [name, server, action] =
+        ["upstream", "server", "action"].map(|name| request.parameter(name).into_owned());
+    let Some(admin_state) = parse(&action) else {
+        return not_found(format!("unknown action `{action}`: expected `disable`, `drain` or `enable`\n"));
     };
     let running = admin.present.load();
     let Some(upstream) = running.upstream(&name) else {
         return not_found(format!("there is no upstream `{name}`\n"));
     };
-    if !server.parse().is_ok_and(|address| upstream.set_admin_state(&address, standing)) {
+    if !server.parse().is_ok_and(|address| upstream.set_admin_state(&address, admin_state)) {
         return not_found(format!("the upstream `{name}` has no server at `{server}`\n"));
     }
-    tracing::info!(upstream = name, server, ?standing, "server admin state changed");
+    tracing::info!(upstream = name, server, ?admin_state, "server admin state changed");
     Response::json(&UpstreamStatus::of(upstream))
 }
 

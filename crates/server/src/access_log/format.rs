@@ -253,7 +253,7 @@ impl<'a> From<&'a TlsInfo> for JsonTls<'a> {
     fn from(tls: &'a TlsInfo) -> Self {
         let certificate = tls.peer_certificate.as_ref();
         Self {
-            version: tls.version.as_str(),
+            version: tls.version.as_str().trim_start_matches("TLSv"),
             cipher_suite: tls.cipher_suite,
             server_name: tls.server_name.as_deref().map(|name| shown(name.as_bytes())),
             resumed: tls.is_resumed,

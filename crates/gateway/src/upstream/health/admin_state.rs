@@ -29,8 +29,8 @@ impl AdminStateCell {
         }
     }
 
-    pub(crate) fn set(&self, standing: AdminState) {
-        self.0.store(standing as u8, Ordering::Relaxed);
+    pub(crate) fn set(&self, state: AdminState) {
+        self.0.store(state as u8, Ordering::Relaxed);
     }
 }
 
@@ -55,12 +55,12 @@ mod tests {
 
     #[test]
     fn a_server_that_is_disabled_or_drained_gets_no_requests_however_they_are_balanced() {
-        for (balance, standing) in
+        for (balance, state) in
             balances().into_iter().zip([AdminState::Disabled, AdminState::Draining].repeat(3))
         {
             let scene = Scene::new(balance, &[1, 1, 1]);
-            scene.server(1).health().set_admin_state(standing);
-            assert!((0..60).all(|key| scene.place_of_key(key) != 1), "{standing:?}");
+            scene.server(1).health().set_admin_state(state);
+            assert!((0..60).all(|key| scene.place_of_key(key) != 1), "{state:?}");
         }
     }
 

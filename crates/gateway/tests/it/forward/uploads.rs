@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
-use thruway_gateway::{Guarded, Policy, PolicyConfig};
-use thruway_server::IntoHandler;
+use thruway_gateway::{ClientAttributes, Guarded, Policy, PolicyConfig};
+use thruway_server::{IntoHandler, StatusCode};
 
 use super::{Client, Recorder, Script};
 use crate::gateway::{Gateway, only};
